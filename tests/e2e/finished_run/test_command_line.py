@@ -1,10 +1,8 @@
 """The command line, as a user runs it."""
 
-import dataclasses
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from click.testing import CliRunner
 from modules.fingerprint import FIRST_PARTY
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
-from pipeline.config.recipe import load_config
 from prediction import predictor
 from tests import records
 from tests.e2e.commands import run as command_line
@@ -25,35 +22,16 @@ pytestmark = pytest.mark.e2e
 SHARED_ROWS = "warning: eval: 30 of 48 rows (62.5%) have texts that are in train too"
 
 
-@dataclasses.dataclass
-class Story:
-    """A second run, with a copy of the code that was edited.
-
-    The edits change messages, a comment and a default of the optimizer.
-
-    Attributes:
-      recipe: The recipe of both runs.
-      run: The second run.
-    """
-
-    recipe: Path
-    run: subprocess.CompletedProcess
-
-    @property
-    def pushed(self):
-        return Path(self.run.stdout.splitlines()[-1].removeprefix("pushed "))
-
-
 def table_rows(finished):
     """Returns the cells of the tables that a command printed, row by row."""
     lines = [line for line in finished.stdout.splitlines() if line.startswith("│")]
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
 
 
-def executed(finished):
-    """Returns the components that a command did not take from the cache."""
-    lines = [line for line in finished.stdout.splitlines() if line.startswith("✓ ")]
-    return {line.split()[1] for line in lines if not line.endswith(" cached")}
+def shown_components(output):
+    """Returns the last word of the line of each component that ended."""
+    lines = [line.split() for line in output.splitlines() if line.startswith("✓ ")]
+    return {component: words[-1] for _, component, *words in lines}
 
 
 def edit(files, pattern, replacement):
@@ -74,64 +52,48 @@ def reword(code):
     edit([code / "modules" / "training" / "run_fn.py"], r"\Z", "# A comment.\n")
 
 
-@pytest.fixture(scope="module")
-def story(restore, tmp_path_factory):
-    code = tmp_path_factory.mktemp("story") / "code"
+def test_edits_rerun_the_training_and_nothing_before(finished, tmp_path):
+    code = tmp_path / "code"
     for package in (*FIRST_PARTY, "configs"):
         shutil.copytree(REPOSITORY / package, code / package)
-    recipe = restore().recipe
     reword(code)
-    optimizer = code / "modules" / "training" / "optimization.py"
-    edit([optimizer], r'"epsilon": 1e-6\b', '"epsilon": 1e-5')
-    return Story(recipe, command_line("run", "--config", recipe, cwd=code))
+    # An edit of the training, which ends the run there.
+    edit(
+        [code / "modules" / "training" / "experiment.py"],
+        r"\Z",
+        "\n\ndef build_experiment(*_, **__):\n"
+        '    raise RuntimeError("the edited training started")\n',
+    )
+    stopped = command_line("run", "--config", finished.recipe, cwd=code)
+    assert stopped.returncode == 1, stopped.stdout
+    assert "the edited training started" in stopped.stdout + stopped.stderr
+    before = set(EVERYTHING) - set(MODEL)
+    assert shown_components(stopped.stdout) == dict.fromkeys(before, "cached")
 
 
-def test_pushed_model_exits_0_and_its_last_line_names_the_directory(story):
-    assert story.run.returncode == 0, story.run.stdout
-    assert (story.pushed / "saved_model.pb").is_file()
-
-
-def test_run_shows_components_and_steps_and_logs_the_rest_in_its_record(story):
-    assert story.run.stderr == ""
-    for name in EVERYTHING:
-        assert f"✓ {name}" in story.run.stdout
-    assert "step 3/3 loss" in story.run.stdout
-    _, record = sorted((story.recipe.parent / "output" / "runs").iterdir())
-    assert load_config(record / "config.yaml") == load_config(story.recipe)
-    assert (record / "run.log").stat().st_size > 0
-
-
-def test_warnings_about_the_data_are_shown_by_a_run_that_reads_no_data(story):
-    assert story.run.stdout.count(SHARED_ROWS) == 1
-
-
-def test_edits_rerun_the_training_and_what_depends_on_it_and_nothing_before(story):
-    assert executed(story.run) == set(MODEL)
-
-
-def test_pushed_model_predicts_a_pair(story):
+def test_pushed_model_predicts_a_pair(finished):
+    pushed = finished.report.pushed
     pair = ("--pair", "A cat.", "The cat!")
-    shown = CliRunner().invoke(main, ["predict", "--model", str(story.pushed), *pair])
+    shown = CliRunner().invoke(main, ["predict", "--model", pushed, *pair])
     assert shown.exit_code == 0, shown.output
-    model = predictor.Predictor(str(story.pushed))
-    (expected,) = model.predict([("A cat.", "The cat!")])
+    (expected,) = predictor.Predictor(pushed).predict([("A cat.", "The cat!")])
     assert table_rows(shown) == [
         ["A cat.", "The cat!", str(expected.value), f"{expected.probability:.3f}"]
     ]
 
 
 @pytest.mark.nightly
-def test_predict_in_a_new_process_shows_only_its_table(story):
+def test_predict_in_a_new_process_shows_only_its_table(finished):
     pair = ("--pair", "A cat.", "The cat!")
-    shown = command_line("predict", "--model", story.pushed, *pair)
+    shown = command_line("predict", "--model", finished.report.pushed, *pair)
     assert shown.returncode == 0, shown.stderr
     assert shown.stderr == ""
 
 
-def test_served_model_predicts_a_file(story, tmp_path):
-    table = story.recipe.parent / "data" / "eval.tsv"
+def test_served_model_predicts_a_file(finished, tmp_path):
+    table = finished.recipe.parent / "data" / "eval.tsv"
     output = tmp_path / "predictions.jsonl"
-    served = story.pushed.parent
+    served = finished.paths.pushed
     arguments = ("predict", "--model", served, "--input", table, "--output", output)
     written = CliRunner().invoke(main, [*map(str, arguments)])
     assert written.exit_code == 0, written.output
@@ -157,6 +119,16 @@ def test_refused_model_exits_3_with_its_metric_and_leaves_the_served_one(run, fi
     assert last.startswith("refused: accuracy is 0.")
     assert last.endswith("the threshold is 0.9990")
     assert [*finished.paths.pushed.iterdir()] == [Path(finished.report.pushed)]
+
+
+def test_run_that_reads_no_data_shows_their_warnings_and_the_pushed_model(
+    run, finished
+):
+    code, output, _ = run()
+    assert code == 0, output
+    assert shown_components(output) == dict.fromkeys(EVERYTHING, "cached")
+    assert output.count(SHARED_ROWS) == 1
+    assert output.splitlines()[-1] == f"pushed {finished.report.pushed}"
 
 
 def test_warnings_about_the_data_are_shown_when_they_are_found_and_at_the_end(run):

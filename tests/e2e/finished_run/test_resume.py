@@ -1,14 +1,17 @@
-"""A training that is killed resumes in the next run of the pipeline."""
+"""A run that is interrupted in its training resumes in the next run."""
 
 import re
 import shlex
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
+from pipeline.config.recipe import load_config
 from pipeline.local.run import hold_output
 from tests.e2e import commands
+from tests.e2e.finished_run.components import EVERYTHING
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.e2e
@@ -57,20 +60,13 @@ def resumed_step(text):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
-def test_training_resumes_after_sigkill_and_a_signal(finished, run, console, number):
+def test_interrupted_run_names_what_it_kept_and_the_next_one_resumes(finished, number):
     output = finished.paths.root
     process = start(finished.recipe)
-    interrupt(process, output, 30, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    left = newest_step(output)
-    assert left < STEPS
-
-    process = start(finished.recipe)
-    text = interrupt(process, output, left + CHECKPOINTS, number)
+    text = interrupt(process, output, 30, number)
     assert process.returncode == 128 + number, text
-    assert resumed_step(text) == left
     saved = newest_step(output)
-    assert left < saved < STEPS
+    assert 30 <= saved < STEPS
     assert f"{number.name}: checkpoint" in text
     *_, reason, kept, advice, command = text.splitlines()
     name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[number]
@@ -82,9 +78,29 @@ def test_training_resumes_after_sigkill_and_a_signal(finished, run, console, num
     with hold_output(finished.paths, "run this"):
         pass  # the lock is free
 
-    report, _ = run(**{key.replace(".", "__"): v for key, v in SETTINGS.items()})
-    text = console.file.getvalue()
+    process = start(finished.recipe)
+    text, errors = process.communicate(timeout=SECONDS)
+    assert (process.returncode, errors) == (0, ""), text
     assert resumed_step(text) == saved
     assert f"step {STEPS}/{STEPS}" in text
-    assert report.pushed is not None
+    for component in EVERYTHING:
+        assert f"✓ {component}" in text
+    pushed = Path(text.splitlines()[-1].removeprefix("pushed "))
+    assert (pushed / "saved_model.pb").is_file()
+    assert pushed != Path(finished.report.pushed)
     assert len(list(finished.paths.training.iterdir())) == 2
+    _, first, second = sorted((output / "runs").iterdir())
+    assert load_config(first / "config.yaml") == load_config(second / "config.yaml")
+    assert (second / "run.log").stat().st_size > 0
+
+
+@pytest.mark.nightly
+def test_killed_run_resumes_at_its_newest_checkpoint(finished, run, console):
+    process = start(finished.recipe)
+    interrupt(process, finished.paths.root, 30, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    left = newest_step(finished.paths.root)
+    assert left < STEPS
+    report, _ = run(**{key.replace(".", "__"): v for key, v in SETTINGS.items()})
+    assert resumed_step(console.file.getvalue()) == left
+    assert report.pushed is not None

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from tfx.tools.cli.cli_main import cli_group
 
 from pipeline.config.paths import REPOSITORY
 from tests import tiny
@@ -15,43 +17,21 @@ from tests import tiny
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture
-def tfx(tmp_path):
-    """Runs the `tfx` command on a recipe."""
-
-    def tfx(*arguments, recipe):
-        environment = {
-            **os.environ,
-            "HOME": str(tmp_path),  # the command stores its pipelines there
-            "BERT_PIPELINE_CONFIG": str(recipe),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        }
-        environment.pop(
-            "TF_USE_LEGACY_KERAS", None
-        )  # set by these tests, not by a user
-        finished = subprocess.run(
-            ["tfx", *arguments],
-            cwd=REPOSITORY,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert finished.returncode == 0, finished.stdout + finished.stderr
-        return finished.stdout
-
-    return tfx
-
-
-def test_tfx_command_creates_and_runs_the_pipeline(tfx, finished):
-    recipe = finished.recipe
+def test_tfx_command_creates_and_runs_the_pipeline(finished, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))  # the command stores its pipelines there
+    monkeypatch.setenv("BERT_PIPELINE_CONFIG", str(finished.recipe))
+    monkeypatch.chdir(REPOSITORY)
     shutil.rmtree(finished.report.pushed)
-    created = tfx(
-        *("pipeline", "create", "--engine=local", "--pipeline_path=local_runner.py"),
-        recipe=recipe,
-    )
+
+    def tfx(*arguments):
+        # In this process, which has TFX imported already. `run create` starts another.
+        result = CliRunner().invoke(cli_group, [*arguments, "--engine=local"])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    created = tfx("pipeline", "create", "--pipeline_path=local_runner.py")
     assert 'Pipeline "tiny" created successfully' in created
-    tfx("run", "create", "--engine=local", "--pipeline_name=tiny", recipe=recipe)
+    tfx("run", "create", "--pipeline_name=tiny")
     # The same pipeline as the command line's: its results are in the cache.
     assert finished.executed() == {"AtomicPusher", "Report"}
     pushed = finished.output("AtomicPusher", "pushed_model").custom_properties
@@ -60,7 +40,7 @@ def test_tfx_command_creates_and_runs_the_pipeline(tfx, finished):
 
 
 @pytest.mark.nightly
-def test_tfx_command_compiles_the_pipeline_for_vertex(tfx, tmp_path):
+def test_tfx_command_compiles_the_pipeline_for_vertex(tmp_path):
     cluster = {
         "image": "registry/bert:1",
         "pipeline_root": "gs://bucket/bert",
@@ -69,11 +49,29 @@ def test_tfx_command_compiles_the_pipeline_for_vertex(tfx, tmp_path):
         "retries": 4,
     }
     recipe = tiny.write_config(tmp_path / "recipe.yaml", vertex=cluster)
-    created = tfx(
-        *("pipeline", "create", "--engine=vertex", "--pipeline_path=vertex_runner.py"),
-        recipe=recipe,
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),  # the command stores its pipelines there
+        "BERT_PIPELINE_CONFIG": str(recipe),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    environment.pop("TF_USE_LEGACY_KERAS", None)  # set by these tests, not by a user
+    created = subprocess.run(
+        [
+            "tfx",
+            "pipeline",
+            "create",
+            "--engine=vertex",
+            "--pipeline_path=vertex_runner.py",
+        ],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert 'Pipeline "tiny" created successfully' in created
+    assert created.returncode == 0, created.stdout + created.stderr
+    assert 'Pipeline "tiny" created successfully' in created.stdout
     (package,) = tmp_path.glob("tfx/vertex/tiny/pipeline.json")
     job = json.loads(package.read_text())
     trainer = job["pipelineSpec"]["root"]["dag"]["tasks"]["Trainer"]
