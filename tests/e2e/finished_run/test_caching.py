@@ -29,11 +29,6 @@ def test_other_runner_of_beam_executes_nothing(run, monkeypatch):
     assert executed == set()
 
 
-def test_other_threshold_judges_data_and_model_again(run):
-    _, executed = run(evaluator__thresholds={"accuracy": 0.0, "f1": 0.0})
-    assert executed == {"DataGate", "Evaluator", "AtomicPusher", "Report"}
-
-
 def test_other_encoder_weights_train_again(start_training, finished, tmp_path):
     other = tiny.write_encoder(tmp_path / "other", seed=1)
     shutil.copy(other / "model.safetensors", finished.recipe.parent / "encoder")

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -110,15 +109,6 @@ def run(finished, capfd):
         return ended.value.code, *capfd.readouterr()
 
     return run
-
-
-def test_refused_model_exits_3_with_its_metric_and_leaves_the_served_one(run, finished):
-    code, output, _ = run("--set", "evaluator.thresholds={accuracy: 0.999}")
-    assert code == 3, output
-    last = output.splitlines()[-1]
-    assert last.startswith("refused: accuracy is 0.")
-    assert last.endswith("the threshold is 0.9990")
-    assert [*finished.paths.pushed.iterdir()] == [Path(finished.report.pushed)]
 
 
 def test_run_that_reads_no_data_shows_their_warnings_and_the_pushed_model(

@@ -75,11 +75,21 @@ def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
     assert start_training() == {"Hyperparameters", "Trainer"}
 
 
-def test_override_pushes_a_refused_model_and_records_who_and_why(
-    run, finished, command
+def test_refused_model_is_not_pushed_until_an_override_records_who_and_why(
+    run, finished, command, capfd
 ):
-    refused, _ = run(evaluator__thresholds={"accuracy": 0.999})
-    assert refused.pushed is None
+    threshold = "evaluator.thresholds={accuracy: 0.999}"
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--config", str(finished.recipe), "--set", threshold])
+    output = capfd.readouterr().out
+    assert ended.value.code == 3, output
+    last = output.splitlines()[-1]
+    assert last.startswith("refused: accuracy is 0.")
+    assert last.endswith("the threshold is 0.9990")
+    assert [*finished.paths.pushed.iterdir()] == [Path(finished.report.pushed)]
+    # Another threshold judges data and model again.
+    assert finished.executed() == {"DataGate", "Evaluator", "AtomicPusher", "Report"}
+
     # An earlier threshold let the same model pass.
     error = command("override", "latest", "--reason", "x", exit_code=2)
     assert "which is served already" in error
