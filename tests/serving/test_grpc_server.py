@@ -2,6 +2,7 @@
 
 import socket
 import struct
+import time
 
 import grpc
 import pytest
@@ -9,7 +10,7 @@ import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from tests.serving.conftest import read_all, wait_until
+from tests.serving.conftest import LIMITS, PATIENCE_SECONDS, read_all, wait_until
 
 # The headers of a call, encoded as HPACK literals.
 CALL = b"".join(
@@ -50,16 +51,25 @@ def test_memory_and_time_of_calls_are_limited(limited):
 
 def test_stalled_calls_are_limited_and_end_with_their_connection(limited):
     check = health_pb2_grpc.HealthStub(limited.channel).Check
-    with socket.create_connection(("127.0.0.1", limited.grpc_port)) as client:
-        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
-        settings = client.recv(1000)
-        assert struct.pack("!HI", 3, 64) in settings  # SETTINGS_MAX_CONCURRENT_STREAMS
-        for stream in range(1, 41, 2):
-            client.sendall(frame(1, 4, stream, CALL))  # and no message
-        wait_until(lambda: is_refused(check))
-        client.settimeout(10)
-        assert b"max connection age" in read_all(client)
-    assert not is_refused(check)
+
+    def reach_limit():
+        """Stalls calls of one connection; returns whether another call was refused."""
+        with socket.create_connection(("127.0.0.1", limited.grpc_port)) as client:
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
+            settings = client.recv(1000)
+            assert struct.pack("!HI", 3, 64) in settings  # MAX_CONCURRENT_STREAMS
+            for stream in range(1, 41, 2):
+                client.sendall(frame(1, 4, stream, CALL))  # and no message
+            # On a busy machine the connection may end before the calls have started.
+            end = time.monotonic() + LIMITS.request_seconds
+            while not is_refused(check):
+                if time.monotonic() > end:
+                    return False
+            client.settimeout(PATIENCE_SECONDS)
+            return b"max connection age" in read_all(client)
+
+    wait_until(reach_limit)
+    wait_until(lambda: not is_refused(check))
 
 
 def is_refused(check):
