@@ -16,9 +16,11 @@ SCORES = TaskConfig(label_range=[0, 5])
 TOKENS = TaskConfig(input="tokenized")
 
 
-@pytest.fixture
-def vocab_file(tmp_path):
-    return str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
+@pytest.fixture(scope="module")
+def vocab_file(tmp_path_factory):
+    """A vocabulary, whose tokenizer is traced once for all tests."""
+    directory = tmp_path_factory.mktemp("vocabulary") / "encoder"
+    return str(tiny.write_encoder(directory) / "vocab.txt")
 
 
 def pair(row_id, first, second):
