@@ -314,7 +314,7 @@ def test_crash_is_refused(check_in_new_process, tmp_path):
     )
 
 
-def test_hang_is_refused(check_in_new_process, tmp_path):
+def test_hang_is_refused(check, tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
 
@@ -325,17 +325,17 @@ def test_hang_is_refused(check_in_new_process, tmp_path):
         )
 
     model = served.save_toy(tmp_path / "trained", predict)
-    result = check_in_new_process(model, settings={"timeout_seconds": 5})
+    result = check(model, settings={"timeout_seconds": 5})
     assert_refused(result, "calling serving_default", "the 5 s of")
 
 
-def test_too_much_memory_is_refused(check_in_new_process, tmp_path):
+def test_too_much_memory_is_refused(check, tmp_path):
     def predict(left, right):
         values = tf.random.uniform([512 * MIB + tf.size(left)])  # 2 GiB
         return served.share(left, right) + tf.reduce_min(values) * 1e-9
 
     model = served.save_toy(tmp_path / "trained", predict)
-    result = check_in_new_process(model, settings={"max_memory_bytes": 1536 * MIB})
+    result = check(model, settings={"max_memory_bytes": 1536 * MIB})
     assert_refused(result, "calling serving_default took", "allows 1,536 MiB")
     assert result[1]["peak_memory_bytes"] > 1536 * MIB
 

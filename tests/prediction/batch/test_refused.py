@@ -146,6 +146,7 @@ def test_rows_before_the_damage_of_a_file_are_predicted(longer, tmp_path, read_r
     assert "the file cannot be read from here" in refused["reason"]
 
 
+@pytest.mark.nightly
 def test_file_that_is_not_parquet_is_refused_by_name(longer, tmp_path, read_refused):
     write_rows(tmp_path / "a.parquet", [GOOD])
     (tmp_path / "b.parquet").write_text("not Parquet")
