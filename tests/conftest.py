@@ -20,6 +20,8 @@ os.environ.setdefault("LANGUAGE", "C")
 
 # The longest files first: started last, one of them would leave the other worker idle.
 LONGEST_FIRST = ("nightly", "e2e", "slow")
+# Their files share a finished run, or servers of a model that takes seconds to load.
+ONE_WORKER = ("tests/e2e/finished_run/", "tests/serving/")
 
 
 def pytest_collection_modifyitems(items):
@@ -42,15 +44,17 @@ def position(item):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Has one worker run all tests of `e2e/finished_run`, which share a run."""
+    """Has one worker run all tests of a directory whose files share fixtures."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            shared = "tests/e2e/finished_run/"
-            return shared if nodeid.startswith(shared) else super()._split_scope(nodeid)
+            for directory in ONE_WORKER:
+                if nodeid.startswith(directory):
+                    return directory
+            return super()._split_scope(nodeid)
 
     return Scheduling(config, log)
 

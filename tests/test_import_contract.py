@@ -20,38 +20,35 @@ PACKAGES = (
 )
 
 
-@pytest.fixture
-def tree(tmp_path):
-    """A copy of the packages and of the contracts."""
+WRONG_IMPORTS = [
+    ("modules/training/loop.py", "pipeline.exit_status"),
+    ("modules/training/loop.py", "report.content"),
+    ("report/page.py", "ingest.config"),
+    ("ingest/remote_errors.py", "pipeline.config.paths"),
+    ("ingest/config.py", "report.content"),
+    ("prediction/predictor.py", "report.content"),
+    ("prediction/predictor.py", "pipeline.beam"),
+    ("components/artifacts.py", "ingest.config"),
+    ("serving/models.py", "report.page"),
+    ("serving/models.py", "ingest.config"),
+    ("serving/models.py", "components.artifacts"),
+    ("serving/models.py", "modules.files"),
+    ("pipeline/inputs/schema.py", "pipeline.pipeline"),
+    ("modules/data/inputs.py", "modules.training.loop"),
+]
+
+
+@pytest.fixture(scope="module")
+def refusal(tmp_path_factory):
+    """What the check prints of a copy of the packages with all wrong imports."""
+    tree = tmp_path_factory.mktemp("tree")
     for package in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__", "*.txt", "*.tsv")
-        shutil.copytree(REPOSITORY / package, tmp_path / package, ignore=ignored)
-    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("file", "wrong_import"),
-    [
-        ("modules/training/loop.py", "pipeline.exit_status"),
-        ("modules/training/loop.py", "report.content"),
-        ("report/page.py", "ingest.config"),
-        ("ingest/remote_errors.py", "pipeline.config.paths"),
-        ("ingest/config.py", "report.content"),
-        ("prediction/predictor.py", "report.content"),
-        ("prediction/predictor.py", "pipeline.beam"),
-        ("components/artifacts.py", "ingest.config"),
-        ("serving/models.py", "report.page"),
-        ("serving/models.py", "ingest.config"),
-        ("serving/models.py", "components.artifacts"),
-        ("serving/models.py", "modules.files"),
-        ("pipeline/inputs/schema.py", "pipeline.pipeline"),
-        ("modules/data/inputs.py", "modules.training.loop"),
-    ],
-)
-def test_import_against_the_direction_is_refused(tree, file, wrong_import):
-    with (tree / file).open("a") as source:
-        source.write(f"\nimport {wrong_import}\n")
+        shutil.copytree(REPOSITORY / package, tree / package, ignore=ignored)
+    shutil.copy(REPOSITORY / "pyproject.toml", tree)
+    for file, wrong_import in WRONG_IMPORTS:
+        with (tree / file).open("a") as source:
+            source.write(f"\nimport {wrong_import}\n")
     finished = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
         cwd=tree,
@@ -60,6 +57,11 @@ def test_import_against_the_direction_is_refused(tree, file, wrong_import):
         text=True,
         check=False,
     )
-    importer = file.removesuffix(".py").replace("/", ".")
     assert finished.returncode == 1
-    assert f"{importer} -> {wrong_import}" in finished.stdout
+    return finished.stdout
+
+
+@pytest.mark.parametrize(("file", "wrong_import"), WRONG_IMPORTS)
+def test_import_against_the_direction_is_refused(refusal, file, wrong_import):
+    importer = file.removesuffix(".py").replace("/", ".")
+    assert f"{importer} -> {wrong_import}" in refusal

@@ -239,6 +239,7 @@ def test_champion_is_checked_on_vertex(runner, tmp_path):
         runner.run(spec)
 
 
+@pytest.mark.nightly
 def test_failure_of_a_component_is_recorded_next_to_its_outputs_on_kubeflow(
     pods, bucket, object_store, tmp_path
 ):

@@ -18,6 +18,7 @@ from components.champion.component import (
 )
 from modules import served_versions
 from modules.export import description, model_digest
+from tests.nightly import nightly
 
 TASK = {"classes": ["bad", "good"]}
 OTHER_TASK = {"classes": ["no", "yes"]}
@@ -173,7 +174,11 @@ def test_check_before_the_first_push_passes(tmp_path):
     ChampionCheck_Executor().Do({}, {}, properties)
 
 
-@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+@pytest.mark.parametrize(
+    "with_driver",
+    [nightly(True), False],
+    ids=["local", "cluster"],
+)
 def test_champion_in_a_bucket_is_complete_and_neither_the_candidate_nor_withdrawn(
     find, tmp_path, bucket, object_store, with_driver
 ):

@@ -13,6 +13,7 @@ from tfx.utils import proto_utils
 
 from components.pusher.component import Driver, Executor
 from modules import files, served_versions
+from tests.nightly import nightly
 
 
 def write_model(directory, identity=b"a"):
@@ -202,7 +203,11 @@ def test_model_that_is_served_under_another_version_was_not_rolled_back(
     assert served(tmp_path) == [served_versions.WITHDRAWN, first]
 
 
-@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+@pytest.mark.parametrize(
+    "with_driver",
+    [nightly(True), False],
+    ids=["local", "cluster"],
+)
 def test_version_in_a_bucket_is_complete_and_is_pushed_once(
     push, tmp_path, bucket, object_store, with_driver
 ):
@@ -229,7 +234,11 @@ def test_version_in_a_bucket_is_complete_and_is_pushed_once(
     assert manifest["files"]["saved_model.pb"]["size"] == len(b"graph")
 
 
-@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+@pytest.mark.parametrize(
+    "with_driver",
+    [nightly(True), False],
+    ids=["local", "cluster"],
+)
 def test_model_that_was_rolled_back_in_a_bucket_is_not_pushed_again(
     push, model, bucket, object_store, with_driver
 ):

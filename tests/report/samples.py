@@ -16,6 +16,8 @@ HOSTILE_TEXTS = (
     "nul \x00 escape \x1b[31m bell \x07 delete \x7f",
     "a$b$ \\frac{1}{2} 100 %",
 )
+# Changes of a report to test something else than its figures, which take a second.
+WITHOUT_FIGURES = {"training": None, "classification": None, "batch": None}
 
 
 def pushed(gate_rows=200, worst_rows=60):

@@ -1,5 +1,6 @@
 """The figures of a report."""
 
+import functools
 import re
 from xml.etree import ElementTree
 
@@ -28,6 +29,11 @@ FIGURES = {
 }
 
 
+@functools.cache
+def drawn(kind):
+    return FIGURES[kind]()
+
+
 def parse(figure):
     return ElementTree.fromstring(figure)
 
@@ -38,7 +44,7 @@ def description(figure):
 
 @pytest.mark.parametrize("kind", FIGURES)
 def test_a_figure_is_an_image_in_the_colours_of_the_page(kind):
-    figure = FIGURES[kind]()
+    figure = drawn(kind)
     root = parse(figure)
     assert root.get("role") == "img"
     assert root.find("title").text
@@ -49,19 +55,19 @@ def test_a_figure_is_an_image_in_the_colours_of_the_page(kind):
 
 
 def test_the_ids_of_figures_differ():
-    ids = re.findall(r' id="([^"]+)', "".join(draw() for draw in FIGURES.values()))
+    ids = re.findall(r' id="([^"]+)', "".join(map(drawn, FIGURES)))
     assert len(set(ids)) == len(ids)
 
 
 def test_the_description_of_the_losses_has_those_of_every_seed():
-    text = description(FIGURES["losses"]())
+    text = description(drawn("losses"))
     for seed in PUSHED.training.seeds:
         assert f"eed {seed.seed}: training loss from" in text
     assert "validation loss from 0.67 at step 38 to 0.31 at step 152" in text
 
 
 def test_the_best_step_of_each_seed_has_a_ring():
-    figure = FIGURES["evaluations"]()
+    figure = drawn("evaluations")
     rings = re.findall(r'<use x="([\d.]+)"[^>]*fill-opacity="0"', figure)
     (step, *others) = rings[: len(PUSHED.training.seeds)]
     assert others == [step] * 2  # all seeds were best at the same step

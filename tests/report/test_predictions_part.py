@@ -16,9 +16,11 @@ SCORES = TaskConfig(label_range=[0, 5])
 TOKENS = TaskConfig(input="tokenized")
 
 
-@pytest.fixture
-def vocab_file(tmp_path):
-    return str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
+@pytest.fixture(scope="module")
+def vocab_file(tmp_path_factory):
+    """A vocabulary, whose tokenizer is traced once for all tests."""
+    directory = tmp_path_factory.mktemp("vocabulary") / "encoder"
+    return str(tiny.write_encoder(directory) / "vocab.txt")
 
 
 def pair(row_id, first, second):
@@ -160,9 +162,8 @@ def test_rows_whose_prediction_is_not_finite_are_no_class(task, broken, bad):
     assert np.sum(shown.confusion) == len(labels) - broken
     assert math.isnan(shown.expected_calibration_error)
     assert all(math.isnan(c.average_precision) for c in shown.precision_recall)
-    report = samples.pushed()
-    report.task = task
-    report.classification = shown
+    changes = {**samples.WITHOUT_FIGURES, "task": task, "classification": shown}
+    report = samples.pushed().model_copy(update=changes)
     assert "calibration error NaN" in page.render(report)
 
 
@@ -171,7 +172,7 @@ def test_scores_that_are_not_finite_are_not_drawn(bad):
     labels, scores = np.arange(4.0), np.array([0.0, bad, 2.0, -bad])
     shown = predictions_part.regression(labels, scores)
     assert (shown.labels, shown.scores) == ([0.0, 2.0], [0.0, 2.0])
-    report = samples.regression()
+    report = samples.regression().model_copy(update=samples.WITHOUT_FIGURES)
     for report.regression in (
         shown,
         predictions_part.regression(labels, np.full(4, bad)),
@@ -199,5 +200,6 @@ def test_rows_whose_prediction_is_not_finite_are_the_worst(
     expected = ["nan", "nan" if task is PAIRS else "-inf"]
     assert [row.prediction for row in worst[:2]] == expected
     report = samples.regression() if task is SCORES else samples.pushed()
-    report.task, report.worst_rows = task, worst
+    changes = {**samples.WITHOUT_FIGURES, "task": task, "worst_rows": worst}
+    report = report.model_copy(update={**changes, "regression": None})
     assert '"prediction": "nan"' in page.render(report)

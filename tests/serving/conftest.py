@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import dataclasses
+import json
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -10,7 +12,9 @@ from pathlib import Path
 import grpc
 import httpx
 import pytest
+import tensorflow as tf
 
+from modules.export import description
 from serving import discovery, launch
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
@@ -26,6 +30,30 @@ LIMITS = RequestLimits(
     max_connections=20,
     header_seconds=0.5,
 )
+VERSION = "1700000000000"
+EXAMPLES = [
+    {"question": "The cat sees the tree.", "answer": "A dog likes a road!"},
+    {"question": "the big bird", "answer": "a small fish"},
+]
+# Other instances of a file of examples, which lack an input of the model.
+NO_EXAMPLES = [None, 1.0, {"question": "alone"}]
+CARD = """---
+license: apache-2.0
+---
+# Card of pairs
+
+| metric | value |
+|---|---|
+| accuracy | **0.9** |
+
+```
+curl -d '{"instances": [{"question": "the cat", "answer": "a dog"}]}' http://localhost:8501/v1/models/pairs:predict
+```
+
+## Limits
+- none <b>known</b>
+- see [the docs](https://example.com/)
+"""
 
 
 @dataclasses.dataclass
@@ -131,8 +159,24 @@ def exported(export):
 
 
 @pytest.fixture(scope="package")
-def pairs(exported):
-    """Serves the model of pairs; a batch waits long enough for 16 clients."""
-    batching = BatchingSettings(timeout_seconds=0.2)
-    with running(exported.directory.parent, name="pairs", batching=batching) as server:
+def bare(exported):
+    """The default signature of the model of pairs, without a server."""
+    return tf.saved_model.load(str(exported.directory)).signatures["serving_default"]
+
+
+@pytest.fixture(scope="package")
+def pairs(exported, tmp_path_factory):
+    """Serves the model of pairs with examples, a description and a card.
+
+    A batch waits long enough for 16 clients.
+    """
+    root = tmp_path_factory.mktemp("served") / "pairs"
+    version = root / VERSION
+    shutil.copytree(exported.directory, version)
+    task = description.describe_task(exported.task)
+    description.write_description(str(version), task)
+    examples = json.dumps({"instances": [*NO_EXAMPLES, *EXAMPLES]})
+    (version / "assets.extra" / "examples.json").write_text(examples)
+    (version / "README.md").write_text(CARD)
+    with running(root, batching=BatchingSettings(timeout_seconds=0.2)) as server:
         yield server

@@ -307,9 +307,7 @@ def test_request_to_an_idle_server_does_not_wait():
     assert outputs[0]["y"].tolist() == [[2]]
 
 
-def test_batching_does_not_change_the_predictions_of_an_exported_model(pairs, exported):
-    bare = tf.saved_model.load(str(exported.directory)).signatures["serving_default"]
-
+def test_batching_does_not_change_the_predictions_of_an_exported_model(pairs, bare):
     def predict(pair):
         row = dict(zip(("question", "answer"), pair, strict=True))
         (output,) = pairs.post("pairs:predict", instances=[row]).json()["predictions"]

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from serving import models
 from serving.models import Model
+from tests.nightly import nightly
 from tests.serving import saved_models
 
 pytestmark = pytest.mark.slow
@@ -51,7 +52,7 @@ def runs(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize("kind", ["pairs", "tokens of sentences"])
+@pytest.mark.parametrize("kind", ["pairs", nightly("tokens of sentences")])
 def test_every_signature_of_an_exported_model_is_run(export, kind, caplog, capfd, runs):
     caplog.set_level(logging.INFO, "serving")
     directory = export(kind).directory

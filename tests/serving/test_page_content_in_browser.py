@@ -1,34 +1,20 @@
 """The page in a real Chromium, with content that pages often break on."""
 
 import json
-import shutil
 
 import pytest
 
 from tests import browser
-from tests.serving.conftest import running
+from tests.serving.conftest import EXAMPLES
 
 pytestmark = pytest.mark.slow
 
-EXAMPLE = {"question": "the cat", "answer": "a dog"}
 HISTORY = [None, 1, {"row": "text"}, {"row": None}, {"row": {"question": "a"}}]
 
 
-@pytest.fixture(scope="module")
-def served(exported, tmp_path_factory):
-    root = tmp_path_factory.mktemp("page") / "pairs"
-    shutil.copytree(exported.directory, root / "1")
-    examples = root / "1" / "assets.extra" / "examples.json"
-    examples.parent.mkdir(exist_ok=True)
-    rows = [None, 1.0, {"question": "alone"}, EXAMPLE, {**EXAMPLE, "answer": "a bird"}]
-    examples.write_text(json.dumps({"instances": rows}))
-    with running(root) as server:
-        yield server
-
-
 @pytest.fixture
-def page(open_page, served):
-    page = open_page(served.http.base_url, width=390)
+def page(open_page, pairs):
+    page = open_page(pairs.http.base_url, width=390)
     page.locator("#examples .choice").first.wait_for()
     return page
 
@@ -56,7 +42,7 @@ def delay(page, address, milliseconds):
 
 
 def test_rows_without_the_inputs_are_not_in_examples_and_history(page):
-    assert page.locator("#examples .choice").count() == 2
+    assert page.locator("#examples .choice").count() == len(EXAMPLES)
     page.evaluate(f"localStorage.setItem('tried:pairs', '{json.dumps(HISTORY)}')")
     page.reload()
     page.locator("#examples .choice").first.click()
@@ -90,7 +76,7 @@ def test_another_row_is_explained_after_one_that_was_left(page):
     delay(page, "**:predict", 300)
     page.get_by_role("button", name="Compute").click()
     page.locator("#examples .choice").nth(1).click()
-    page.get_by_text("a bird").nth(1).wait_for()  # also in the history
+    page.get_by_text(EXAMPLES[1]["answer"]).nth(1).wait_for()  # also in the history
     page.wait_for_load_state("networkidle")
     explain(page)
     assert "bird" in page.locator("#words-content").inner_text()

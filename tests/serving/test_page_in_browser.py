@@ -8,55 +8,18 @@ import sys
 
 import pytest
 
-from modules.export import description
 from tests import browser
-from tests.serving.conftest import running
+from tests.serving.conftest import CARD, EXAMPLES, VERSION, running
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = [
-    {"question": "The cat sees the tree.", "answer": "A dog likes a road!"},
-    {"question": "the big bird", "answer": "a small fish"},
-]
 ROW = {"question": 'It\'s a "red" cat\\dog,', "answer": "the 'old' tree — $HOME `a`"}
 MINUS = "\N{MINUS SIGN}"
-CARD = """---
-license: apache-2.0
----
-# Card of pairs
-
-| metric | value |
-|---|---|
-| accuracy | **0.9** |
-
-```
-curl -d '{"instances": [{"question": "the cat", "answer": "a dog"}]}' http://localhost:8501/v1/models/pairs:predict
-```
-
-## Limits
-- none <b>known</b>
-- see [the docs](https://example.com/)
-"""
-
-
-@pytest.fixture(scope="module")
-def served(exported, tmp_path_factory):
-    """Serves the model of pairs with examples, a description and a card."""
-    root = tmp_path_factory.mktemp("page") / "pairs"
-    version = root / "1700000000000"
-    shutil.copytree(exported.directory, version)
-    task = description.describe_task(exported.task)
-    description.write_description(str(version), task)
-    examples = json.dumps({"instances": EXAMPLES})
-    (version / "assets.extra" / "examples.json").write_text(examples)
-    (version / "README.md").write_text(CARD)
-    with running(root) as server:
-        yield server
 
 
 @pytest.fixture
-def page(open_page, served):
-    page = open_page(served.http.base_url)
+def page(open_page, pairs):
+    page = open_page(pairs.http.base_url)
     page.locator("#examples .choice").first.wait_for()
     return page
 
@@ -79,10 +42,8 @@ def request_of(page, tab):
 
 
 @pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
-def test_everything_on_the_page_is_accessible_and_fits(
-    open_page, served, width, scheme
-):
-    page = open_page(served.http.base_url, width, scheme)
+def test_everything_on_the_page_is_accessible_and_fits(open_page, pairs, width, scheme):
+    page = open_page(pairs.http.base_url, width, scheme)
     example = page.locator("#examples .choice").first
     example.wait_for()
     assert browser.axe_violations(page) == []
@@ -96,13 +57,13 @@ def test_everything_on_the_page_is_accessible_and_fits(
     assert browser.hidden_width(page) == 0
 
 
-def test_example_has_a_class_with_probabilities_and_tokens(page, served):
+def test_example_has_a_class_with_probabilities_and_tokens(page, pairs):
     assert page.locator("#state").inner_text().strip() == (
-        "version 1700000000000, 2023-11-14 22:13 UTC, ready"
+        f"version {VERSION}, 2023-11-14 22:13 UTC, ready"
     )
     page.locator("#examples .choice").first.click()
     page.locator(".verdict").wait_for()
-    (expected,) = predict(served, EXAMPLES[:1])
+    (expected,) = predict(pairs, EXAMPLES[:1])
     assert page.locator(".verdict").inner_text() == expected["class"]
     bars = page.locator(".bar").all_inner_texts()
     shares = sorted(expected["probabilities"], reverse=True)
@@ -117,14 +78,14 @@ def test_example_has_a_class_with_probabilities_and_tokens(page, served):
     assert "nothing was cut" in page.locator("#tokens").inner_text()
 
 
-def test_effect_of_a_word_is_the_difference_to_the_text_without_it(page, served):
+def test_effect_of_a_word_is_the_difference_to_the_text_without_it(page, pairs):
     row = {"question": "the cat's tree, old", "answer": "a dog"}
     fill(page, row)
     page.get_by_role("button", name="Compute").click()
     page.locator(".word").first.wait_for()
     words = page.locator(".word-text").all_inner_texts()
     assert words == ["the", "cat's", "tree", ",", "old", "a", "dog"]
-    whole, without = predict(served, [row, {**row, "question": "the tree, old"}])
+    whole, without = predict(pairs, [row, {**row, "question": "the tree, old"}])
     best = whole["class_id"]
     effect = whole["probabilities"][best] - without["probabilities"][best]
     shown = page.locator(".word").nth(1).get_attribute("title")
@@ -161,9 +122,9 @@ def test_link_reproduces_the_prediction_in_another_window(page, open_page):
         )
 
 
-def test_shown_requests_predict_the_same(page, served, capsys):
+def test_shown_requests_predict_the_same(page, pairs, capsys):
     fill(page, ROW)
-    (expected,) = predict(served, [ROW])
+    (expected,) = predict(pairs, [ROW])
     curl = request_of(page, "curl")
     assert curl.startswith("curl -d '")
     if shutil.which("curl"):
@@ -176,9 +137,9 @@ def test_shown_requests_predict_the_same(page, served, capsys):
 
 
 @pytest.mark.nightly
-def test_request_is_copied(open_page, served):
+def test_request_is_copied(open_page, pairs):
     page = open_page(
-        served.http.base_url, permissions=["clipboard-read", "clipboard-write"]
+        pairs.http.base_url, permissions=["clipboard-read", "clipboard-write"]
     )
     page.locator("#examples .choice").first.wait_for()
     fill(page, ROW)
@@ -222,8 +183,8 @@ def test_page_is_used_by_keyboard(page):
 
 
 @pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
-def test_card_is_a_page_that_is_accessible_and_fits(open_page, served, width, scheme):
-    page = open_page(served.http.base_url, width, scheme)
+def test_card_is_a_page_that_is_accessible_and_fits(open_page, pairs, width, scheme):
+    page = open_page(pairs.http.base_url, width, scheme)
     page.get_by_role("link", name="Model card").click()
     assert page.get_by_role("heading", level=1).inner_text() == "Card of pairs"
     assert page.locator("td").all_inner_texts() == ["accuracy", "0.9"]
@@ -236,7 +197,7 @@ def test_card_is_a_page_that_is_accessible_and_fits(open_page, served, width, sc
     page.locator("#examples .choice").first.wait_for()
     page.get_by_role("link", name="Model card").click()
     markdown = page.get_by_role("link", name="Markdown").get_attribute("href")
-    assert served.http.get(markdown).text == CARD
+    assert pairs.http.get(markdown).text == CARD
 
 
 @pytest.mark.nightly

@@ -10,7 +10,7 @@ import pytest
 from modules.config.task import TaskConfig
 from modules.export import description
 from tests.nightly import nightly
-from tests.serving.conftest import running, wait_until
+from tests.serving.conftest import VERSION, running, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -25,17 +25,9 @@ def write_version(exported, directory, classes):
     description.write_description(str(directory), description.describe_task(task))
 
 
-@pytest.fixture(scope="module")
-def served(exported, tmp_path_factory):
-    root = tmp_path_factory.mktemp("page") / "pairs"
-    write_version(exported, root / "1", CLASSES)
-    with running(root) as server:
-        yield server
-
-
 @pytest.fixture
-def page(open_page, served):
-    page = open_page(served.http.base_url)
+def page(open_page, pairs):
+    page = open_page(pairs.http.base_url)
     page.locator("#table").wait_for()
     return page
 
@@ -66,7 +58,7 @@ TABLES = {
 @pytest.mark.parametrize(
     "kind", ["csv of Excel", *map(nightly, ("tsv", "csv", "jsonl"))]
 )
-def test_table_is_predicted_and_downloaded_as_csv(page, served, kind):
+def test_table_is_predicted_and_downloaded_as_csv(page, pairs, kind):
     predict(page, TABLES[kind])
     rows = download(page)
     texts = [
@@ -75,9 +67,9 @@ def test_table_is_predicted_and_downloaded_as_csv(page, served, kind):
     ]
     assert [{name: row[name] for name in texts[0]} for row in rows] == texts
     assert [row["id"] for row in rows] == ["1", "2"]
-    predictions = served.post("pairs:predict", instances=texts).json()["predictions"]
+    predictions = pairs.post("pairs:predict", instances=texts).json()["predictions"]
     for row, expected in zip(rows, predictions, strict=True):
-        assert row["model_version"] == "1"
+        assert row["model_version"] == VERSION
         assert "not_predicted" not in row
         assert row["predicted_class"] == expected["class"]
         shares = [float(row[f"probability_{name}"]) for name in CLASSES]
@@ -212,8 +204,8 @@ def test_stop_before_the_first_prediction_offers_nothing(page):
     assert not page.locator("#table-download").is_visible()
 
 
-def test_failure_keeps_the_rows_that_are_done(open_page, served):
-    page = open_page(served.http.base_url, may_have_errors=True)
+def test_failure_keeps_the_rows_that_are_done(open_page, pairs):
+    page = open_page(pairs.http.base_url, may_have_errors=True)
     error = {"status": 500, "json": {"error": "out of memory"}}
     on_request(page, 2, lambda route: route.fulfill(**error))
     predict(page, MANY)

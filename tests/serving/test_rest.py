@@ -187,8 +187,7 @@ def test_exported_model_predicts_serialized_examples(pairs, exported):
     np.testing.assert_allclose(logits, exported.logits, atol=1e-5)
 
 
-def test_predictions_equal_those_of_the_bare_model(pairs, exported):
-    bare = tf.saved_model.load(str(exported.directory)).signatures["serving_default"]
+def test_predictions_equal_those_of_the_bare_model(pairs, bare):
     for left, right in PAIRS:
         outputs = bare(question=tf.constant([left]), answer=tf.constant([right]))
         (row,) = pairs.post(

@@ -16,6 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
 from pipeline.beam import worker_pool
+from tests.nightly import nightly
 from tools.local_cluster import free_ports
 
 _SECONDS = 60
@@ -174,7 +175,7 @@ def test_worker_of_a_runner_that_has_ended_is_not_started_again(ending, runner):
     assert ending.count() == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, nightly(signal.SIGINT)])
 def test_signal_ends_the_pool_and_its_workers(pool, number):
     process, address = pool
     with grpc.insecure_channel(address) as channel:
@@ -188,8 +189,9 @@ def test_signal_ends_the_pool_and_its_workers(pool, number):
     assert not psutil.pid_exists(worker.pid)
 
 
-def test_second_pool_of_an_address_is_refused(pool):
-    _, address = pool
+def test_second_pool_of_an_address_is_refused(runner):
+    # Any server of gRPC would share its port with a pool, if the pool let it.
+    address = runner.address
     second = start(address)
     _, errors = second.communicate(timeout=_SECONDS)
     assert second.returncode == 2

@@ -36,8 +36,8 @@ def fail(row):
     raise ValueError(f"row {row} is bad")
 
 
-def run(directory, work):
-    config = BeamConfig(runner="multi_processing", workers=2)
+def run(directory, work, workers):
+    config = BeamConfig(runner="multi_processing", workers=workers)
     with beam.Pipeline(argv=list(beam_arguments(config))) as pipeline:
         (
             pipeline
@@ -55,7 +55,7 @@ def test_killed_worker_fails_the_job_and_nothing_is_written(tmp_path, moment):
         lambda: moment != "at work" or (trace.exists() and len(trace.read_text()) > 20)
     )
     with pytest.raises(WorkerLostError, match=r"lost, .* out; beam\.workers sets"):
-        run(tmp_path, beam.ParDo(Record(tmp_path)))
+        run(tmp_path, beam.ParDo(Record(tmp_path)), workers=2)
     assert killed
     assert not list(tmp_path.glob("rows*"))
     assert worker_processes.find() == []
@@ -63,6 +63,6 @@ def test_killed_worker_fails_the_job_and_nothing_is_written(tmp_path, moment):
 
 def test_error_of_a_row_is_not_a_lost_worker(tmp_path):
     with pytest.raises(RuntimeError, match="is bad") as failed:
-        run(tmp_path, beam.Map(fail))
+        run(tmp_path, beam.Map(fail), workers=1)
     assert not isinstance(failed.value, WorkerLostError)
     assert worker_processes.find() == []

@@ -12,6 +12,7 @@ from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from serving.launch import listen
+from tests.nightly import nightly
 
 
 def ui(*arguments):
@@ -41,7 +42,7 @@ def test_a_port_in_use_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
 def test_it_serves_the_runs_below_output_until_a_signal(number, tmp_path):
     (tmp_path / "output" / "sample" / "runs").mkdir(parents=True)
     command = [sys.executable, "-m", "pipeline", "ui", "--port", "0"]

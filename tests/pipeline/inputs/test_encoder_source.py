@@ -268,12 +268,17 @@ def test_downloads_are_kept_in_the_users_own_directory(
     assert created.stat().st_mode & 0o777 == 0o700
 
 
-def test_handle_that_was_downloaded_is_read_from_the_cache(tmp_path, monkeypatch):
+def cached(tmp_path, handle):
+    """Returns the directory of a handle in the cache of downloads."""
+    return tmp_path / "cache" / hashlib.sha1(handle.encode()).hexdigest()
+
+
+def test_handle_that_was_downloaded_is_read_from_the_cache_without_a_network(
+    tmp_path, no_network
+):
     config = saved_model_config(tmp_path)
     expected = resolve_encoder(config)
-    cached = tmp_path / "cache" / hashlib.sha1(HANDLES[0].encode()).hexdigest()
-    shutil.copytree(tmp_path / "encoder", cached)
-    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
+    shutil.copytree(tmp_path / "encoder", cached(tmp_path, HANDLES[0]))
     path = tmp_path / "recipe.yaml"
     encoder = resolve_encoder(load_config(path, {"encoder.source": HANDLES[0]}))
     assert encoder == expected
@@ -286,11 +291,7 @@ TUTORIAL_ENCODER = (
 TUTORIAL_PREPROCESSOR = "https://tfhub.dev/tensorflow/bert_en_uncased_preprocess/3"
 
 
-def cached(tmp_path, handle):
-    """Returns the directory of a handle in the cache of downloads."""
-    return tmp_path / "cache" / hashlib.sha1(handle.encode()).hexdigest()
-
-
+@pytest.mark.nightly
 def test_tutorials_handle_is_read_from_the_cache_without_a_network(
     tmp_path, no_network
 ):

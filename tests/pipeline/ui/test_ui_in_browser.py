@@ -122,6 +122,7 @@ def other_site(tmp_path):
         thread.join()
 
 
+@pytest.mark.nightly
 def test_another_site_loads_nothing_but_may_link(
     address, open_page, other_site, tmp_path
 ):

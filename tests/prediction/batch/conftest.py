@@ -55,13 +55,13 @@ def length(tmp_path_factory):
 @pytest.fixture(scope="session")
 def pairs(export):
     """An exported classifier of pairs."""
-    return str(export("pairs").directory)
+    return export("pairs")
 
 
 @pytest.fixture(scope="session")
 def token_scores(export):
     """An exported regression that was trained on tokens of fixed length."""
-    return str(export("tokens of sentences").directory)
+    return export("tokens of sentences")
 
 
 @pytest.fixture(scope="session")

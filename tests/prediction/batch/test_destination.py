@@ -6,6 +6,7 @@ import pytest
 
 from modules.errors import UsageError
 from prediction.batch import destination, job
+from tests.nightly import nightly
 from tests.prediction.batch.conftest import read_shards
 from tests.prediction.batch.in_process import predict_files
 
@@ -29,20 +30,20 @@ def test_existing_output_is_refused_and_kept(longer, source, tmp_path):
     assert (tmp_path / "out" / "kept.txt").read_text() == "kept"
 
 
-@pytest.mark.parametrize("working", ["out/.incomplete", "out.incomplete"])
-def test_empty_directory_is_filled_and_files_of_a_killed_run_are_deleted(
-    longer, source, tmp_path, working
+def test_empty_directory_is_filled_and_files_of_killed_runs_are_deleted(
+    longer, source, tmp_path
 ):
     (tmp_path / "out").mkdir()
-    left = tmp_path / working / "predictions-00007-of-00009.tsv"
-    left.parent.mkdir()
-    left.write_text("left\n")
+    working = [tmp_path / "out" / ".incomplete", tmp_path / "out.incomplete"]
+    for directory in working:
+        directory.mkdir()
+        (directory / "predictions-00007-of-00009.tsv").write_text("left\n")
     assert predict_files(longer, source, f"{tmp_path}/out/").predicted == 3
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "predictions-00000-of-00001.tsv",
         "summary.json",
     ]
-    assert not left.parent.exists()
+    assert not any(directory.exists() for directory in working)
 
 
 def test_failure_leaves_nothing(longer, source, tmp_path, monkeypatch):
@@ -70,7 +71,7 @@ def test_link_and_mount_point_are_filled_and_not_replaced(longer, source, tmp_pa
     assert (tmp_path / "new" / "summary.json").is_file()
 
 
-@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("exists", [False, nightly(True)])
 def test_second_prediction_into_a_directory_is_refused_and_harms_nothing(
     longer, source, tmp_path, while_running, exists
 ):

@@ -4,12 +4,12 @@ import json
 
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 from pyarrow import parquet
 
 from ingest.config import DataConfig
 from modules.errors import UsageError
 from prediction.predict_file import predict_file
-from prediction.predictor import Predictor
 from tests import exported
 from tests.nightly import nightly
 from tests.prediction.batch.conftest import (
@@ -44,7 +44,8 @@ def expected(longer, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", ["in.tsv", "in.jsonl", "in.parquet", "in.tfrecord", "in.tf_record.gz"]
+    "name",
+    ["in.tsv", "in.jsonl", "in.parquet", "in.tfrecord", nightly("in.tf_record.gz")],
 )
 def test_each_format_gives_the_rows_of_the_prediction_without_beam(
     longer, expected, tmp_path, name
@@ -63,22 +64,28 @@ def test_each_format_gives_the_rows_of_the_prediction_without_beam(
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, "out"]
 
 
-def test_exported_model_predicts_in_batches_as_without_beam(pairs, tmp_path):
+def test_exported_model_predicts_in_batches_as_before_its_export(pairs, tmp_path):
+    texts = [pair for pair in exported.PAIRS if all(pair)]
     rows = [
-        {"n": row["n"], "question": row["left"], "answer": row["right"]} for row in ROWS
+        {"n": n, **dict(zip(pairs.task.text_columns, pair, strict=True))}
+        for n, pair in enumerate(texts)
     ]
-    expected = predict_without_beam(pairs, tmp_path, rows)
-    source, target = str(tmp_path / "rows.jsonl"), tmp_path / "out"
-    predict_files(pairs, source, str(target), batch_rows=3)
-    check(target, "jsonl", expected)
+    source, target = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out"
+    predict_files(str(pairs.directory), str(source), str(target), batch_rows=2)
+    predicted = sorted(read_shards(target, "jsonl"), key=lambda row: row["n"])
+    shares = tf.nn.softmax(pairs.logits[: len(texts)]).numpy()
+    for row, source_row, expected in zip(predicted, rows, shares, strict=True):
+        assert {name: row[name] for name in source_row} == source_row
+        assert row["prediction"] == pairs.task.classes[expected.argmax()]
+        assert row["probability"] == pytest.approx(expected.max(), abs=1e-5)
 
 
 @pytest.mark.parametrize(
     ("input_format", "output_format"),
     [
-        ("tsv", "jsonl"),
+        nightly("tsv", "jsonl"),
         nightly("jsonl", "parquet"),
-        ("parquet", "tfrecord"),
+        nightly("parquet", "tfrecord"),
         ("tfrecord", "csv"),
         nightly("csv", "tsv"),
         nightly("arrow", "csv"),
@@ -100,7 +107,9 @@ def test_rows_are_written_in_another_format(
         assert row == {**source_row, "prediction": value}
 
 
-@pytest.mark.parametrize("name", ["csv", "jsonl", "parquet", "tfrecord"])
+@pytest.mark.parametrize(
+    "name", ["csv", nightly("jsonl"), nightly("parquet"), "tfrecord"]
+)
 def test_columns_of_the_input_named_as_ours_are_kept_under_another_name(
     longer, tmp_path, name
 ):
@@ -118,6 +127,7 @@ def test_columns_of_the_input_named_as_ours_are_kept_under_another_name(
     }
 
 
+@pytest.mark.nightly
 def test_quoted_fields_of_csv_are_written_quoted(longer, tmp_path):
     rows = [{"left": 'a "b", c\nd', "right": "."}, {"left": "e", "right": "."}]
     source = write_rows(tmp_path / "in.csv", rows)
@@ -126,30 +136,23 @@ def test_quoted_fields_of_csv_are_written_quoted(longer, tmp_path):
     assert {row["left"] for row in predicted} == {row["left"] for row in rows}
 
 
-def test_arrow_is_written_as_parquet(longer, tmp_path):
-    source = write_rows(tmp_path / "in.arrow", [{"left": "a", "right": "."}])
-    predict_files(longer, str(source), str(tmp_path / "out"))
-    (row,) = read_shards(tmp_path / "out", "parquet")
-    assert row["left"] == "a"
-
-
 def test_examples_of_tokens_get_the_predictions_of_their_text(
     token_scores, vocab_file, tmp_path
 ):
-    texts = [("The cat sees the tree.",), ("a dog",), ("the " * 40,)]
-    task = exported.TASKS["tokens of sentences"]
-    rows = exported.rows_of(task, texts, [0.5] * 3, vocab_file)
+    task = token_scores.task
+    texts = [pair[:1] for pair in exported.PAIRS]
+    rows = exported.rows_of(task, texts, [0.5] * len(texts), vocab_file)
     source = write_examples(tmp_path / "a.tfrecord", map(exported.serialize, rows))
-    summary = predict_files(token_scores, str(source), str(tmp_path / "out"))
+    model = str(token_scores.directory)
+    summary = predict_files(model, str(source), str(tmp_path / "out"))
     predicted = {
         row[task.id_column]: row for row in read_shards(tmp_path / "out", "tfrecord")
     }
-    for index, row in enumerate(Predictor(token_scores).predict(texts)):
-        assert predicted[index]["prediction"] == pytest.approx(row.value, abs=1e-5)
+    for index, (score,) in enumerate(token_scores.logits):
+        assert predicted[index]["prediction"] == pytest.approx(score, abs=1e-5)
         assert predicted[index]["input_ids"] == rows[index]["input_ids"]
         assert "probability" not in predicted[index]
-    mean = sum(row["prediction"] for row in predicted.values()) / 3
-    assert summary.mean_score == pytest.approx(mean, abs=1e-5)
+    assert summary.mean_score == pytest.approx(token_scores.logits.mean(), abs=1e-5)
 
 
 def test_single_sentences_get_a_score(length, tmp_path):
@@ -196,24 +199,33 @@ def test_directory_is_read_by_the_format_of_its_files(longer, tmp_path):
     assert (summary.read, summary.refused) == (2, 0)
 
 
-def test_format_can_be_set_if_names_do_not_show_it(longer, tmp_path):
-    source = write_rows(tmp_path / "in.jsonl", [{"left": "a", "right": "."}])
+def test_arrow_is_written_as_parquet_and_is_set_if_names_do_not_show_it(
+    longer, tmp_path
+):
+    source = write_rows(tmp_path / "in.arrow", [{"left": "a", "right": "."}])
     renamed = source.rename(tmp_path / "rows")
-    target, reading = str(tmp_path / "out"), DataConfig(format="jsonl")
-    assert predict_files(longer, str(renamed), target, reading=reading).read == 1
+    target, reading = tmp_path / "out", DataConfig(format="arrow")
+    assert predict_files(longer, str(renamed), str(target), reading=reading).read == 1
+    (row,) = read_shards(target, "parquet")
+    assert row["left"] == "a"
 
 
-def test_lines_of_other_systems_are_read(longer, tmp_path):
-    (tmp_path / "in.tsv").write_bytes(b"\xef\xbb\xbfleft\tright\r\nab\tc\r\nd\tef")
-    predict_files(longer, str(tmp_path / "in.tsv"), str(tmp_path / "out"))
-    rows = read_shards(tmp_path / "out", "tsv")
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("in.tsv", b"left\tright\r\nab\tc\r\nd\tef"),
+        nightly(
+            "in.jsonl",
+            b'{"left": "ab", "right": "c"}\r\n{"left": "d", "right": "ef"}',
+        ),
+    ],
+)
+def test_lines_of_other_systems_are_read(longer, tmp_path, name, content):
+    source = tmp_path / name
+    source.write_bytes(b"\xef\xbb\xbf" + content)
+    predict_files(longer, str(source), str(tmp_path / "out"))
+    rows = read_shards(tmp_path / "out", name.partition(".")[2])
     assert [(row["left"], row["right"]) for row in rows] == [("ab", "c"), ("d", "ef")]
-    (tmp_path / "in.jsonl").write_bytes(
-        b'\xef\xbb\xbf{"left": "ab", "right": "c"}\r\n{"left": "d", "right": "ef"}'
-    )
-    predict_files(longer, str(tmp_path / "in.jsonl"), str(tmp_path / "lines"))
-    rows = read_shards(tmp_path / "lines", "jsonl")
-    assert [row["left"] for row in rows] == ["ab", "d"]
 
 
 def test_parquet_keeps_its_types(longer, tmp_path):

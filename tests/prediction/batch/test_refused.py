@@ -11,7 +11,7 @@ from pyarrow import parquet
 from ingest.examples import tf_examples
 from modules.errors import UsageError
 from prediction.batch import job
-from tests import exported
+from tests.nightly import nightly
 from tests.prediction.batch.conftest import read_shards, write_examples, write_rows
 from tests.prediction.batch.in_process import predict_files
 
@@ -124,15 +124,12 @@ def test_example_without_its_feature_is_refused(longer, tmp_path, read_refused):
 
 
 def test_example_that_the_model_fails_on_does_not_affect_others(
-    token_scores, vocab_file, tmp_path, read_refused, monkeypatch
+    longer, tmp_path, read_refused, monkeypatch
 ):
-    task = exported.TASKS["tokens of sentences"]
-    good, short = exported.rows_of(task, [("a dog",), ("a cat",)], None, vocab_file)
-    short["input_mask"] = short["input_mask"][:3]
     monkeypatch.setattr(job, "check_features", lambda serialized, expected: None)
-    rows = [good, short, good, good]
-    source = write_examples(tmp_path / "in.tfrecord", map(exported.serialize, rows))
-    summary = predict_files(token_scores, str(source), str(tmp_path / "out"))
+    rows = [GOOD, {**GOOD, "left": ["two", "texts"]}, GOOD, GOOD]
+    source = write_rows(tmp_path / "in.tfrecord", rows)
+    summary = predict_files(longer, str(source), str(tmp_path / "out"))
     assert (summary.predicted, summary.refused) == (3, 1)
     (refused,) = read_refused(tmp_path / "out")
     assert refused["reason"].startswith("the model fails:")
@@ -149,6 +146,7 @@ def test_rows_before_the_damage_of_a_file_are_predicted(longer, tmp_path, read_r
     assert "the file cannot be read from here" in refused["reason"]
 
 
+@pytest.mark.nightly
 def test_file_that_is_not_parquet_is_refused_by_name(longer, tmp_path, read_refused):
     write_rows(tmp_path / "a.parquet", [GOOD])
     (tmp_path / "b.parquet").write_text("not Parquet")
@@ -176,6 +174,7 @@ def test_damaged_gzip_is_refused_by_name(longer, tmp_path, read_refused):
     assert refused[str(tmp_path / "c.jsonl.gz")]["row"] == summary.predicted
 
 
+@pytest.mark.nightly
 def test_damaged_gzip_of_examples_is_refused_by_name(longer, tmp_path, read_refused):
     write_rows(tmp_path / "a.tfrecord.gz", [GOOD])
     plain = write_rows(tmp_path / "plain.tfrecord", [GOOD])
@@ -233,13 +232,15 @@ def test_corrupt_page_of_parquet_loses_the_rest_of_its_row_group(
     assert summary.read == 4000
 
 
-def test_integer_of_many_digits_does_not_stop_a_job(longer, tmp_path, read_refused):
+@pytest.mark.parametrize(
+    ("kind", "predicted"), [("parquet", 1), nightly("tfrecord", 2), nightly("jsonl", 3)]
+)
+def test_integer_of_many_digits_does_not_stop_a_job(longer, tmp_path, kind, predicted):
     rows = [{**GOOD, "n": 1}, {**GOOD, "n": 10**30}, {**GOOD, "n": 10**4000}]
     source = write_rows(tmp_path / "in.jsonl", rows)
-    for kind, predicted in (("parquet", 1), ("tfrecord", 2), ("jsonl", 3)):
-        target = tmp_path / kind
-        summary = predict_files(longer, str(source), str(target), output_format=kind)
-        assert (summary.predicted, summary.refused) == (predicted, 3 - predicted)
+    target = str(tmp_path / "out")
+    summary = predict_files(longer, str(source), target, output_format=kind)
+    assert (summary.predicted, summary.refused) == (predicted, 3 - predicted)
 
 
 def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refused):

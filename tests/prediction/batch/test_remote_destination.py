@@ -13,6 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 from modules import served_versions
 from modules.errors import UsageError
 from prediction.batch import destination
+from tests.nightly import nightly
 from tests.prediction.batch import buckets
 from tests.prediction.batch.buckets import LocalBucketFileSystem
 from tests.prediction.batch.in_process import predict_files
@@ -33,7 +34,7 @@ def google_bucket(bucket, object_store):
     return buckets.GoogleBucket(bucket, object_store)
 
 
-@pytest.fixture(params=["local", "google"])
+@pytest.fixture(params=[nightly("local"), "google"])
 def remote(request):
     return request.getfixturevalue(f"{request.param}_bucket")
 
