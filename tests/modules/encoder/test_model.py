@@ -146,6 +146,7 @@ def test_checkpoint_of_a_training_is_read_by_the_model_garden_and_back(
         np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.nightly
 @DIRECTIONS
 def test_encoder_alone_is_read_by_the_model_garden_and_back(
     builders, trained, tmp_path, writer, reader
