@@ -20,6 +20,7 @@ from pipeline.releases.rollback import roll_back
 from prediction.predictor import find_model
 from serving import discovery
 from serving.errors import SettingsError
+from tests.nightly import nightly
 from tests.serving import saved_models
 
 FILES = {
@@ -451,7 +452,7 @@ def test_model_that_changes_while_it_is_copied_is_not_pushed(
     assert listed(tmp_path / "serving") == []
 
 
-@pytest.fixture(params=["local", "remote"])
+@pytest.fixture(params=["local", nightly("remote")])
 def cards(request, tmp_path):
     """Writes cards of versions of a directory, local or remote.
 
@@ -495,6 +496,7 @@ def test_card_of_an_incomplete_version_does_not_count(cards):
     assert write(10, "ten") is None
 
 
+@pytest.mark.parametrize("cards", ["local", "remote"], indirect=True)
 def test_card_of_a_version_that_was_rolled_back_counts(cards):
     directory, write = cards
     write(1, "one")

@@ -22,11 +22,31 @@ from tests.nightly import nightly
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory):
+@pytest.fixture(
+    scope="module", params=["by hand", nightly("by the Model Garden's tool")]
+)
+def published(request, tmp_path_factory):
     """A SavedModel with its masked language model, as TF Hub has them."""
     root = tmp_path_factory.mktemp("published")
-    return sources.write_saved_model(root / "hub", with_mlm=True)
+    if request.param != "by hand":
+        return sources.write_saved_model(root / "hub", with_mlm=True)
+    encoder, original, _ = sources.stored(tiny.write_encoder(root / "encoder"))
+    model = sources.build_upstream(encoder, dropout=0.0)
+    model.set_weights(original.get_weights())
+    head = [tf.Variable([1.0], name=f"bert/{name}") for name in HEAD]
+    mlm = tf.__internal__.tracking.AutoTrackable()
+    mlm.variables = [*model.variables, *head]
+    lower_case = tf.Variable(True, trainable=False)
+    return save(root / "hub", model, do_lower_case=lower_case, mlm=mlm)
+
+
+HEAD = [
+    "cls/predictions/output_bias/bias",
+    "cls/predictions/transform/LayerNorm/beta",
+    "cls/predictions/transform/LayerNorm/gamma",
+    "cls/predictions/transform/dense/bias",
+    "cls/predictions/transform/dense/kernel",
+]
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +95,7 @@ def test_every_variable_is_restored_and_outputs_are_equal(hub, tmp_path):
     assert {key: encoder.config[key] for key in tiny.CONFIG} == tiny.CONFIG
     assert encoder.config["layer_norm_eps"] == 1e-12
     assert imported.parameters == 6304
-    assert imported.left_out == [
-        "bert/cls/predictions/output_bias/bias",
-        "bert/cls/predictions/transform/LayerNorm/beta",
-        "bert/cls/predictions/transform/LayerNorm/gamma",
-        "bert/cls/predictions/transform/dense/bias",
-        "bert/cls/predictions/transform/dense/kernel",
-    ]
+    assert imported.left_out == [f"bert/{name}" for name in HEAD]
     _, original, _ = sources.stored(tiny.write_encoder(tmp_path / "original"))
     sources.assert_same_weights(model, original)
     sources.assert_same_outputs(model, call(hub))

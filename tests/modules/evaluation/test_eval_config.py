@@ -351,19 +351,27 @@ def test_a_first_model_that_is_nan_is_refused_without_a_threshold(tmp_path):
     assert verdict.blessed
 
 
-@pytest.mark.parametrize("broken", [math.nan, nightly(math.inf)])
-def test_a_champion_that_is_nan_blocks_no_candidate_but_one_that_is_nan(
-    tmp_path, broken
-):
-    labels = [0.5, 1.5, 2.5, 3.5]
-    scores = Parrots(tmp_path, REGRESSION)
-    champion = [*labels[:3], broken]
-    bounds = {"pearson": -1.0}, {"spearman": 0.1}
-    metrics, verdict = scores.run(labels, champion, labels, *bounds)
+SCORES = [0.5, 1.5, 2.5, 3.5]
+BROKEN = pytest.mark.parametrize("broken", [math.nan, nightly(math.inf)])
+BOUNDS = {"pearson": -1.0}, {"spearman": 0.1}
+
+
+@BROKEN
+def test_a_champion_that_is_nan_blocks_no_candidate(tmp_path, broken):
+    champion = [*SCORES[:3], broken]
+    metrics, verdict = Parrots(tmp_path, REGRESSION).run(
+        SCORES, champion, SCORES, *BOUNDS
+    )
     assert math.isnan(metrics["spearman"].champion)
     assert verdict.failures == []
     assert verdict.blessed
-    _, verdict = scores.run(champion, champion, labels, *bounds)
+
+
+@pytest.mark.nightly
+@BROKEN
+def test_a_candidate_that_is_nan_as_its_champion_is_refused(tmp_path, broken):
+    scores = [*SCORES[:3], broken]
+    _, verdict = Parrots(tmp_path, REGRESSION).run(scores, scores, SCORES, *BOUNDS)
     assert not verdict.blessed
     assert verdict.failures == [
         "pearson is nan, the threshold is -1.0000",

@@ -73,17 +73,22 @@ def test_resumed_training_writes_no_point_between_two_intervals(
     assert sorted(losses) == [4, 8, 12]
 
 
-def test_evaluation_before_the_first_step_is_recorded_and_never_the_best(
-    train, tmp_path
+def test_early_stop_after_evaluations_that_equal_the_first_after_a_step(
+    train, tmp_path, lines
 ):
-    # So small a rate that all evaluations are equal, and the first one is the best.
-    result = train(evaluate_first=True, learning_rate=1e-12, patience=1)
+    """An evaluation before the first step is recorded and never the best."""
+    # So small a rate that all evaluations are equal.
+    settings = {"learning_rate": 1e-12, "epochs": 20, "evaluation_interval": 2}
+    result = train(evaluate_first=True, patience=3, **settings)
     record = files.read_json(str(tmp_path / "run" / "record.json"))
-    assert [entry["step"] for entry in record["evaluations"]] == [0, 6, 12]
+    assert [entry["step"] for entry in record["evaluations"]] == [0, 2, 4, 6, 8]
     values = {entry["metrics"]["accuracy"] for entry in record["evaluations"]}
     assert len(values) == 1
-    assert (result.best_step, result.steps) == (6, STEPS)
-    assert sorted(scalars(tmp_path / "run" / "validation", "accuracy")) == [0, 6, 12]
+    assert (result.best_step, result.steps) == (2, 8)
+    evaluated = scalars(tmp_path / "run" / "validation", "accuracy")
+    assert sorted(evaluated) == [0, 2, 4, 6, 8]
+    assert "no better accuracy in 3 evaluations (trainer.patience)" in result.stopped
+    assert any(line.startswith("stopped at step") for line in lines())
 
 
 def test_best_model_on_the_first_rows_is_restored_not_the_last(train, tmp_path):
@@ -201,20 +206,6 @@ def test_no_dataset_on_one_device_is_autotuned(tmp_path):
         )
     for dataset in (trainer.train_dataset, trainer.eval_dataset):
         assert dataset.options().autotune.enabled is False
-
-
-def test_early_stop_after_evaluations_without_improvement(train, lines):
-    result = train(
-        learning_rate=1e-9,
-        epochs=20,
-        evaluation_interval=1,
-        patience=3,
-        steps_per_loop=1,
-    )
-    assert result.steps < 20 * 6
-    assert result.steps - result.best_step == 3
-    assert "no better accuracy in 3 evaluations (trainer.patience)" in result.stopped
-    assert any(line.startswith("stopped at step") for line in lines())
 
 
 def test_checkpoint_key_depends_on_what_is_trained_and_not_where(
