@@ -201,7 +201,7 @@ def test_split_larger_than_the_buffer_is_read_whole_each_epoch_with_mixed_files(
     assert len(parts) > 5
 
 
-def host_batches(many_files, hosts, count, **changes):
+def host_batches(many_files, hosts, count, size=HOST_BATCH, **changes):
     """Returns the batches of each host, one replica each, and the rows of its files."""
     paths = files.list_records(many_files.input_path)
     configs = [
@@ -212,7 +212,7 @@ def host_batches(many_files, hosts, count, **changes):
     shared = {
         "host_examples": examples,
         "examples": ROWS,
-        "global_batch_size": HOST_BATCH * hosts,
+        "global_batch_size": size * hosts,
     }
     configs = [
         dataclasses.replace(config, host=host, **shared)
@@ -268,7 +268,8 @@ def test_host_resumes_with_unseen_rows(many_files, step):
 
 @pytest.mark.nightly
 def test_hosts_get_rows_of_similar_length_at_the_same_step(many_files):
-    steps, _, _ = host_batches(many_files, 2, 80, shuffle_buffer_size=10_000)
+    settings = {"size": 6, "shuffle_buffer_size": 10_000}
+    steps, _, _ = host_batches(many_files, 2, 80, **settings)
     first, second = (
         [batch["input_mask"].shape[1] for batch, _ in host] for host in steps
     )
