@@ -66,7 +66,9 @@ def test_every_metric_of_the_table_is_computed_from_all_rows_of_a_slice(
         assert actual == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-@pytest.mark.parametrize("name", ["two classes", "scores", nightly("three classes")])
+@pytest.mark.parametrize(
+    "name", ["two classes", nightly("scores"), nightly("three classes")]
+)
 def test_metrics_of_batches_equal_those_of_tfma_in_every_slice(name, models, evaluate):
     """The AUC up to TFMA's buckets, and where TFMA's value is not NaN."""
     task = batches.TASKS[name]

@@ -49,7 +49,9 @@ def rows_of(task, extracts, mask):
     return [Rows.of(labels, values) for values in outputs]
 
 
-@pytest.mark.parametrize("name", ["two classes", "scores", nightly("three classes")])
+@pytest.mark.parametrize(
+    "name", ["two classes", nightly("scores"), nightly("three classes")]
+)
 def test_rows_of_both_models_are_paired_in_every_slice(name):
     task = batches.TASKS[name]
     extracts = batches.extract(task, [300, 1, 99])

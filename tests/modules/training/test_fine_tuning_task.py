@@ -74,7 +74,7 @@ def test_pre_trained_encoder_is_restored_by_initialize(untrained):
     ("task", "metric", "task_class"),
     [
         (PAIRS, "f1", FineTuningTask),
-        (CLASSES, "accuracy", SmallTask),
+        nightly(CLASSES, "accuracy", SmallTask),
         (SCORES, "pearson_spearman", SmallTask),
     ],
 )
