@@ -130,6 +130,13 @@ def test_bounds_that_are_not_numbers_by_metric_are_refused(text):
             0.03,
             ["accuracy is nan: it cannot be compared with the champion's 0.9000"],
         ),
+        (
+            math.nan,
+            math.nan,
+            None,
+            0.03,
+            ["accuracy is nan: it cannot be compared with the champion's nan"],
+        ),
         (math.nan, None, None, 0.03, ["accuracy is nan"]),
         (0.1, math.nan, None, 0.03, []),
     ],

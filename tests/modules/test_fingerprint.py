@@ -213,6 +213,7 @@ def test_training_imports_no_code_that_draws():
     assert not [path for path in files if imports.search(Path(path).read_text())]
 
 
+@pytest.mark.nightly
 def test_training_process_loads_no_libraries_that_draw():
     code = "import sys, modules.training.run_fn; print(*sys.modules)"
     run = subprocess.run(

@@ -30,12 +30,14 @@ def batch(request, tmp_path):
     return batch_view.first_batch(data), data, task, str(vocab_file)
 
 
+@pytest.mark.parametrize("batch", ["class"], indirect=True)
 def test_batch_is_the_first_one_of_the_training(batch):
     (_, targets), data, _, _ = batch
     _, expected = next(iter(inputs.build_batches(data)))
     assert targets["ids"].numpy().tolist() == expected["ids"].numpy().tolist()
 
 
+@pytest.mark.parametrize("batch", ["class"], indirect=True)
 def test_only_the_first_rows_of_a_large_split_are_read(batch, monkeypatch):
     monkeypatch.setattr(batch_view, "MOST_ROWS", 9)
     _, data, _, _ = batch

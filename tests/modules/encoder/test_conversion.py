@@ -17,6 +17,7 @@ from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 from tests.modules.encoder import sources
 from tests.modules.encoder.test_restoring import SENTENCES, inputs_of, restored
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +108,7 @@ def test_untrained_pooler_is_kept_on_import_and_initialized_on_restore(tmp_path)
         np.testing.assert_array_equal(model.pooler_layer.get_weights()[0], built)
 
 
+@pytest.mark.nightly
 def test_pooler_missing_from_the_source_is_initialized_on_restore(tmp_path):
     absent = {"pooler.dense.weight": None, "pooler.dense.bias": None}
     source = tiny.write_encoder(tmp_path / "source", **absent)
@@ -128,7 +130,11 @@ def test_vocabulary_of_a_tokenizer_is_written_out(tmp_path):
 
 @pytest.mark.parametrize(
     ("settings", "lower_case"),
-    [({}, True), ({"do_lower_case": False}, False), ({"do_lower_case": None}, True)],
+    [
+        ({}, True),
+        ({"do_lower_case": False}, False),
+        nightly({"do_lower_case": None}, True),
+    ],
     ids=["normalizer", "tokenizer_config.json", "null"],
 )
 def test_lower_case_of_a_tokenizer_is_written_out(tmp_path, settings, lower_case):

@@ -75,9 +75,10 @@ def test_first_position_is_the_same_if_the_others_are_left_out(encoder):
     )
 
 
-def test_bfloat16_is_as_accurate_as_upstreams(encoder):
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_reduced_precision_is_as_accurate_as_upstreams(encoder, dtype):
     exact = encoder_lib.build_encoder(encoder, dropout=0.0)
-    with precision.compute_in("bfloat16"):
+    with precision.compute_in(dtype):
         ours = encoder_lib.build_encoder(encoder, dropout=0.0)
         upstream = sources.build_upstream(encoder, dropout=0.0)
     for model in (ours, upstream):
@@ -131,8 +132,8 @@ def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(encoder):
     for model in models:
         model.set_weights(random_weights(model))
         tf_keras.utils.set_random_seed(0)
-        sizes.append(mean_and_spread(model, sources.inputs(), draws=400))
-    # Two sets of 400 draws of upstream differ by up to 0.7 %.
+        sizes.append(mean_and_spread(model, sources.inputs(), draws=200))
+    # Two sets of 200 draws of upstream differ by about 1 %.
     np.testing.assert_allclose(*sizes, rtol=0.03)
 
 

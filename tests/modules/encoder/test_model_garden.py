@@ -59,15 +59,21 @@ HEAD = [
     ],
     ids=["encoder", "model", "pretrainer items", "pretrainer model", "encoder v2"],
 )
-@pytest.mark.parametrize("save", [True, False], ids=["save", "write"])
-def test_each_layout_restores_every_variable(
-    tmp_path, pretrainer, root, left_out, save
-):
+def test_each_layout_restores_every_variable(tmp_path, pretrainer, root, left_out):
     checkpoint = tf.train.Checkpoint(**root(pretrainer))
-    directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint, save)
+    directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint)
     encoder_lib.check_tensor_names(encoder_lib.open_encoder(str(directory)))
     _, model, actual = sources.stored(directory)
     assert actual == left_out
+    sources.assert_same_weights(model, pretrainer.encoder_network)
+
+
+def test_numbered_checkpoint_restores_every_variable(tmp_path, pretrainer):
+    checkpoint = tf.train.Checkpoint(encoder=pretrainer.encoder_network)
+    directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint, save=True)
+    assert (directory / "bert_model.ckpt-1.index").is_file()
+    _, model, left_out = sources.stored(directory)
+    assert left_out == []
     sources.assert_same_weights(model, pretrainer.encoder_network)
 
 

@@ -105,6 +105,7 @@ def tiny_encoder(tmp_path_factory):
     return restored(path)
 
 
+@pytest.mark.nightly
 def test_minilm_outputs_on_real_sentences_equal_a_numpy_forward_pass(minilm):
     assert_equals_reference(*minilm, SENTENCES, SENTENCES[::-1])
 
@@ -114,6 +115,7 @@ def test_tiny_outputs_equal_a_numpy_forward_pass(tiny_encoder):
     assert_equals_reference(*tiny_encoder, *texts)
 
 
+@pytest.mark.nightly
 def test_minilm_pooler_is_untrained_and_initialized_anew(minilm):
     encoder, model = minilm
     stored = load_file(encoder.weights_files[0])["pooler.dense.weight"]

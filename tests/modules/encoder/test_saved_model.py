@@ -1,10 +1,12 @@
 """Encoders as TF Hub and Kaggle publish them, exported by the Model Garden's tool."""
 
+import functools
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_text as tf_text
 import tf_keras
 from official.nlp.modeling import networks
 from tensorflow.core.protobuf import saved_model_pb2
@@ -20,11 +22,31 @@ from tests.nightly import nightly
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory):
+@pytest.fixture(
+    scope="module", params=["by hand", nightly("by the Model Garden's tool")]
+)
+def published(request, tmp_path_factory):
     """A SavedModel with its masked language model, as TF Hub has them."""
     root = tmp_path_factory.mktemp("published")
-    return sources.write_saved_model(root / "hub", with_mlm=True)
+    if request.param != "by hand":
+        return sources.write_saved_model(root / "hub", with_mlm=True)
+    encoder, original, _ = sources.stored(tiny.write_encoder(root / "encoder"))
+    model = sources.build_upstream(encoder, dropout=0.0)
+    model.set_weights(original.get_weights())
+    head = [tf.Variable([1.0], name=f"bert/{name}") for name in HEAD]
+    mlm = tf.__internal__.tracking.AutoTrackable()
+    mlm.variables = [*model.variables, *head]
+    lower_case = tf.Variable(True, trainable=False)
+    return save(root / "hub", model, do_lower_case=lower_case, mlm=mlm)
+
+
+HEAD = [
+    "cls/predictions/output_bias/bias",
+    "cls/predictions/transform/LayerNorm/beta",
+    "cls/predictions/transform/LayerNorm/gamma",
+    "cls/predictions/transform/dense/bias",
+    "cls/predictions/transform/dense/kernel",
+]
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +95,7 @@ def test_every_variable_is_restored_and_outputs_are_equal(hub, tmp_path):
     assert {key: encoder.config[key] for key in tiny.CONFIG} == tiny.CONFIG
     assert encoder.config["layer_norm_eps"] == 1e-12
     assert imported.parameters == 6304
-    assert imported.left_out == [
-        "bert/cls/predictions/output_bias/bias",
-        "bert/cls/predictions/transform/LayerNorm/beta",
-        "bert/cls/predictions/transform/LayerNorm/gamma",
-        "bert/cls/predictions/transform/dense/bias",
-        "bert/cls/predictions/transform/dense/kernel",
-    ]
+    assert imported.left_out == [f"bert/{name}" for name in HEAD]
     _, original, _ = sources.stored(tiny.write_encoder(tmp_path / "original"))
     sources.assert_same_weights(model, original)
     sources.assert_same_outputs(model, call(hub))
@@ -103,15 +119,32 @@ def test_encoder_with_lists_as_inputs_and_outputs_is_read(tmp_path):
     sources.assert_same_outputs(model, call_with_lists)
 
 
-@pytest.mark.parametrize("version", [nightly(1), 2])
-def test_old_layout_is_refused_with_the_version_to_take(tmp_path, version):
-    hub = sources.write_list_saved_model(tmp_path / "hub", version)
+def write_version_2(directory):
+    """Exports an encoder whose variables have the names of version 2."""
+    model = bert()
+    for variable in model.variables:
+        variable._handle_name = variable.name.replace(
+            "self_attention/attention_output/", "self_attention_output/"
+        )
+    return save(directory, model)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        write_version_2,
+        nightly(functools.partial(sources.write_list_saved_model, version=1)),
+        nightly(functools.partial(sources.write_list_saved_model, version=2)),
+    ],
+    ids=["2", "1 with lists", "2 with lists"],
+)
+def test_old_layout_is_refused_with_the_version_to_take(tmp_path, write):
     message = (
         r"has the variable \S+/self_attention_output/\w+: an old layout.* "
         r"tensorflow/bert_\*\. Take version 4 of the same handle"
     )
     with pytest.raises(EncoderError, match=message):
-        convert(hub, tmp_path / "imported")
+        convert(write(tmp_path / "hub"), tmp_path / "imported")
 
 
 @pytest.mark.nightly
@@ -159,6 +192,7 @@ def test_vocabulary_of_another_encoder_is_refused(hub, tmp_path):
         convert(hub, tmp_path / "imported")
 
 
+@pytest.mark.nightly
 def test_preprocessor_instead_of_an_encoder_is_refused(tmp_path):
     source = sources.write_preprocessor(tmp_path / "preprocessor")
     with pytest.raises(EncoderError, match=r"no variable word_embeddings.*--preproc"):
@@ -293,7 +327,8 @@ def test_refusal_of_another_saved_model_runs_nothing_of_it(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "hub"))
     source = write_vocabulary(tmp_path / "hub")
     assert_loading_writes(source, written)
-    with pytest.raises(EncoderError, match="not a BERT"):
+    message = "no variable word_embeddings.*: not a BERT.*--preprocessor"
+    with pytest.raises(EncoderError, match=message):
         convert(source, tmp_path / "imported")
     assert not written.exists()
 
@@ -310,9 +345,28 @@ def test_variable_do_lower_case_decides(hub, tmp_path):
     assert not preprocessing.is_cased(encoder.vocab_file)
 
 
-def test_preprocessor_that_lowercases_decides(plain, tmp_path):
+def write_tokenizer(directory):
+    """Exports the tokenizer of a preprocessor alone."""
+    directory.mkdir()
+    (directory / "vocab.txt").write_text("\n".join(tiny.VOCAB) + "\n")
+    tokenizer = tf_text.BertTokenizer(str(directory / "vocab.txt"), lower_case=True)
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    module.tokenize = tf.function(
+        lambda text: tokenizer.tokenize(text).to_tensor(),
+        autograph=False,
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    tf.saved_model.save(module, str(directory / "saved"))
+    return directory / "saved"
+
+
+@pytest.mark.parametrize(
+    "write", [write_tokenizer, nightly(sources.write_preprocessor)]
+)
+def test_preprocessor_that_lowercases_decides(plain, tmp_path, write):
     (plain / "assets" / "vocab.txt").unlink()
-    preprocessor = sources.write_preprocessor(tmp_path / "preprocessor")
+    preprocessor = write(tmp_path / "preprocessor")
     with_capital(preprocessor / "assets" / "vocab.txt")
     encoder = convert(plain, tmp_path / "imported", preprocessor).encoder
     assert encoder.config["do_lower_case"] is True

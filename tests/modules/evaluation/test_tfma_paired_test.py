@@ -10,6 +10,7 @@ from benchmarks import evaluation as batches
 from modules.evaluation import resampling
 from modules.export import signatures
 from modules.metrics import Rows
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,9 @@ def rows_of(task, extracts, mask):
     return [Rows.of(labels, values) for values in outputs]
 
 
-@pytest.mark.parametrize("name", batches.TASKS)
+@pytest.mark.parametrize(
+    "name", ["two classes", nightly("scores"), nightly("three classes")]
+)
 def test_rows_of_both_models_are_paired_in_every_slice(name):
     task = batches.TASKS[name]
     extracts = batches.extract(task, [300, 1, 99])

@@ -9,11 +9,12 @@ import tensorflow as tf
 
 from modules import files
 from modules.training import checkpoints
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["local", "bucket"])
+@pytest.fixture(params=["local", nightly("bucket")])
 def directory(request, tmp_path):
     if request.param == "bucket":
         return request.getfixturevalue("bucket") + "/training/key"
@@ -126,6 +127,23 @@ def test_checkpoint_with_weights_that_are_not_finite_is_not_restored(directory):
     weights.assign([1.0, 2.0])
     path = tf.train.Checkpoint(weights=weights).write(f"{directory}/ckpt")
     assert checkpoints.find_problem(path) is None
+
+
+def test_checkpoints_in_a_bucket_are_restored_discarded_and_deleted(bucket):
+    _, save = open_checkpoints(bucket)
+    for number in (2, 4, 6):
+        save(number)
+    files.write(f"{bucket}/ckpt-6.data-00000-of-00001", b"")
+    manager, save = open_checkpoints(bucket)
+    assert manager.restore_or_initialize().endswith("ckpt-4")
+    assert checkpoints.find_problem(save(6)) is None
+    manager.discard_current()
+    assert not tf.io.gfile.glob(f"{bucket}/ckpt-6*")
+    assert manager.restore_or_initialize().endswith("ckpt-4")
+    files.write(f"{bucket}/ckpt-7_temp/part-00000-of-00001.index", b"")
+    files.write(f"{bucket}/record.json", b"")
+    checkpoints.delete_resumable(bucket)
+    assert tf.io.gfile.listdir(bucket) == ["record.json"]
 
 
 @pytest.mark.nightly

@@ -14,6 +14,7 @@ import tensorflow as tf
 from modules import files, uris
 from modules.training import directory_lock
 from modules.training.directory_lock import DirectoryInUseError, hold
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ def fast_beats(monkeypatch):
     monkeypatch.setattr(directory_lock, "_SETTLE_SECONDS", 0.1)
 
 
-@pytest.fixture(params=["local", "memory", "bucket"])
+@pytest.fixture(params=["local", "memory", nightly("bucket")])
 def directory(request, tmp_path):
     if request.param == "local":
         return str(tmp_path / "key")
@@ -40,7 +41,9 @@ def directory(request, tmp_path):
     return IN_MEMORY
 
 
-remote_only = pytest.mark.parametrize("directory", ["memory", "bucket"], indirect=True)
+remote_only = pytest.mark.parametrize(
+    "directory", ["memory", nightly("bucket")], indirect=True
+)
 
 
 def write_lock(directory, owner):

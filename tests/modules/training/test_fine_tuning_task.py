@@ -11,6 +11,7 @@ from official.modeling.optimization import legacy_adamw
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
+from modules.data.preprocessing import ENCODER_INPUTS
 from modules.encoder import EncoderError
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
@@ -73,7 +74,7 @@ def test_pre_trained_encoder_is_restored_by_initialize(untrained):
     ("task", "metric", "task_class"),
     [
         (PAIRS, "f1", FineTuningTask),
-        (CLASSES, "accuracy", SmallTask),
+        nightly(CLASSES, "accuracy", SmallTask),
         (SCORES, "pearson_spearman", SmallTask),
     ],
 )
@@ -112,6 +113,14 @@ def test_squared_error_of_standardized_scores_is_the_loss(encoder, std):
     }
     loss = task.build_losses(targets, tf.constant([[2.0], [5.0]]))
     assert float(loss) == pytest.approx((1 + 9) / 2 / std**2)
+
+
+def test_score_is_in_the_units_of_the_labels(encoder):
+    model = build_task(encoder, SCORES, score_scale=[2.0, 4.0]).build_model()
+    projection = model.classifier.out_proj
+    projection.set_weights([np.zeros([tiny.HIDDEN, 1]), np.array([0.5])])
+    score = model(dict.fromkeys(ENCODER_INPUTS, tf.ones([1, 3], tf.int32)))
+    assert score.numpy().tolist() == [[0.5 * 4 + 2]]
 
 
 def test_gradients_are_clipped_to_the_global_norm(encoder):
@@ -186,7 +195,9 @@ def test_dropout_follows_from_the_seed_and_the_step(untrained):
 def test_frozen_layers_stay_as_pre_trained(build, frozen):
     trainer = build(frozen_layers=frozen, learning_rate=1e-2, warmup_fraction=0.0)
     before = {v.name: v.numpy() for v in trainer.model.variables}
-    trainer.train(tf.constant(2))
+    # Without a graph, whose tracing would take longer than two steps.
+    for batch in trainer.train_dataset.take(2):
+        trainer.task.train_step(batch, trainer.model, trainer.optimizer)
     # Only rounding errors move the bias of the keys: a softmax does not depend on it.
     names = [name for name in before if not name.endswith("key/bias:0")]
     after = {variable.name: variable.numpy() for variable in trainer.model.variables}
@@ -219,17 +230,24 @@ def test_dropout_rates_of_the_encoder_apply_without_the_setting(
 ):
     path = tiny.write_encoder(tmp_path / "encoder") / "config.json"
     path.write_text(json.dumps({**tiny.CONFIG, **configured}))
-    definition, _, params = tiny.build_experiment(tmp_path, dropout=setting)
-    model = FineTuningTask(params.task, definition).build_model()
-    hidden, attention, head = expected
+    _, _, params = tiny.build_experiment(tmp_path, rows=2, dropout=setting)
+    rates = [
+        getattr(params.task, f"{name}dropout") for name in ("", "attention_", "head_")
+    ]
+    assert rates == pytest.approx(expected)
+
+
+def test_each_layer_drops_out_at_its_rate(encoder):
+    task = build_task(encoder, dropout=0.2, attention_dropout=0.3, head_dropout=0.4)
+    model = task.build_model()
     network = model.checkpoint_items["encoder"]
     for block in network.transformer_layers:
-        assert block._attention_layer._dropout_layer.rate == attention
-        assert block._attention_dropout.rate == block._output_dropout.rate == hidden
+        assert block._attention_layer._dropout_layer.rate == 0.3
+        assert block._attention_dropout.rate == block._output_dropout.rate == 0.2
     assert [layer.rate for layer in network.layers if isinstance(layer, Dropout)] == [
-        hidden
+        0.2
     ]
-    assert model.classifier.dropout.rate == pytest.approx(head)
+    assert model.classifier.dropout.rate == 0.4
 
 
 def test_invalid_dropout_rate_of_an_encoder_is_refused(tmp_path):
@@ -324,10 +342,18 @@ def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
     assert ours_after == pytest.approx(theirs_after, rel=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [nightly("bfloat16"), "float16"])
-def test_mixed_precision_trains_with_float32_weights(build, dtype):
+@pytest.mark.parametrize(
+    ("dtype", "task_class"),
+    [
+        ("float16", SmallTask),
+        nightly("float16", FineTuningTask),
+        nightly("bfloat16", FineTuningTask),
+    ],
+)
+def test_mixed_precision_trains_with_float32_weights(build, dtype, task_class):
     with precision.compute_in(dtype):
-        trainer = build(mixed_precision=dtype, learning_rate=1e-3)
+        settings = {"mixed_precision": dtype, "learning_rate": 1e-3}
+        trainer = build(task_class=task_class, **settings)
         before = float(trainer.evaluate(tf.constant(-1))["validation_loss"])
         trainer.train(tf.constant(12))
         after = float(trainer.evaluate(tf.constant(-1))["validation_loss"])

@@ -132,6 +132,7 @@ def test_outputs_that_overflow_go_back_to_the_checkpoint_before_the_evaluation(
     assert evaluated_steps(tmp_path / "run") == [6, STEPS]
 
 
+@pytest.mark.nightly
 def test_weights_that_stay_nan_fail_with_what_to_do(train, spoil_weights):
     spoil_weights(6, times=99)
     with pytest.raises(loop.TrainingError, match=r"NaN.*trainer\.learning_rate"):

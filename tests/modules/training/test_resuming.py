@@ -178,8 +178,8 @@ STOPS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: SystemExit}
 @pytest.mark.parametrize(
     ("settings", "number"),
     [
-        ({}, signal.SIGINT),
         (ASYNCHRONOUS, signal.SIGTERM),
+        nightly({}, signal.SIGINT),
         nightly({}, signal.SIGTERM),
         nightly(ASYNCHRONOUS, signal.SIGINT),
     ],

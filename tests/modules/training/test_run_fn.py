@@ -49,6 +49,14 @@ def arguments(transformed, directory, base_model=None, **trainer):
     )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_task():
+    """Trains a bag of words; `tests/e2e` trains BERT."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_fn, "FineTuningTask", SmallTask)
+        yield
+
+
 @pytest.fixture(scope="module")
 def finished(transformed, tmp_path_factory):
     """A finished training from two seeds."""
@@ -124,7 +132,8 @@ def test_model_is_drawn_for_the_report(finished, tmp_path):
     model_picture.draw_model(str(finished / "model_run"), str(tmp_path))
     picture = (tmp_path / model_picture.MODEL_PICTURE).read_text()
     assert "<svg" in picture
-    assert "transformer/layer_1" in picture
+    assert "embedding" in picture
+    assert "logits" in picture
 
 
 def test_predictions_of_each_split_have_ids_labels_and_probabilities(finished):
@@ -140,25 +149,24 @@ def test_predictions_of_each_split_have_ids_labels_and_probabilities(finished):
             assert row["label"] in TASK.classes
 
 
-def served_and_recorded(directory):
-    """Returns the outputs of an exported model and the recorded probabilities."""
-    path = directory / "model_run" / "predictions" / "eval.tsv"
-    with open(path, newline="") as file:
-        recorded = {
-            int(row["idx"]): [float(row[f"probability_{c}"]) for c in TASK.classes]
-            for row in csv.DictReader(file, delimiter="\t")
-        }
+def recorded_by_row(directory):
+    """Returns the recorded probabilities of the evaluation split, in its order."""
+    recorded = predictions_of(directory)
+    return [recorded[str(index)] for index in range(ROWS)]
+
+
+def serve(directory):
+    """Returns the outputs of an exported model for the same rows."""
     model = tf.saved_model.load(str(directory / "serving"))
     texts = [pair[1:] for pair in tiny.pairs(ROWS)]
     columns = zip(TASK.text_columns, zip(*texts, strict=True), strict=True)
-    outputs = model.signatures["serving_default"](
+    return model.signatures["serving_default"](
         **{name: tf.constant(column) for name, column in columns}
     )
-    return outputs, [recorded[index] for index in range(ROWS)]
 
 
 def test_exported_model_predicts_what_was_recorded(finished):
-    outputs, recorded = served_and_recorded(finished)
+    outputs, recorded = serve(finished), recorded_by_row(finished)
     np.testing.assert_allclose(outputs["probabilities"].numpy(), recorded, atol=2e-6)
 
 
@@ -178,10 +186,10 @@ def in_bfloat16(transformed, finished, tmp_path_factory):
 def test_bfloat16_predictions_are_recorded_as_served_and_near_float32(
     finished, in_bfloat16
 ):
-    outputs, recorded = served_and_recorded(in_bfloat16)
+    outputs, recorded = serve(in_bfloat16), recorded_by_row(in_bfloat16)
     assert outputs["logits"].dtype == tf.float32
     np.testing.assert_allclose(outputs["probabilities"].numpy(), recorded, atol=0.02)
-    _, float32 = served_and_recorded(finished)
+    float32 = recorded_by_row(finished)
     np.testing.assert_allclose(recorded, float32, atol=0.05)
     assert np.abs(np.subtract(recorded, float32)).max() > 1e-5
 
@@ -244,7 +252,6 @@ def test_second_job_of_the_same_training_is_refused(transformed, finished, tmp_p
 def test_changed_setting_does_not_resume_from_old_checkpoints(
     transformed, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(run_fn, "FineTuningTask", SmallTask)
     monkeypatch.setattr(run_fn.serving_model, "export_model", lambda *_, **__: None)
     monkeypatch.setattr(run_fn.model_digest, "write", lambda *_: None)
     monkeypatch.setattr(model_run, "write_graph", lambda *_: None)

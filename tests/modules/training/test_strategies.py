@@ -1,5 +1,6 @@
-"""Distribution, each strategy in its own processes."""
+"""Distribution and the batches of replicas, in processes of their own."""
 
+import json
 import time
 
 import numpy as np
@@ -9,9 +10,9 @@ import tensorflow as tf
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
-from modules.training import checkpoints, experiment, strategies
+from modules.training import checkpoints, experiment, replica_batches, strategies
 from tests import tiny
-from tests.modules.training import champions
+from tests.modules.training import champions, devices
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 from tests.modules.training.train_process import (
@@ -329,9 +330,9 @@ def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evalua
     assert sorted(row for batch in epoch for row in batch) == list(range(44))
 
 
-def worker_shares(directory):
-    """Returns the rows of the batches of each of two workers: every second batch."""
-    params = experiment.build_experiment(
+def experiment_of(directory):
+    """Returns the experiment of one device."""
+    return experiment.build_experiment(
         TaskConfig(),
         TrainerConfig(**TRAINER),
         encoder=str(directory / "encoder"),
@@ -339,7 +340,12 @@ def worker_shares(directory):
         splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
         strategy=tf.distribute.OneDeviceStrategy("CPU:0"),
     )
-    batches = inputs.build_batches(params.task.train_data).take(2 * STEPS)
+
+
+def worker_shares(directory):
+    """Returns the rows of the batches of each of two workers: every second batch."""
+    data = experiment_of(directory).task.train_data
+    batches = inputs.build_batches(data).take(2 * STEPS)
     rows = [targets["ids"].numpy().tolist() for _, targets in batches]
     return [rows[worker::2] for worker in range(2)]
 
@@ -351,6 +357,46 @@ def rows_trained_on(output):
         for line in output.splitlines()
         if line.startswith("rows ")
     ]
+
+
+def share_devices(directory):
+    """Prints sums over the one host of two replicas, and batches of both devices."""
+    devices.split_cpu(2)
+    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    sums = strategies.sum_over_hosts(mirrored, [3, 0, 255])
+    data = experiment_of(directory).task.train_data
+    ids = []
+    for device in ("CPU:0", "CPU:1"):
+        strategy = tf.distribute.OneDeviceStrategy(device)
+        batches = replica_batches.build(strategy, inputs.build_batches, data)
+        features, _ = next(iter(batches))
+        ids.append(features["input_word_ids"])
+    line = {
+        "sums": sums,
+        "devices": [value.device[-5:] for value in ids],
+        "rows": [value.numpy().tolist() for value in ids],
+    }
+    print("result shared", json.dumps(line), flush=True)
+
+
+@pytest.fixture(scope="module")
+def shared(directory, tmp_path_factory):
+    """What a process with two devices printed."""
+    process = TrainProcess(
+        {"directory": directory},
+        tmp_path_factory.mktemp("shared") / "output.txt",
+        function=share_devices,
+    )
+    return results_of(process.wait())["shared"]
+
+
+def test_values_of_a_host_count_once_for_all_its_replicas(shared):
+    assert shared["sums"] == [3, 0, 255]
+
+
+def test_batch_is_prefetched_to_the_device_that_trains(shared):
+    assert shared["devices"] == ["CPU:0", "CPU:1"]
+    assert shared["rows"][0] == shared["rows"][1]
 
 
 @pytest.mark.parametrize("name", ["multi_worker_mirrored", "parameter_server"])

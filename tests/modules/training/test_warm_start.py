@@ -128,12 +128,12 @@ def test_training_with_a_tiny_learning_rate_keeps_the_champions_metrics(
         assert result.metrics[name] == pytest.approx(value, abs=1e-5), name
 
 
-def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
-    path, model = champion
+def test_reduced_precision_keeps_the_weights_in_full(small_champion, tmp_path):
+    path, model = small_champion
     _, _, params = tiny.build_experiment(tmp_path, PAIRS)
     params.task.base_model = str(path)
     with precision.compute_in("bfloat16"):
-        task = FineTuningTask(params.task, PAIRS)
+        task = SmallTask(params.task, PAIRS)
         reduced = task.build_model()
         task.initialize(reduced)
     for weight, expected in zip(reduced.weights, model.weights, strict=True):
@@ -161,10 +161,10 @@ def test_killed_training_resumes_from_its_checkpoint_and_not_from_the_champion(
     assert run_fn.train(PAIRS, params, strategy, str(tmp_path / "run")).steps == 6
 
 
-def test_weight_that_the_champion_lacks_is_an_error(champion, tmp_path):
-    path, _ = champion
+def test_weight_that_the_champion_lacks_is_an_error(small_champion, tmp_path):
+    path, _ = small_champion
     _, _, params = tiny.build_experiment(tmp_path, PAIRS)
-    task = FineTuningTask(params.task, PAIRS)
+    task = SmallTask(params.task, PAIRS)
     model = task.build_model()
     model.extra = tf.Variable(1.0)
     with pytest.raises(AssertionError, match="1 Python objects that were not bound"):
@@ -222,8 +222,8 @@ def test_champion_without_a_description_is_refused(tmp_path, encoder):
     assert re.search(r"has no .*architecture\.json", problem)
 
 
-def test_initial_weights_are_named_by_the_directory_of_the_champion(champion):
-    path, _ = champion
+def test_initial_weights_are_named_by_the_directory_of_the_champion(small_champion):
+    path, _ = small_champion
     assert warm_start.origin("") == "the pre-trained encoder"
     record = path.parent / warm_start.CHAMPION_FILE
     files.write_json(str(record), {"directory": "/serving/7"})
@@ -232,8 +232,8 @@ def test_initial_weights_are_named_by_the_directory_of_the_champion(champion):
     assert warm_start.origin(str(path)) == f"the champion {path}"
 
 
-def test_base_model_that_does_not_exist_is_the_encoder(tmp_path, champion):
-    path, _ = champion
+def test_base_model_that_does_not_exist_is_the_encoder(tmp_path, small_champion):
+    path, _ = small_champion
     assert warm_start.find_base_model(None) == ""
     assert warm_start.find_base_model(str(tmp_path / "nothing")) == ""
     assert warm_start.find_base_model(str(path)) == str(path)
