@@ -77,7 +77,7 @@ def measure(
     start = time.perf_counter()
 
     def send(client: int) -> list[float]:
-        durations = []
+        durations: list[float] = []
         number = client * len(bodies) // clients
         with contextlib.closing(http.client.HTTPConnection(HOST, port)) as connection:
             # A client that starts late on a busy machine still sends one row.
