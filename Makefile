@@ -16,8 +16,8 @@ INSTALLED := .venv/.installed
 ARGS ?=
 
 # Three workers, not one per core: each takes up to 6 GB, and waits a sixth of its time.
-# The tests of a file, and all of tests/e2e/finished_run, run in one worker, so that they
-# share fixtures; tests/conftest.py orders the files.
+# The tests of a file, and those of tests/e2e/finished_run and of tests/serving, run in one
+# worker, so that they share fixtures; tests/conftest.py orders the files.
 WORKERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-newest \

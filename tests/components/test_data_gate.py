@@ -111,16 +111,11 @@ FAULTY = {
 }
 
 
-@pytest.mark.nightly
-def test_weights_are_required_only_in_training(tmp_path):
-    splits = {"train": WEIGHTED, "eval": PAIRS}
-    assert run_gate(tmp_path, splits, WEIGHTED_TASK)["notes"] == []
-
-
-def test_missing_and_negative_weights_of_training_are_refused(tmp_path):
+def test_missing_and_negative_weights_are_refused_in_training(tmp_path):
     splits = {
         "train": [*WEIGHTED, example(80), example(81, weight=[-0.5])],
         "eval": [*PAIRS, example(82, weight=[math.nan])],
+        "test": PAIRS,  # only the training needs weights
     }
     faults = find_faults(tmp_path, splits, WEIGHTED_TASK)
     missing = "train: weight: No value: in 1 examples (rows idx 80 at "
@@ -128,6 +123,7 @@ def test_missing_and_negative_weights_of_training_are_refused(tmp_path):
     assert any("idx 81 at " in line for line in faults["train"])
     (line,) = faults["eval"]
     assert line.startswith("eval: weight: ")
+    assert faults["test"] == []
 
 
 @pytest.fixture(scope="module")

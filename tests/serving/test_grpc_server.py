@@ -53,7 +53,7 @@ def test_stalled_calls_are_limited_and_end_with_their_connection(limited):
     check = health_pb2_grpc.HealthStub(limited.channel).Check
 
     def reach_limit():
-        """Stalls calls of one connection; returns whether another call was refused."""
+        """Returns whether calls that stall let another be refused, and end by age."""
         with socket.create_connection(("127.0.0.1", limited.grpc_port)) as client:
             client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
             settings = client.recv(1000)

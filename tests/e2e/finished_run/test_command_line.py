@@ -111,7 +111,7 @@ def run(finished, capfd):
     return run
 
 
-def test_run_that_reads_no_data_shows_their_warnings_and_the_pushed_model(
+def test_cached_run_shows_the_warnings_about_the_data_and_the_pushed_model(
     run, finished
 ):
     code, output, _ = run()

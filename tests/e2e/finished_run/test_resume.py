@@ -60,7 +60,7 @@ def resumed_step(text):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
-def test_interrupted_run_names_what_it_kept_and_the_next_one_resumes(finished, number):
+def test_interrupted_and_killed_runs_resume_and_the_last_one_pushes(finished, number):
     output = finished.paths.root
     process = start(finished.recipe)
     text = interrupt(process, output, 30, number)
@@ -78,10 +78,17 @@ def test_interrupted_run_names_what_it_kept_and_the_next_one_resumes(finished, n
     with hold_output(finished.paths, "run this"):
         pass  # the lock is free
 
+    # The next run is killed, after it has resumed.
+    process = start(finished.recipe)
+    interrupt(process, output, saved + CHECKPOINTS, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    left = newest_step(output)
+    assert saved < left < STEPS
+
     process = start(finished.recipe)
     text, errors = process.communicate(timeout=SECONDS)
     assert (process.returncode, errors) == (0, ""), text
-    assert resumed_step(text) == saved
+    assert resumed_step(text) == left
     assert f"step {STEPS}/{STEPS}" in text
     for component in EVERYTHING:
         assert f"✓ {component}" in text
@@ -89,18 +96,6 @@ def test_interrupted_run_names_what_it_kept_and_the_next_one_resumes(finished, n
     assert (pushed / "saved_model.pb").is_file()
     assert pushed != Path(finished.report.pushed)
     assert len(list(finished.paths.training.iterdir())) == 2
-    _, first, second = sorted((output / "runs").iterdir())
-    assert load_config(first / "config.yaml") == load_config(second / "config.yaml")
-    assert (second / "run.log").stat().st_size > 0
-
-
-@pytest.mark.nightly
-def test_killed_run_resumes_at_its_newest_checkpoint(finished, run, console):
-    process = start(finished.recipe)
-    interrupt(process, finished.paths.root, 30, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    left = newest_step(finished.paths.root)
-    assert left < STEPS
-    report, _ = run(**{key.replace(".", "__"): v for key, v in SETTINGS.items()})
-    assert resumed_step(console.file.getvalue()) == left
-    assert report.pushed is not None
+    _, first, _, last = sorted((output / "runs").iterdir())
+    assert load_config(first / "config.yaml") == load_config(last / "config.yaml")
+    assert (last / "run.log").stat().st_size > 0

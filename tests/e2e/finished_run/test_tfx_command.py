@@ -20,6 +20,8 @@ pytestmark = pytest.mark.e2e
 def test_tfx_command_creates_and_runs_the_pipeline(finished, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))  # the command stores its pipelines there
     monkeypatch.setenv("BERT_PIPELINE_CONFIG", str(finished.recipe))
+    # Set by these tests, not by a user.
+    monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
     monkeypatch.chdir(REPOSITORY)
     shutil.rmtree(finished.report.pushed)
 

@@ -1,4 +1,4 @@
-"""Encoders as TF Hub and Kaggle publish them, exported by the Model Garden's tool."""
+"""Encoders as TF Hub and Kaggle publish them; nightly, as the Model Garden exports."""
 
 import functools
 import shutil

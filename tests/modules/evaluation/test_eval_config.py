@@ -380,7 +380,7 @@ def test_a_candidate_that_is_nan_as_its_champion_is_refused(tmp_path, broken):
 
 
 def test_a_candidate_exactly_at_its_bounds_is_blessed(tmp_path):
-    """One class has a name that ends in `diff`, as a difference of models does."""
+    """The names of TFMA's differences end in `diff`, as that of a class does here."""
     labels = [0, 1] * 100
     task = TaskConfig(classes=["up", "up_diff"])
     metrics, verdict = Parrots(tmp_path, task).run(

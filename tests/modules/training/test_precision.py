@@ -1,9 +1,13 @@
 """The compute type that a training chooses and records."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from modules.data import inputs
 from modules.training import precision
+from modules.training.fine_tuning_task import FineTuningTask
+from tests import tiny
 from tests.modules.training import devices
 
 CPU = tf.distribute.OneDeviceStrategy("CPU:0")
@@ -83,3 +87,20 @@ def test_gpus_train_in_the_type_that_all_of_them_support(
     directory = str(tmp_path)
     chosen = precision.choose("auto", CPU, directory, has_averages=has_averages)
     assert chosen.dtype == dtype
+
+
+def test_bert_stored_in_bfloat16_predicts_as_in_float32(tmp_path):
+    definition, _, params = tiny.build_experiment(tmp_path)
+    task = FineTuningTask(params.task, definition)
+    exact = task.build_model()
+    task.initialize(exact)
+    with precision.stored_in("bfloat16"):
+        stored = task.build_model()
+    precision.copy_weights(exact, stored)
+    kept = {v.name for v in stored.weights if v.dtype == tf.float32}
+    assert kept
+    assert all("layer_norm" in name for name in kept)
+    features, _ = next(iter(inputs.build_batches(params.task.validation_data)))
+    expected, logits = (model(features, training=False) for model in (exact, stored))
+    difference = np.abs(tf.cast(logits, tf.float32) - expected).max()
+    assert 0 < difference < 0.05

@@ -205,7 +205,6 @@ def test_bfloat16_halves_the_exported_weights(finished, in_bfloat16):
             if name.startswith("_model/") and types[name] != tf.string
         )
 
-    # Layer normalization stays float32, a twelfth of so small a model.
     assert weights(in_bfloat16) < 0.6 * weights(finished)
 
 

@@ -149,7 +149,6 @@ def served_scores(directory, pairs):
     return outputs["score"].numpy()
 
 
-@pytest.mark.nightly
 def test_exported_model_predicts_in_the_units_of_the_labels_as_recorded(finished):
     root, pairs = finished
     scores = served_scores(root / "serving", pairs)
@@ -165,6 +164,8 @@ def test_exported_model_predicts_in_the_units_of_the_labels_as_recorded(finished
         assert content["splits"]["eval"][name] == pytest.approx(squared_error)
     mean, std = content["score_scale"]
     assert (mean, std) == pytest.approx((labels.mean(), labels.std()))
+    described = description.read_description(str(root / "serving"))
+    assert described[description.SCORE_SCALE] == [mean, std]  # a warm start reads it
     best = content["best"]["metrics"]
     assert best["validation_loss"] == pytest.approx(squared_error / std**2, rel=1e-4)
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 STEPS = 12  # 2 epochs of 48 rows in batches of 8
 
 
-def test_training_logs_its_steps_and_ends_with_a_result(train, tmp_path, lines):
+def test_log_and_summaries_have_the_steps_and_the_result(train, tmp_path, lines):
     """The summaries have the same steps as the log."""
     result = train(evaluation_interval=5)
     assert result.steps == STEPS
@@ -73,9 +73,7 @@ def test_resumed_training_writes_no_point_between_two_intervals(
     assert sorted(losses) == [4, 8, 12]
 
 
-def test_early_stop_after_evaluations_that_equal_the_first_after_a_step(
-    train, tmp_path, lines
-):
+def test_training_stops_early_and_step_0_is_never_the_best(train, tmp_path, lines):
     """An evaluation before the first step is recorded and never the best."""
     # So small a rate that all evaluations are equal.
     settings = {"learning_rate": 1e-12, "epochs": 20, "evaluation_interval": 2}
@@ -91,7 +89,7 @@ def test_early_stop_after_evaluations_that_equal_the_first_after_a_step(
     assert any(line.startswith("stopped at step") for line in lines())
 
 
-def test_best_model_on_the_first_rows_is_restored_not_the_last(train, tmp_path):
+def test_best_model_is_restored_and_evaluated_on_the_first_rows(train, tmp_path):
     # So high a rate that the model gets worse again.
     settings = {"learning_rate": 0.3, "evaluation_interval": 2, "warmup_fraction": 0.0}
     settings |= {"evaluation_batch_size": 10, "evaluation_steps": 2}

@@ -189,7 +189,7 @@ def test_signal_ends_the_pool_and_its_workers(pool, number):
     assert not psutil.pid_exists(worker.pid)
 
 
-def test_second_pool_of_an_address_is_refused(runner):
+def test_pool_on_an_address_in_use_is_refused(runner):
     # Any server of gRPC would share its port with a pool, if the pool let it.
     address = runner.address
     second = start(address)
