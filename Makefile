@@ -15,10 +15,10 @@ PY := .venv/bin/python
 INSTALLED := .venv/.installed
 ARGS ?=
 
-# Three workers, not one per core: each takes up to 6 GB, and waits a sixth of its time.
+# One worker per core of the smallest machine: each takes up to 6 GB.
 # The tests of a file, and those of tests/e2e/finished_run and of tests/serving, run in one
 # worker, so that they share fixtures; tests/conftest.py orders the files.
-WORKERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-newest \
   test-newest-fast coverage bench bench-gpu lint types format lock image push-image \
