@@ -175,9 +175,7 @@ def test_check_before_the_first_push_passes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "with_driver",
-    [nightly(True), False],
-    ids=["local", "cluster"],
+    "with_driver", [nightly(True), False], ids=["local", "cluster"]
 )
 def test_champion_in_a_bucket_is_complete_and_neither_the_candidate_nor_withdrawn(
     find, tmp_path, bucket, object_store, with_driver

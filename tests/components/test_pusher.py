@@ -204,9 +204,7 @@ def test_model_that_is_served_under_another_version_was_not_rolled_back(
 
 
 @pytest.mark.parametrize(
-    "with_driver",
-    [nightly(True), False],
-    ids=["local", "cluster"],
+    "with_driver", [nightly(True), False], ids=["local", "cluster"]
 )
 def test_version_in_a_bucket_is_complete_and_is_pushed_once(
     push, tmp_path, bucket, object_store, with_driver
@@ -235,9 +233,7 @@ def test_version_in_a_bucket_is_complete_and_is_pushed_once(
 
 
 @pytest.mark.parametrize(
-    "with_driver",
-    [nightly(True), False],
-    ids=["local", "cluster"],
+    "with_driver", [nightly(True), False], ids=["local", "cluster"]
 )
 def test_model_that_was_rolled_back_in_a_bucket_is_not_pushed_again(
     push, model, bucket, object_store, with_driver

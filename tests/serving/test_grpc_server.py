@@ -53,7 +53,7 @@ def test_stalled_calls_are_limited_and_end_with_their_connection(limited):
     check = health_pb2_grpc.HealthStub(limited.channel).Check
 
     def reach_limit():
-        """Returns whether calls that stall let another be refused, and end by age."""
+        """Stalls calls of a connection; returns whether another call was refused."""
         with socket.create_connection(("127.0.0.1", limited.grpc_port)) as client:
             client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
             settings = client.recv(1000)
@@ -66,7 +66,8 @@ def test_stalled_calls_are_limited_and_end_with_their_connection(limited):
                 if time.monotonic() > end:
                     return False
             client.settimeout(PATIENCE_SECONDS)
-            return b"max connection age" in read_all(client)
+            assert b"max connection age" in read_all(client)
+            return True
 
     wait_until(reach_limit)
     wait_until(lambda: not is_refused(check))

@@ -16,6 +16,7 @@ import pytest
 from modules.config.task import TaskConfig
 from modules.run_metadata import MetadataReader
 from modules.training import experiment
+from pipeline.cli.main import main
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config, load_config
 from pipeline.console import Console
@@ -140,6 +141,19 @@ def run(finished, console):
         return report, finished.executed()
 
     return run
+
+
+@pytest.fixture
+def run_command(finished, capfd):
+    """Runs the recipe by the command line in this process: status, stdout, stderr."""
+
+    def run_command(*arguments):
+        # `CliRunner` lacks the file descriptors that the command replaces.
+        with pytest.raises(SystemExit) as ended:
+            main(["run", "--config", str(finished.recipe), *map(str, arguments)])
+        return ended.value.code, *capfd.readouterr()
+
+    return run_command
 
 
 @pytest.fixture

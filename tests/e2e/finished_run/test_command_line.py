@@ -99,30 +99,20 @@ def test_served_model_predicts_a_file(finished, tmp_path):
     assert len(output.read_text().splitlines()) == 48
 
 
-@pytest.fixture
-def run(finished, capfd):
-    """Runs the recipe by the command line in this process: status, stdout, stderr."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(["run", "--config", str(finished.recipe), *arguments])
-        return ended.value.code, *capfd.readouterr()
-
-    return run
-
-
 def test_cached_run_shows_the_warnings_about_the_data_and_the_pushed_model(
-    run, finished
+    run_command, finished
 ):
-    code, output, _ = run()
+    code, output, _ = run_command()
     assert code == 0, output
     assert shown_components(output) == dict.fromkeys(EVERYTHING, "cached")
     assert output.count(SHARED_ROWS) == 1
     assert output.splitlines()[-1] == f"pushed {finished.report.pushed}"
 
 
-def test_warnings_about_the_data_are_shown_when_they_are_found_and_at_the_end(run):
-    code, output, _ = run("--set", "data_gate.warn_duplicates=0.9")
+def test_warnings_about_the_data_are_shown_when_they_are_found_and_at_the_end(
+    run_command,
+):
+    code, output, _ = run_command("--set", "data_gate.warn_duplicates=0.9")
     assert code == 0, output
     assert output.count(SHARED_ROWS) == 2
     assert "repeat the texts" not in output
@@ -138,11 +128,11 @@ BAD_ROWS = {
 }
 
 
-def test_bad_rows_exit_2_with_their_lines_and_reach_no_component(run, finished):
+def test_bad_rows_exit_2_with_their_lines_and_reach_no_component(run_command, finished):
     for split, rows in BAD_ROWS.items():
         with open(finished.recipe.parent / "data" / f"{split}.tsv", "a") as file:
             file.write("\n".join(rows) + "\n")
-    code, _, errors = run()
+    code, _, errors = run_command()
     assert code == 2
     for message in (
         "4 rows cannot be used",
@@ -159,7 +149,9 @@ def test_bad_rows_exit_2_with_their_lines_and_reach_no_component(run, finished):
 
 
 @pytest.mark.nightly
-def test_bad_records_exit_2_with_their_numbers_and_are_not_transformed(run, finished):
+def test_bad_records_exit_2_with_their_numbers_and_are_not_transformed(
+    run_command, finished
+):
     data = finished.recipe.parent / "records"
     for split in ("train", "eval", "test"):
         rows = [
@@ -172,7 +164,7 @@ def test_bad_records_exit_2_with_their_numbers_and_are_not_transformed(run, fini
             rows[3].features.feature["label"].int64_list.value[0] = 7
             rows[5].features.feature["sentence1"].bytes_list.value[0] = b" "
         records.write(data / f"{split}.tfrecord", rows)
-    code, _, errors = run("--data", data)
+    code, _, errors = run_command("--data", data)
     assert code == 2
     assert "train: label: Out-of-range values" in errors
     assert f"(rows idx 3 at {data}/train.tfrecord:4" in errors

@@ -76,13 +76,11 @@ def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
 
 
 def test_refused_model_is_not_pushed_until_an_override_records_who_and_why(
-    run, finished, command, capfd
+    run, run_command, finished, command
 ):
     threshold = "evaluator.thresholds={accuracy: 0.999}"
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "--config", str(finished.recipe), "--set", threshold])
-    output = capfd.readouterr().out
-    assert ended.value.code == 3, output
+    code, output, _ = run_command("--set", threshold)
+    assert code == 3, output
     last = output.splitlines()[-1]
     assert last.startswith("refused: accuracy is 0.")
     assert last.endswith("the threshold is 0.9990")

@@ -132,8 +132,8 @@ def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(encoder):
     for model in models:
         model.set_weights(random_weights(model))
         tf_keras.utils.set_random_seed(0)
-        sizes.append(mean_and_spread(model, sources.inputs(), draws=200))
-    # Two sets of 200 draws of upstream differ by about 1 %.
+        sizes.append(mean_and_spread(model, sources.inputs(), draws=400))
+    # Two sets of 400 draws of upstream differ by up to 1.6 %.
     np.testing.assert_allclose(*sizes, rtol=0.03)
 
 

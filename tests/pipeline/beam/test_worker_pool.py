@@ -192,7 +192,7 @@ def test_signal_ends_the_pool_and_its_workers(pool, number):
 def test_pool_on_an_address_in_use_is_refused(runner):
     # Any server of gRPC would share its port with a pool, if the pool let it.
     address = runner.address
-    second = start(address)
-    _, errors = second.communicate(timeout=_SECONDS)
-    assert second.returncode == 2
+    pool = start(address)
+    _, errors = pool.communicate(timeout=_SECONDS)
+    assert pool.returncode == 2
     assert f"address {address}: the pool cannot listen there" in errors
