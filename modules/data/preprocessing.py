@@ -186,7 +186,8 @@ def pad_inputs(
       length: The padded length; None takes the batch's longest.
 
     Returns:
-      The encoder's inputs, each int32[batch, length]. Padding is 0 (`[PAD]`).
+      The encoder's inputs, each int32[batch, length]. Padding is 0, whatever the id of
+      `[PAD]` is: the mask hides it.
     """
     shape = [None, length]
     mask = tf.ones_like(word_ids)
@@ -225,23 +226,8 @@ def find_lower_case(vocab_file: str) -> bool | None:
 
 
 def special_token_ids(vocab_file: str) -> tuple[int, int]:
-    """Returns the ids of `[CLS]` and `[SEP]`.
-
-    Raises:
-      ValueError: The vocabulary lacks one of BERT's special tokens, or the id of its
-        padding token is not 0.
-    """
+    """Returns the ids of `[CLS]` and `[SEP]`."""
     vocab = read_vocab(vocab_file)
-    absent = [t for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]") if t not in vocab]
-    if absent:
-        raise ValueError(
-            f"{vocab_file} has no {', '.join(absent)}: not a BERT vocabulary"
-        )
-    if vocab.index("[PAD]") != 0:
-        raise ValueError(
-            f"{vocab_file} has [PAD] at {vocab.index('[PAD]')}, not at 0: not a BERT "
-            "vocabulary"
-        )
     return vocab.index("[CLS]"), vocab.index("[SEP]")
 
 
@@ -363,8 +349,7 @@ def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
 @functools.lru_cache(maxsize=4)
 def read_vocab(vocab_file: str) -> list[str]:
     """Returns the tokens of a vocabulary in the order of their ids."""
-    with tf.io.gfile.GFile(vocab_file) as lines:
-        return [line.rstrip("\n") for line in lines]
+    return encoder_files.read_vocabulary(vocab_file)
 
 
 def _type_vocab_size(vocab_file: str) -> int:

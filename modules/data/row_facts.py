@@ -85,9 +85,6 @@ _DTYPES = {
 }
 
 
-_PADDING = 0  # the id of [PAD]
-
-
 def hash_texts(texts: Sequence[str]) -> int:
     """Returns a hash of 64 bits, which is the same for texts that count as equal.
 
@@ -221,12 +218,11 @@ def _count(
       vocab_file: One token a line.
     """
     rows = np.repeat(np.arange(len(sizes)), sizes)
+    kinds = _kinds(vocab_file)
     # Tokenized examples may have ids outside the vocabulary, which Transform refuses.
-    ids = np.where((ids >= 0) & (ids < len(_kinds(vocab_file)[0])), ids, _PADDING)
-    counts = (
-        np.bincount(rows[kind[ids]], minlength=len(sizes))
-        for kind in _kinds(vocab_file)
-    )
+    is_known = (ids >= 0) & (ids < len(kinds[0]))
+    ids, rows = ids[is_known], rows[is_known]
+    counts = (np.bincount(rows[kind[ids]], minlength=len(sizes)) for kind in kinds)
     return TokenCounts(np.asarray(sizes) + special, *counts)
 
 
@@ -236,8 +232,7 @@ def _kinds(vocab_file: str) -> tuple[np.ndarray, ...]:
     from modules.data import preprocessing
 
     vocab = preprocessing.read_vocab(vocab_file)
-    is_special = np.zeros(len(vocab), bool)
-    is_special[[_PADDING, *preprocessing.special_token_ids(vocab_file)]] = True
+    is_special = np.isin(vocab, ("[PAD]", "[CLS]", "[SEP]"))
     is_suffix = np.array([word.startswith("##") for word in vocab])
     is_letter = [len(word) == 3 and not word[2].isnumeric() for word in vocab]
     return (

@@ -15,20 +15,23 @@ from modules.encoder import restoring, saved_model
 from modules.encoder.directory import (
     EncoderDirectory,
     EncoderError,
-    check_vocab_size,
+    check_vocabulary,
     find_config,
     open_encoder,
     open_without_vocabulary,
     read_json,
+    read_vocabulary,
 )
 from modules.encoder.model import (
     DEFAULTS,
     HEAD_DROPOUT_KEY,
     BertEncoder,
     build_encoder,
+    dropout_rates,
 )
 from modules.encoder_files import (
     APPROXIMATE_GELU_KEY,
+    HUGGING_FACE_CONFIG,
     LOWER_CASE_KEY,
     MODEL_GARDEN_CONFIG,
     MODEL_GARDEN_WEIGHTS,
@@ -71,10 +74,14 @@ def needs_import(source: str) -> bool:
       source: A directory, local or remote.
 
     Returns:
-      True for a SavedModel, and for a Hugging Face folder with its vocabulary in
-      `tokenizer.json` only.
+      True for a SavedModel, for a folder with its vocabulary in `tokenizer.json` only,
+      and for a Hugging Face folder with a `bert_config.json` of other weights, which
+      Transform would read.
     """
     if _is_saved_model(source):
+        return True
+    is_hugging_face = find_config(source) == HUGGING_FACE_CONFIG
+    if is_hugging_face and _exists(source, MODEL_GARDEN_CONFIG):
         return True
     return not _exists(source, VOCAB_FILE) and _exists(source, TOKENIZER_FILE)
 
@@ -114,10 +121,10 @@ def convert(
     encoder = read(source, preprocessor)
     if os.path.basename(encoder.vocabulary) == TOKENIZER_FILE:
         words = read_tokenizer(encoder.vocabulary)
+        check_vocabulary(encoder.vocabulary, words, encoder.description.config)
     else:
-        with tf.io.gfile.GFile(encoder.vocabulary) as lines:
-            words = [line.rstrip("\r\n") for line in lines]
-    check_vocab_size(encoder.vocabulary, len(words), encoder.description.config)
+        words = read_vocabulary(encoder.vocabulary, encoder.description.config)
+    dropout_rates(encoder.description)  # refuses those that a training would
     config = json.dumps(_portable_config(encoder.description), indent=2)
     _write(destination, MODEL_GARDEN_CONFIG, f"{config}\n")
     _write(destination, VOCAB_FILE, "".join(f"{word}\n" for word in words))
@@ -138,8 +145,8 @@ def read_tokenizer(path: str) -> list[str]:
       The tokens in the order of their ids.
 
     Raises:
-      EncoderError: The file is not a WordPiece tokenizer like BERT's, or its ids have
-        gaps.
+      EncoderError: The file is not a WordPiece tokenizer like BERT's, or an id has no
+        token or several.
     """
     tokenizer = read_json(path)
     model = tokenizer.get("model") or {}
@@ -153,7 +160,12 @@ def read_tokenizer(path: str) -> list[str]:
         )
     added = tokenizer.get("added_tokens", [])
     ids = model["vocab"] | {token["content"]: token["id"] for token in added}
-    tokens = {index: token for token, index in ids.items()}
+    tokens: dict[int, str] = {}
+    for token, index in ids.items():
+        if tokens.setdefault(index, token) != token:
+            raise EncoderError(
+                f"{path} gives the id {index} to {tokens[index]!r} and to {token!r}"
+            )
     gaps = [index for index in range(max(tokens, default=0)) if index not in tokens]
     if gaps:
         raise EncoderError(

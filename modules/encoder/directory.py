@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules import fingerprint
+from modules import encoder_files, fingerprint
 from modules.encoder_files import (
     APPROXIMATE_GELU_KEY,
     HUGGING_FACE_CONFIG,
@@ -23,6 +23,7 @@ from modules.encoder_files import (
     MODEL_GARDEN_CONFIG,
     MODEL_GARDEN_WEIGHTS,
     SIZE_KEYS,
+    SPECIAL_TOKENS,
     TOKENIZER_CONFIG,
     VOCAB_FILE,
 )
@@ -37,6 +38,12 @@ _ARCHITECTURE = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
 }
+
+
+# What `FastWordpieceTokenizer` cannot build, and a line of `vocab.txt` cannot hold.
+_UNSUPPORTED = re.compile(r"[\0\r\n\ud800-\udfff]|[ \t]$")
+_MAX_TOKEN_BYTES = 256
+_TOKEN_SHOWN = 40
 
 
 class EncoderError(UsageError):
@@ -130,7 +137,7 @@ def open_encoder(directory: str) -> EncoderDirectory:
 
     Raises:
       EncoderError: A file or key is missing, the configuration is not that of a BERT,
-        or the vocabulary's size differs from the configuration's.
+        or the vocabulary is not one of it.
     """
     encoder = open_without_vocabulary(directory)
     if not tf.io.gfile.exists(encoder.vocab_file):
@@ -138,10 +145,26 @@ def open_encoder(directory: str) -> EncoderDirectory:
             f"encoder {directory} has no {VOCAB_FILE}; copy the encoder's vocabulary "
             "into the directory"
         )
-    with tf.io.gfile.GFile(encoder.vocab_file) as lines:
-        words = sum(1 for _ in lines)
-    check_vocab_size(encoder.vocab_file, words, encoder.config)
+    read_vocabulary(encoder.vocab_file, encoder.config)
     return encoder
+
+
+def read_vocabulary(path: str, config: dict[str, Any]) -> list[str]:
+    """Reads an encoder's vocabulary, and checks it as `check_vocabulary` does.
+
+    Args:
+      path: A file with one token a line.
+      config: The encoder's configuration.
+
+    Returns:
+      The tokens in the order of their ids.
+    """
+    try:
+        words = encoder_files.read_vocabulary(path)
+    except UnicodeDecodeError as error:
+        raise EncoderError(f"{path} is not UTF-8: {error}; save it as UTF-8") from error
+    check_vocabulary(path, words, config)
+    return words
 
 
 def describe_architecture(encoder: EncoderDirectory) -> dict[str, Any]:
@@ -200,11 +223,18 @@ def list_files(directory: str) -> list[str]:
 
 
 def find_config(directory: str) -> str | None:
-    """Returns the name of a directory's configuration file; None if it is missing."""
-    for name in (MODEL_GARDEN_CONFIG, HUGGING_FACE_CONFIG):
-        if tf.io.gfile.exists(os.path.join(directory, name)):
-            return name
-    return None
+    """Returns the name of a directory's configuration file; None if it is missing.
+
+    If there are those of both formats, the weights decide.
+    """
+    names = set(list_files(directory))
+    weights = {
+        MODEL_GARDEN_CONFIG: [n for n in names if n.startswith(MODEL_GARDEN_WEIGHTS)],
+        HUGGING_FACE_CONFIG: names & {HUGGING_FACE_WEIGHTS, HUGGING_FACE_INDEX},
+    }
+    configs = [name for name in weights if name in names]
+    # `max` returns the first of several.
+    return max(configs, key=lambda name: bool(weights[name]), default=None)
 
 
 def read_json(path: str) -> dict[str, Any]:
@@ -213,11 +243,11 @@ def read_json(path: str) -> dict[str, Any]:
     Raises:
       EncoderError: The file is not JSON, or not an object.
     """
-    with tf.io.gfile.GFile(path) as file:
+    with tf.io.gfile.GFile(path, "rb") as file:
         text = file.read()
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise EncoderError(f"{path} is not JSON: {error}") from error
     if not isinstance(content, dict):
         raise EncoderError(f"{path} holds a {type(content).__name__}, not an object")
@@ -265,21 +295,52 @@ def check_config(path: str, config: dict[str, Any]) -> None:
             f"{path} has hidden_act {config['hidden_act']!r}; supported are "
             f"{', '.join(ACTIVATIONS)}"
         )
+    for key in ("initializer_range", "layer_norm_eps"):
+        value = config.get(key, 1.0)
+        if not isinstance(value, int | float) or not value >= 0:
+            raise EncoderError(f"{path} has {key} {value!r}; it must be 0 or above")
     _check_lower_case(path, config)
 
 
-def check_vocab_size(path: str, words: int, config: dict[str, Any]) -> None:
-    """Refuses a vocabulary whose size differs from the configuration's.
+def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> None:
+    """Refuses a vocabulary that the encoder or its tokenizer cannot use.
+
+    The table of embeddings may be longer: frameworks pad it to a multiple of 8 or more.
+
+    Args:
+      path: The file with the vocabulary, for the message.
+      words: The tokens in the order of their ids.
+      config: The encoder's configuration.
 
     Raises:
-      EncoderError: Their sizes differ.
+      EncoderError: There are more tokens than embeddings, a special token is missing, a
+        token is repeated, or it is one that the tokenizer does not support.
     """
-    if words != config["vocab_size"]:
+    if len(words) > config["vocab_size"]:
         raise EncoderError(
-            f"{path} has {words} tokens, the encoder's vocab_size is "
+            f"{path} has {len(words)} tokens, the encoder's vocab_size is "
             f"{config['vocab_size']}; use the vocabulary that the encoder was trained "
             "with"
         )
+    absent = [token for token in SPECIAL_TOKENS if token not in words]
+    if absent:
+        raise EncoderError(f"{path} has no {', '.join(absent)}: not a BERT vocabulary")
+    ids: dict[str, int] = {}
+    for index, word in enumerate(words):
+        if ids.setdefault(word, index) != index:
+            raise EncoderError(
+                f"{path} has the token {word!r} twice, with the ids {ids[word]} and "
+                f"{index}; use the vocabulary that the encoder was trained with"
+            )
+        if (
+            _UNSUPPORTED.search(word)
+            or len(word.removeprefix("##").encode()) > _MAX_TOKEN_BYTES
+        ):
+            raise EncoderError(
+                f"{path} has the token {word[:_TOKEN_SHOWN]!r} with the id {index}; "
+                f"tokens have at most {_MAX_TOKEN_BYTES} bytes, no NUL, no line break "
+                "and no white space at the end"
+            )
 
 
 def _check_lower_case(path: str, config: dict[str, Any]) -> None:

@@ -91,10 +91,6 @@ def resolve_encoder(
             paths = paths or OutputPaths.of(config)
             directory = _import_once(directory, paths, report)
         encoder = encoder_lib.open_encoder(directory)
-        try:
-            preprocessing.special_token_ids(encoder.vocab_file)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         encoder_lib.check_tensor_names(encoder)
         vocabulary = {
             "words": fingerprint.of_files([encoder.vocab_file]),
@@ -165,11 +161,16 @@ def describe(imported: ImportedEncoder) -> list[str]:
     from modules.data import preprocessing
 
     encoder, config = imported.encoder, imported.encoder.config
+    tokens, table = (
+        len(preprocessing.read_vocab(encoder.vocab_file)),
+        config["vocab_size"],
+    )
+    padding = f" in a table of {table:,}" if table > tokens else ""
     case = "cased" if preprocessing.is_cased(encoder.vocab_file) else "uncased"
     lines = [
         f"{config['num_hidden_layers']} layers x {config['hidden_size']}, "
         f"{config['num_attention_heads']} heads, {imported.parameters:,} parameters, "
-        f"{config['vocab_size']:,} tokens ({case})"
+        f"{tokens:,} tokens{padding} ({case})"
     ]
     if imported.left_out:
         names, more = imported.left_out[:_NAMES_SHOWN], imported.left_out[_NAMES_SHOWN:]

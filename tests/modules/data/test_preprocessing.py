@@ -111,20 +111,6 @@ def test_batch_is_padded_to_its_longest_row_or_to_a_given_length():
     assert preprocessing.pad_inputs(rows, types, 8)["input_mask"].shape == (2, 8)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["[PAD]", "[UNK]", "cat"], r"no \[CLS\], \[SEP\]"),
-        (["[UNK]", "[PAD]", "[CLS]", "[SEP]"], r"\[PAD\] at 1, not at 0"),
-    ],
-)
-def test_vocabulary_that_is_not_berts_is_refused(tmp_path, words, message):
-    path = tmp_path / "vocab.txt"
-    path.write_text("\n".join(words) + "\n")
-    with pytest.raises(ValueError, match=message):
-        preprocessing.special_token_ids(str(path))
-
-
 @pytest.mark.parametrize("columns", [1, 2])
 def test_columns_of_a_curated_schema_without_shapes_are_read_as_well(
     vocab_file, columns

@@ -91,6 +91,20 @@ def pair(**changes):
     return records.example(**{k: v for k, v in columns.items() if v is not None})
 
 
+def test_padding_token_may_have_any_id(tmp_path):
+    words = ["[UNK]", *tiny.VOCAB[2:], "[PAD]"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
+    tokens = ("[CLS]", "cat", "[UNK]", "[SEP]", "[PAD]")
+    ids = [*map(words.index, tokens), len(words)]
+    example = pair(
+        input_ids=ids, input_mask=[1] * 6, segment_ids=[0] * 6, label_ids=[1]
+    )
+    task = TaskConfig(input="tokenized")
+    facts, _ = describe([example], task, str(tmp_path / "vocab.txt"))
+    counts = facts.lengths, facts.tokens, facts.words, facts.unknown
+    assert [count.tolist() for count in counts] == [[6], [2], [2], [1]]
+
+
 def test_example_is_described_by_its_texts_label_length_and_id(vocab_file):
     examples = [pair(), pair(sentence1=[b"a tree"], label=[0], idx=None)]
     facts, serialized = describe(examples, TaskConfig(), vocab_file)

@@ -168,12 +168,21 @@ def test_added_token_of_a_tokenizer_counts(tmp_path):
         ({"type": "BPE"}, "tokenizer of type BPE; BERT's is WordPiece"),
         ({"continuing_subword_prefix": "@@"}, "continues words with '@@'"),
         ({"vocab": {"[PAD]": 0, "a": 2}}, "has 1 ids without a token, such as 1"),
+        ({"vocab": {"[PAD]": 0, "a": 1, "b": 1}}, "gives the id 1 to 'a' and to 'b'"),
     ],
 )
 def test_tokenizer_that_is_not_berts_is_refused(tmp_path, changes, message):
     source = tiny.write_encoder(tmp_path / "source")
     sources.write_tokenizer(source, **changes)
     with pytest.raises(EncoderError, match=message):
+        convert(source, tmp_path / "imported")
+
+
+@pytest.mark.parametrize("word", ["a\nb", "cat ", "\ud800"])
+def test_token_that_a_line_cannot_hold_is_refused(tmp_path, word):
+    source = tiny.write_encoder(tmp_path / "source")
+    sources.write_tokenizer(source, [*tiny.VOCAB[:-1], word])
+    with pytest.raises(EncoderError, match="with the id 30; tokens have at most"):
         convert(source, tmp_path / "imported")
 
 

@@ -3,8 +3,11 @@
 import json
 
 import pytest
+import tensorflow as tf
 
 from modules import encoder as encoder_lib
+from modules.data import preprocessing
+from modules.encoder import conversion
 from tests import tiny
 from tests.modules.encoder import sources
 
@@ -32,6 +35,92 @@ def test_vocabulary_of_another_size_is_refused(directory):
     assert "has 32 tokens, the encoder's vocab_size is 31" in refused(directory)
 
 
+def test_table_of_embeddings_may_be_longer_than_the_vocabulary(directory):
+    sources.write_config(directory, vocab_size=64)
+    encoder = encoder_lib.open_encoder(str(directory))
+    assert len(preprocessing.read_vocab(encoder.vocab_file)) == len(tiny.VOCAB)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\r\n".join(tiny.VOCAB) + "\r\n",
+        "\ufeff" + "\n".join(tiny.VOCAB) + "\n",
+        "\n".join(tiny.VOCAB) + "\n\n \n",
+        "".join(f"{word} \t\n" for word in tiny.VOCAB),
+        "\n".join(tiny.VOCAB),
+    ],
+    ids=[
+        "Windows",
+        "byte order mark",
+        "empty lines at the end",
+        "spaces",
+        "no newline",
+    ],
+)
+def test_vocabulary_that_an_editor_has_saved_has_the_same_tokens(directory, text):
+    (directory / "vocab.txt").write_bytes(text.encode())
+    encoder = encoder_lib.open_encoder(str(directory))
+    assert preprocessing.read_vocab(encoder.vocab_file) == tiny.VOCAB
+    assert preprocessing.special_token_ids(encoder.vocab_file) == (2, 3)
+
+
+def test_line_separator_of_unicode_is_a_token(directory):
+    words = [*tiny.VOCAB[:-1], "\u2028"]
+    (directory / "vocab.txt").write_text("\n".join(words) + "\n")
+    encoder = encoder_lib.open_encoder(str(directory))
+    assert preprocessing.read_vocab(encoder.vocab_file) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({20: "cat"}, "has the token 'cat' twice, with the ids 7 and 20"),
+        ({30: "[PAD]"}, "has the token '[PAD]' twice, with the ids 0 and 30"),
+        ({20: "cat "}, "has the token 'cat' twice"),
+        ({20: "", 21: ""}, "has the token '' twice, with the ids 20 and 21"),
+        ({1: "zebra", 3: "lion"}, "has no [UNK], [SEP]: not a BERT vocabulary"),
+        ({20: "a\0b"}, r"has the token 'a\x00b' with the id 20; tokens have"),
+        ({20: "##" + 257 * "x"}, "with the id 20; tokens have at most 256 bytes"),
+        ({20: "\udcff"}, "vocab.txt is not UTF-8"),
+    ],
+)
+def test_vocabulary_that_no_tokenizer_can_use_is_refused(directory, words, message):
+    lines = [words.get(index, word) for index, word in enumerate(tiny.VOCAB)]
+    text = "\n".join(lines) + "\n"
+    (directory / "vocab.txt").write_bytes(text.encode(errors="surrogateescape"))
+    assert message in refused(directory)
+
+
+@pytest.mark.parametrize("word", ["", 256 * "x", "##" + 256 * "x", "\u3000", "##"])
+def test_unusual_token_that_is_accepted_is_one_that_the_tokenizer_takes(
+    directory, word
+):
+    words = [*tiny.VOCAB[:20], word, *tiny.VOCAB[21:]]
+    (directory / "vocab.txt").write_text("\n".join(words) + "\n")
+    encoder = encoder_lib.open_encoder(str(directory))
+    (ids,) = preprocessing.tokenize([tf.constant(["the ?"])], encoder.vocab_file)
+    assert ids.to_list() == [[words.index("the"), words.index("?")]]
+
+
+@pytest.mark.parametrize("weights", ["model.safetensors", "bert_model.ckpt.index"])
+def test_weights_decide_between_two_configurations(directory, weights):
+    stale = {**tiny.CONFIG, "num_hidden_layers": 7}
+    is_hugging_face = weights == "model.safetensors"
+    other = "bert_config.json" if is_hugging_face else "config.json"
+    if not is_hugging_face:
+        (directory / "config.json").rename(directory / "bert_config.json")
+        (directory / "model.safetensors").unlink()
+        (directory / weights).touch()
+        (directory / "bert_model.ckpt.data-00000-of-00001").touch()
+    (directory / other).write_text(json.dumps(stale))
+    encoder = encoder_lib.open_encoder(str(directory))
+    assert encoder.is_model_garden is not is_hugging_face
+    assert encoder.config["num_hidden_layers"] == tiny.LAYERS
+    # Transform reads the first configuration that it finds next to the vocabulary.
+    assert conversion.needs_import(str(directory)) is is_hugging_face
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -54,6 +143,8 @@ def test_vocabulary_of_another_size_is_refused(directory):
         ({"num_attention_heads": 3}, "hidden_size 16, which is not a multiple of"),
         ({"embedding_size": 8}, "embedding_size 8; only hidden_size (16)"),
         ({"hidden_act": "swiglu"}, "hidden_act 'swiglu'; supported are gelu"),
+        ({"layer_norm_eps": "1e-12"}, "layer_norm_eps '1e-12'; it must be 0 or above"),
+        ({"initializer_range": -0.02}, "initializer_range -0.02; it must be 0 or"),
     ],
 )
 def test_configuration_that_is_not_of_a_bert_is_refused_with_its_value(
@@ -65,10 +156,14 @@ def test_configuration_that_is_not_of_a_bert_is_refused_with_its_value(
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "config.json is not JSON"), ("[]", "config.json holds a list")],
+    [
+        ("{", "config.json is not JSON"),
+        ("[]", "config.json holds a list"),
+        ('{"a": "\xe9"}', "config.json is not JSON"),
+    ],
 )
 def test_configuration_that_cannot_be_read_is_refused(directory, text, message):
-    (directory / "config.json").write_text(text)
+    (directory / "config.json").write_text(text, encoding="latin-1")
     assert message in refused(directory)
 
 

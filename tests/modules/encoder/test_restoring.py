@@ -115,6 +115,22 @@ def test_tiny_outputs_equal_a_numpy_forward_pass(tiny_encoder):
     assert_equals_reference(*tiny_encoder, *texts)
 
 
+def test_outputs_do_not_depend_on_the_id_of_the_padding(tiny_encoder):
+    encoder, model = tiny_encoder
+    inputs = inputs_of(encoder, ["the cat sees", "a"], ["a tree .", "the"])
+    real = inputs["input_mask"] == 1
+    expected = model(inputs, training=False)
+    for padding in (1, encoder.config["vocab_size"] - 1):
+        ids = tf.where(real, inputs["input_word_ids"], padding)
+        actual = model({**inputs, "input_word_ids": ids}, training=False)
+        np.testing.assert_array_equal(
+            actual["pooled_output"], expected["pooled_output"]
+        )
+        np.testing.assert_array_equal(
+            actual["sequence_output"][real], expected["sequence_output"][real]
+        )
+
+
 @pytest.mark.nightly
 def test_minilm_pooler_is_untrained_and_initialized_anew(minilm):
     encoder, model = minilm

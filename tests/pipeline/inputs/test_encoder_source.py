@@ -9,11 +9,15 @@ import tempfile
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from modules import encoder as encoder_lib
+from modules.data import preprocessing
 from modules.encoder import conversion
 from modules.errors import UsageError
+from modules.training import experiment
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs import encoder_source
@@ -22,6 +26,8 @@ from tests import tiny
 from tests.modules.encoder import sources
 
 pytestmark = pytest.mark.slow
+
+WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 
 
 def test_remote_encoder_without_a_network_is_refused_with_advice(tmp_path, monkeypatch):
@@ -203,12 +209,79 @@ def test_model_garden_checkpoint_that_does_not_fit_is_refused_before_the_run(tmp
         resolve_encoder(load_config(path, location))
 
 
-def test_vocabulary_without_the_special_tokens_is_refused_before_the_run(tmp_path):
+def published(directory, kind):
+    """Writes the tiny encoder as some publish it; returns its vocabulary."""
+    words, table = tiny.VOCAB, tiny.hugging_face_tensors()[WORD_EMBEDDINGS]
+    if kind == "padded table":
+        table = np.concatenate([table, np.ones((9, tiny.HIDDEN), np.float32)])
+    if kind == "[PAD] at another id":
+        words, table = [*words[1:], words[0]], np.roll(table, -1, axis=0)
+    tiny.write_encoder(directory, **{WORD_EMBEDDINGS: table})
+    sources.write_config(directory, vocab_size=len(table))
+    newline = "\r\n" if kind == "Windows" else "\n"
+    text = "".join(f"{word}{newline}" for word in words)
+    (directory / "vocab.txt").write_bytes(text.encode())
+    if kind == "two configurations":
+        stale = {**tiny.CONFIG, "type_vocab_size": 1, "do_lower_case": True}
+        (directory / "bert_config.json").write_text(json.dumps(stale))
+    return words
+
+
+@pytest.mark.parametrize(
+    "kind", ["padded table", "[PAD] at another id", "two configurations", "Windows"]
+)
+def test_encoder_predicts_the_same_however_it_is_published(tmp_path, kind):
     path = tiny.write_config(tmp_path / "recipe.yaml")
-    words = ["zebra" if word == "[SEP]" else word for word in tiny.VOCAB]
-    (tmp_path / "encoder" / "vocab.txt").write_text("\n".join(words) + "\n")
-    with pytest.raises(UsageError, match=r"has no \[SEP\]: not a BERT vocabulary"):
-        resolve_encoder(load_config(path))
+    words = published(tmp_path / "published", kind)
+    imported = encoder_source.import_encoder(
+        str(tmp_path / "published"), tmp_path / "imported"
+    )
+    assert f" {len(words)} tokens" in encoder_source.describe(imported)[0]
+    _, expected = predict(str(tmp_path / "encoder"))
+    for name in ("published", "imported"):
+        source = {"encoder.source": str(tmp_path / name)}
+        resolved = resolve_encoder(load_config(path, source))
+        tokens, outputs = predict(resolved.directory)
+        assert [words[token] for token in tokens] == [
+            *("[CLS]", "the", "cat", "[SEP]", "a", "[UNK]", "[SEP]")
+        ]
+        np.testing.assert_allclose(outputs, expected, atol=1e-5)
+
+
+def predict(directory):
+    """Returns the tokens of a pair, and the pooled output of a padded batch."""
+    encoder, model, _ = sources.stored(Path(directory))
+    segments = [tf.constant(["The cat", "a"]), tf.constant(["a zebra", "the dog ."])]
+    packed = preprocessing.text_to_inputs(segments, encoder.vocab_file, 32)
+    inputs = preprocessing.pad_inputs(
+        packed["input_word_ids"], packed["input_type_ids"], 16
+    )
+    outputs = model(inputs, training=False)["pooled_output"].numpy()
+    return packed["input_word_ids"].to_list()[0], outputs
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("vocab.txt", ("bird", "cat"), "has the token 'cat' twice"),
+        ("vocab.txt", ("[SEP]", "zebra"), r"has no \[SEP\]: not a BERT vocabulary"),
+        (
+            "config.json",
+            ('"initializer_range"', '"hidden_dropout_prob": 1.5, "other"'),
+            r"hidden_dropout_prob is 1\.5",
+        ),
+    ],
+)
+def test_what_a_run_refuses_an_import_refuses_too(tmp_path, file, change, message):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    edited = tmp_path / "encoder" / file
+    edited.write_text(edited.read_text().replace(*change))
+    config = load_config(path)
+    with pytest.raises(UsageError, match=message):
+        experiment.check_settings(config.trainer, resolve_encoder(config).directory)
+    with pytest.raises(UsageError, match=message):
+        encoder_source.import_encoder(config.encoder.source, tmp_path / "imported")
+    assert not (tmp_path / "imported").exists()
 
 
 HANDLES = [
