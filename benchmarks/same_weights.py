@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -14,13 +15,12 @@ from safetensors.numpy import save_file
 
 from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
-from modules.data import preprocessing
+from modules.data import tokenizer_files
 from modules.encoder import hugging_face
 from modules.encoder.directory import EncoderDirectory
 from modules.encoder_files import (
     HUGGING_FACE_CONFIG,
     HUGGING_FACE_WEIGHTS,
-    LOWER_CASE_KEY,
     SIZE_KEYS,
     TOKENIZER_CONFIG,
     VOCAB_FILE,
@@ -62,7 +62,8 @@ class InputProcessor(tf_keras.layers.Layer):
         super().__init__()
         self._columns = columns
         self._tokenizer = layers.FastWordpieceBertTokenizer(
-            vocab_file=vocab_file, lower_case=not preprocessing.is_cased(vocab_file)
+            vocab_file=vocab_file,
+            lower_case=tokenizer_files.read_settings(vocab_file).do_lower_case,
         )
         self._packer = layers.BertPackInputs(
             seq_length=length,
@@ -197,8 +198,8 @@ def write_hugging_face(
     }
     (directory / HUGGING_FACE_CONFIG).write_text(json.dumps(config))
     shutil.copy(encoder.vocab_file, directory / VOCAB_FILE)
-    lower = not preprocessing.is_cased(encoder.vocab_file)
-    tokenizer = {"tokenizer_class": "BertTokenizer", LOWER_CASE_KEY: lower}
+    settings = tokenizer_files.read_settings(encoder.vocab_file)
+    tokenizer = {"tokenizer_class": "BertTokenizer", **dataclasses.asdict(settings)}
     (directory / TOKENIZER_CONFIG).write_text(json.dumps(tokenizer))
 
 

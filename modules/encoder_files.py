@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from modules.errors import UsageError
+
 VOCAB_FILE = "vocab.txt"
 MODEL_GARDEN_CONFIG = "bert_config.json"
 MODEL_GARDEN_WEIGHTS = "bert_model.ckpt"
@@ -10,6 +15,8 @@ HUGGING_FACE_WEIGHTS = "model.safetensors"
 HUGGING_FACE_INDEX = "model.safetensors.index.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILE = "tokenizer.json"
+SPECIAL_TOKENS_FILE = "special_tokens_map.json"
+ADDED_TOKENS_FILE = "added_tokens.json"
 
 LOWER_CASE_KEY = "do_lower_case"
 TYPES_KEY = "type_vocab_size"
@@ -28,21 +35,24 @@ APPROXIMATE_GELU_KEY = "approximate_gelu"  # only `import-encoder` writes it
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
-def read_vocabulary(path: str) -> list[str]:
-    """Returns the tokens of a vocabulary, one a line, in the order of their ids.
+class EncoderError(UsageError):
+    """An encoder is incomplete, not a BERT, or does not match its configuration."""
 
-    A byte order mark, white space at the end of a line (as the carriage return of
-    Windows) and empty lines at the end are not part of the tokens.
 
-    Args:
-      path: A local or remote file.
+def read_json(path: str) -> dict[str, Any]:
+    """Reads a JSON file that holds an object.
 
     Raises:
-      UnicodeDecodeError: The file is not UTF-8.
+      EncoderError: The file is not JSON, or not an object.
     """
     from tensorflow.io import gfile
 
     with gfile.GFile(path, "rb") as file:
-        text = file.read().decode("utf-8-sig")
-    # Not `splitlines`: a token may be a line separator of Unicode.
-    return [line.rstrip(" \t\r") for line in text.rstrip(" \t\r\n").split("\n")]
+        text = file.read()
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise EncoderError(f"{path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise EncoderError(f"{path} holds a {type(content).__name__}, not an object")
+    return content

@@ -29,6 +29,36 @@ CONFIG = {
 SPLITS = ("train", "eval", "test")
 
 
+def tokenizer_json(words: list[str] = VOCAB, **model: object) -> dict:
+    """Returns a `tokenizer.json` of an uncased BERT, with changes to its model."""
+    ids = {token: index for index, token in enumerate(words)}
+    return {
+        "version": "1.0",
+        "added_tokens": [{"id": 0, "content": "[PAD]", "special": True}],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "BertProcessing",
+            "cls": ["[CLS]", ids.get("[CLS]")],
+            "sep": ["[SEP]", ids.get("[SEP]")],
+        },
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": ids,
+            **model,
+        },
+    }
+
+
 def hugging_face_tensors(seed: int = 0) -> dict[str, np.ndarray]:
     """Returns random weights under the names of a Hugging Face BERT."""
     random = np.random.default_rng(seed)

@@ -7,18 +7,17 @@ model runs the same graph on raw text, so that there is no skew.
 from __future__ import annotations
 
 import functools
-import json
 import math
 import os
-import re
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from modules import encoder_files
 from modules.config.task import NO_ID, TOKENIZED_FEATURES, TaskConfig
+from modules.data import tokenizer_files
+from modules.data.tokenization import BertTokenizer
 
 INPUT_WORD_IDS = "input_word_ids"
 INPUT_MASK = "input_mask"
@@ -130,19 +129,15 @@ def unpad(
 def tokenize(segments: list[tf.Tensor], vocab_file: str) -> list[tf.RaggedTensor]:
     """Splits texts into WordPiece ids.
 
-    Bytes that are not UTF-8 become U+FFFD, which BERT's basic tokenizer drops: a bad
-    byte in served text must not fail a whole batch.
-
     Args:
       segments: Texts, each string[batch].
-      vocab_file: One token a line.
+      vocab_file: One token a line. Its encoder's settings are next to it.
 
     Returns:
       For each segment the ids, int64[batch, (tokens)].
     """
     # One call for all segments: every call embeds the vocabulary in the graph.
-    texts = tf.strings.unicode_transcode(tf.concat(segments, 0), "UTF-8", "UTF-8")
-    ids = build_tokenizer(vocab_file).tokenize(texts)
+    ids = BertTokenizer(vocab_file).tokenize(tf.concat(segments, 0))
     batch = tf.shape(segments[0])[0]
     return [ids[i * batch : (i + 1) * batch] for i in range(len(segments))]
 
@@ -193,36 +188,6 @@ def pad_inputs(
     mask = tf.ones_like(word_ids)
     rows = zip(ENCODER_INPUTS, (word_ids, mask, type_ids), strict=True)
     return {name: tf.cast(ids.to_tensor(shape=shape), tf.int32) for name, ids in rows}
-
-
-def is_cased(vocab_file: str) -> bool:
-    """Returns whether an encoder's tokenizer keeps capital letters.
-
-    Args:
-      vocab_file: One token a line.
-
-    Returns:
-      The opposite of `do_lower_case` in a file next to the vocabulary. Without that
-      setting, whether a word has a capital letter; markers such as `[CLS]`, and `<S>`
-      of Google's Chinese BERT, do not count.
-    """
-    lower_case = find_lower_case(vocab_file)
-    if lower_case is not None:
-        return not lower_case
-    return any(
-        word != word.lower() and not re.fullmatch(r"\[.*\]|<.*>", word)
-        for word in read_vocab(vocab_file)
-    )
-
-
-def find_lower_case(vocab_file: str) -> bool | None:
-    """Returns the `do_lower_case` that an encoder's files set; None if they do not.
-
-    Args:
-      vocab_file: A file in the encoder's directory.
-    """
-    lower_case = _find_setting(vocab_file, encoder_files.LOWER_CASE_KEY)
-    return None if lower_case is None else bool(lower_case)
 
 
 def special_token_ids(vocab_file: str) -> tuple[int, int]:
@@ -349,50 +314,13 @@ def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
 @functools.lru_cache(maxsize=4)
 def read_vocab(vocab_file: str) -> list[str]:
     """Returns the tokens of a vocabulary in the order of their ids."""
-    return encoder_files.read_vocabulary(vocab_file)
+    return tokenizer_files.read_words(vocab_file)
 
 
 def _type_vocab_size(vocab_file: str) -> int:
-    types = _find_setting(vocab_file, encoder_files.TYPES_KEY)
-    return int(types or _DEFAULT_TYPES)
-
-
-def _find_setting(vocab_file: str, key: str) -> Any:
-    """Returns a setting from the first file next to a vocabulary that has it."""
-    for name in (
-        encoder_files.TOKENIZER_CONFIG,
-        encoder_files.MODEL_GARDEN_CONFIG,
-        encoder_files.HUGGING_FACE_CONFIG,
-    ):
-        path = os.path.join(os.path.dirname(vocab_file), name)
+    directory = os.path.dirname(vocab_file)
+    for name in (encoder_files.MODEL_GARDEN_CONFIG, encoder_files.HUGGING_FACE_CONFIG):
+        path = os.path.join(directory, name)
         if tf.io.gfile.exists(path):
-            with tf.io.gfile.GFile(path) as file:
-                value = json.loads(file.read()).get(key)
-            if value is not None:
-                return value
-    return None
-
-
-def build_tokenizer(
-    vocab_file: str, token_type: tf.DType = tf.int64
-) -> tf_text.FastBertTokenizer:
-    """Returns BERT's tokenizer, whose tokens are ids or strings.
-
-    Args:
-      vocab_file: One token a line. Its encoder's settings are next to it.
-      token_type: `tf.int64` or `tf.string`.
-    """
-    return tf_text.FastBertTokenizer(
-        fast_wordpiece_model_buffer=tf.constant(_wordpiece_model(vocab_file)),
-        token_out_type=token_type,
-        lower_case_nfd_strip_accents=not is_cased(vocab_file),
-    )
-
-
-@functools.lru_cache(maxsize=4)
-def _wordpiece_model(vocab_file: str) -> np.ndarray:
-    # Building the trie of 30,522 words takes 1.5 s, and Transform traces
-    # preprocessing_fn about ten times. No public API returns the built model.
-    with tf.init_scope():
-        tokenizer = tf_text.FastWordpieceTokenizer(vocab=read_vocab(vocab_file))
-        return tokenizer._model.numpy()
+            return int(encoder_files.read_json(path)[encoder_files.TYPES_KEY])
+    return _DEFAULT_TYPES

@@ -10,16 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from modules.data import preprocessing
+from modules.data import tokenizer_files
+from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import restoring, saved_model
 from modules.encoder.directory import (
     EncoderDirectory,
     EncoderError,
-    check_vocabulary,
     find_config,
     open_encoder,
     open_without_vocabulary,
-    read_json,
     read_vocabulary,
 )
 from modules.encoder.model import (
@@ -32,15 +31,12 @@ from modules.encoder.model import (
 from modules.encoder_files import (
     APPROXIMATE_GELU_KEY,
     HUGGING_FACE_CONFIG,
-    LOWER_CASE_KEY,
     MODEL_GARDEN_CONFIG,
     MODEL_GARDEN_WEIGHTS,
     SIZE_KEYS,
     TOKENIZER_FILE,
     VOCAB_FILE,
 )
-
-_SUBWORD_PREFIX = "##"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +95,8 @@ def source_files(source: str) -> list[str]:
         return saved_model.source_files(source)
     encoder = open_without_vocabulary(source)
     names = [name for name in encoder.files if name != VOCAB_FILE]
-    return [_vocabulary_file(encoder), *map(encoder.path, names)]
+    # Without a vocab.txt, tokenizer.json is the vocabulary.
+    return list(dict.fromkeys([_vocabulary_file(encoder), *map(encoder.path, names)]))
 
 
 def convert(
@@ -119,13 +116,10 @@ def convert(
     """
     read = _read_saved_model if _is_saved_model(source) else _read_directory
     encoder = read(source, preprocessor)
-    if os.path.basename(encoder.vocabulary) == TOKENIZER_FILE:
-        words = read_tokenizer(encoder.vocabulary)
-        check_vocabulary(encoder.vocabulary, words, encoder.description.config)
-    else:
-        words = read_vocabulary(encoder.vocabulary, encoder.description.config)
+    words = read_vocabulary(encoder.vocabulary, encoder.description.config)
+    tokenizer = TokenizerSettings.of(encoder.description.config, words)
     dropout_rates(encoder.description)  # refuses those that a training would
-    config = json.dumps(_portable_config(encoder.description), indent=2)
+    config = json.dumps(_portable_config(encoder.description, tokenizer), indent=2)
     _write(destination, MODEL_GARDEN_CONFIG, f"{config}\n")
     _write(destination, VOCAB_FILE, "".join(f"{word}\n" for word in words))
     path = os.path.join(destination, MODEL_GARDEN_WEIGHTS)
@@ -133,45 +127,6 @@ def convert(
     written = open_encoder(destination)
     parameters = sum(int(np.prod(v.shape)) for v in encoder.model.variables)
     return ImportedEncoder(written, parameters, encoder.left_out)
-
-
-def read_tokenizer(path: str) -> list[str]:
-    """Reads the vocabulary of a `tokenizer.json`.
-
-    Args:
-      path: A file of Hugging Face's tokenizers library.
-
-    Returns:
-      The tokens in the order of their ids.
-
-    Raises:
-      EncoderError: The file is not a WordPiece tokenizer like BERT's, or an id has no
-        token or several.
-    """
-    tokenizer = read_json(path)
-    model = tokenizer.get("model") or {}
-    kind = model.get("type")
-    if kind != "WordPiece":
-        raise EncoderError(f"{path} is a tokenizer of type {kind}; BERT's is WordPiece")
-    prefix = model.get("continuing_subword_prefix", _SUBWORD_PREFIX)
-    if prefix != _SUBWORD_PREFIX:
-        raise EncoderError(
-            f"{path} continues words with {prefix!r}, BERT with {_SUBWORD_PREFIX!r}"
-        )
-    added = tokenizer.get("added_tokens", [])
-    ids = model["vocab"] | {token["content"]: token["id"] for token in added}
-    tokens: dict[int, str] = {}
-    for token, index in ids.items():
-        if tokens.setdefault(index, token) != token:
-            raise EncoderError(
-                f"{path} gives the id {index} to {tokens[index]!r} and to {token!r}"
-            )
-    gaps = [index for index in range(max(tokens, default=0)) if index not in tokens]
-    if gaps:
-        raise EncoderError(
-            f"{path} has {len(gaps)} ids without a token, such as {gaps[0]}"
-        )
-    return [tokens[index] for index in range(len(tokens))]
 
 
 def _read_saved_model(source: str, preprocessor: str | None) -> _Source:
@@ -190,24 +145,20 @@ def _read_directory(source: str, preprocessor: str | None) -> _Source:
             f"--preprocessor {preprocessor} is for a SavedModel; {source} has its "
             f"vocabulary in {os.path.basename(vocabulary)}"
         )
-    lower_case = preprocessing.find_lower_case(vocabulary)
-    is_tokenizer = os.path.basename(vocabulary) == TOKENIZER_FILE
-    if lower_case is None and is_tokenizer:
-        # BertNormalizer has the key; for other normalizers the words decide.
-        normalizer = read_json(vocabulary).get("normalizer") or {}
-        lower_case = normalizer.get("lowercase")
-    config = {**encoder.config, LOWER_CASE_KEY: lower_case}
+    config = {**encoder.config, **tokenizer_files.find_settings(source)}
     encoder = dataclasses.replace(encoder, config=config)
     model = build_encoder(encoder, dropout=0.0)
     left_out = restoring.load_weights(model, encoder)
     return _Source(encoder, model, vocabulary, left_out)
 
 
-def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
+def _portable_config(
+    encoder: EncoderDirectory, tokenizer: TokenizerSettings
+) -> dict[str, Any]:
     """Returns a configuration that every reader of `bert_config.json` understands.
 
-    Two keys are our own, and other readers ignore them: which "gelu" it is, and whether
-    text is lowercased.
+    Which "gelu" it is and the tokenizer's settings are our own keys, which other
+    readers ignore.
     """
     config = encoder.config
     portable = {key: config[key] for key in SIZE_KEYS}
@@ -216,8 +167,9 @@ def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
         portable["hidden_act"] = "gelu"
         portable[APPROXIMATE_GELU_KEY] = encoder.is_gelu_approximate
     portable |= {key: config.get(key, DEFAULTS[key]) for key in DEFAULTS}
-    optional = (LOWER_CASE_KEY, HEAD_DROPOUT_KEY)
-    return portable | {k: config[k] for k in optional if config.get(k) is not None}
+    if config.get(HEAD_DROPOUT_KEY) is not None:
+        portable[HEAD_DROPOUT_KEY] = config[HEAD_DROPOUT_KEY]
+    return portable | dataclasses.asdict(tokenizer)
 
 
 def _is_saved_model(source: str) -> bool:

@@ -6,28 +6,28 @@ It has one of two formats: a Model Garden checkpoint or a Hugging Face folder.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 from typing import Any
 
 import tensorflow as tf
 
-from modules import encoder_files, fingerprint
+from modules import fingerprint
+from modules.data import tokenizer_files
 from modules.encoder_files import (
     APPROXIMATE_GELU_KEY,
     HUGGING_FACE_CONFIG,
     HUGGING_FACE_INDEX,
     HUGGING_FACE_WEIGHTS,
-    LOWER_CASE_KEY,
     MODEL_GARDEN_CONFIG,
     MODEL_GARDEN_WEIGHTS,
     SIZE_KEYS,
     SPECIAL_TOKENS,
-    TOKENIZER_CONFIG,
+    TOKENIZER_FILE,
     VOCAB_FILE,
+    EncoderError,
+    read_json,
 )
-from modules.errors import UsageError
 
 # Values of `hidden_act`. Which "gelu" is meant depends on the format.
 _APPROXIMATE_GELUS = ("gelu_new", "gelu_pytorch_tanh")
@@ -44,10 +44,6 @@ _ARCHITECTURE = {
 _UNSUPPORTED = re.compile(r"[\0\r\n\ud800-\udfff]|[ \t]$")
 _MAX_TOKEN_BYTES = 256
 _TOKEN_SHOWN = 40
-
-
-class EncoderError(UsageError):
-    """An encoder is incomplete, not a BERT, or does not match its configuration."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,11 +155,14 @@ def read_vocabulary(path: str, config: dict[str, Any]) -> list[str]:
     Returns:
       The tokens in the order of their ids.
     """
-    try:
-        words = encoder_files.read_vocabulary(path)
-    except UnicodeDecodeError as error:
-        raise EncoderError(f"{path} is not UTF-8: {error}; save it as UTF-8") from error
+    words = tokenizer_files.read_words(path)
     check_vocabulary(path, words, config)
+    tokenizer = os.path.join(os.path.dirname(path), TOKENIZER_FILE)
+    if tf.io.gfile.exists(tokenizer) and tokenizer_files.read_words(tokenizer) != words:
+        raise EncoderError(
+            f"{tokenizer} and {path} have different tokens; delete the one that the "
+            "encoder was not trained with"
+        )
     return words
 
 
@@ -200,11 +199,8 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     path = os.path.join(directory, config_file)
     config = read_json(path)
     check_config(path, config)
-    tokenizer: tuple[str, ...] = ()
-    tokenizer_path = os.path.join(directory, TOKENIZER_CONFIG)
-    if tf.io.gfile.exists(tokenizer_path):
-        _check_lower_case(tokenizer_path, read_json(tokenizer_path))
-        tokenizer = (TOKENIZER_CONFIG,)
+    tokenizer_files.find_settings(directory)
+    tokenizer = tokenizer_files.list_files(directory)
     if config_file == MODEL_GARDEN_CONFIG:
         checkpoint, names = _model_garden_weights(directory)
     else:
@@ -235,23 +231,6 @@ def find_config(directory: str) -> str | None:
     configs = [name for name in weights if name in names]
     # `max` returns the first of several.
     return max(configs, key=lambda name: bool(weights[name]), default=None)
-
-
-def read_json(path: str) -> dict[str, Any]:
-    """Reads a JSON file that holds an object.
-
-    Raises:
-      EncoderError: The file is not JSON, or not an object.
-    """
-    with tf.io.gfile.GFile(path, "rb") as file:
-        text = file.read()
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise EncoderError(f"{path} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise EncoderError(f"{path} holds a {type(content).__name__}, not an object")
-    return content
 
 
 def check_config(path: str, config: dict[str, Any]) -> None:
@@ -299,7 +278,6 @@ def check_config(path: str, config: dict[str, Any]) -> None:
         value = config.get(key, 1.0)
         if not isinstance(value, int | float) or not value >= 0:
             raise EncoderError(f"{path} has {key} {value!r}; it must be 0 or above")
-    _check_lower_case(path, config)
 
 
 def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> None:
@@ -341,14 +319,6 @@ def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> Non
                 f"tokens have at most {_MAX_TOKEN_BYTES} bytes, no NUL, no line break "
                 "and no white space at the end"
             )
-
-
-def _check_lower_case(path: str, config: dict[str, Any]) -> None:
-    lower_case = config.get(LOWER_CASE_KEY)
-    if not isinstance(lower_case, bool | None):
-        raise EncoderError(
-            f"{path}: {LOWER_CASE_KEY} is {lower_case!r}; write true or false"
-        )
 
 
 def _model_garden_weights(directory: str) -> tuple[str, tuple[str, ...]]:

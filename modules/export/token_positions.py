@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from modules.data import preprocessing
+from modules.data.tokenization import BertTokenizer
 
 TOKEN = "token"
 COLUMN = "column"
@@ -32,10 +33,8 @@ def find_tokens(
       tokens and padding. `cut` int64[batch, texts], the tokens that each text lost.
     """
     # One call for all texts: every call embeds the vocabulary in the graph.
-    tokens, starts, ends = preprocessing.build_tokenizer(
-        vocab_file, tf.string
-    ).tokenize_with_offsets(
-        tf.strings.unicode_transcode(tf.concat(texts, 0), "UTF-8", "UTF-8")
+    tokens, starts, ends = BertTokenizer(vocab_file, tf.string).tokenize_with_offsets(
+        tf.concat(texts, 0)
     )
     # Packed are the indices of the tokens, once. Ragged operations are large graphs,
     # which every load of the model reads.

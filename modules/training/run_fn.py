@@ -17,7 +17,7 @@ from modules import encoder as encoder_lib
 from modules import environment, files, metrics, uris
 from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
-from modules.data import inputs
+from modules.data import inputs, tokenizer_files
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
 from modules.export import description, model_digest, serving_model
@@ -325,6 +325,9 @@ def _export(
         {
             **description.describe_task(task),
             **encoder_lib.describe_architecture(encoder),
+            description.TOKENIZER: dataclasses.asdict(
+                tokenizer_files.read_settings(encoder.vocab_file)
+            ),
             description.PRECISION: settings["serving_precision"],
             **({description.SCORE_SCALE: score_scale} if task.is_regression else {}),
         },

@@ -23,7 +23,7 @@ from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.config.sections import MIN_SEQ_LENGTH, PACKAGE_PREFIX
 
-# `modules.encoder` and `modules.data.preprocessing` import TensorFlow, so they are
+# `modules.encoder` and `modules.data.tokenizer_files` import TensorFlow, so they are
 # imported in functions: every command imports this file.
 if TYPE_CHECKING:
     from modules.encoder.conversion import ImportedEncoder
@@ -43,8 +43,8 @@ class ResolvedEncoder:
       directory: Its files.
       vocab_file: Its vocabulary.
       fingerprint: Hash of its configuration, vocabulary and weights.
-      vocab_fingerprint: Hash of what Transform depends on: the vocabulary, whether text
-        is lower-cased, and the number of token types.
+      vocab_fingerprint: Hash of what Transform depends on: the vocabulary, the
+        tokenizer's settings, and the number of token types.
       architecture: The settings that decide the shapes and the meaning of its weights.
     """
 
@@ -74,7 +74,7 @@ def resolve_encoder(
         `encoder.sha256`, or is too short for `preprocessing.max_seq_length`.
     """
     from modules import encoder as encoder_lib
-    from modules.data import preprocessing
+    from modules.data import tokenizer_files
     from modules.encoder import conversion
 
     source, expected = config.encoder.source, config.encoder.sha256
@@ -94,7 +94,9 @@ def resolve_encoder(
         encoder_lib.check_tensor_names(encoder)
         vocabulary = {
             "words": fingerprint.of_files([encoder.vocab_file]),
-            "is_cased": preprocessing.is_cased(encoder.vocab_file),
+            "tokenizer": dataclasses.asdict(
+                tokenizer_files.read_settings(encoder.vocab_file)
+            ),
             "types": encoder.config["type_vocab_size"],
         }
         resolved = ResolvedEncoder(
@@ -158,15 +160,18 @@ def _convert(
 
 def describe(imported: ImportedEncoder) -> list[str]:
     """Returns lines for the user about an imported encoder."""
-    from modules.data import preprocessing
+    from modules.data import tokenizer_files
 
     encoder, config = imported.encoder, imported.encoder.config
     tokens, table = (
-        len(preprocessing.read_vocab(encoder.vocab_file)),
+        len(tokenizer_files.read_words(encoder.vocab_file)),
         config["vocab_size"],
     )
     padding = f" in a table of {table:,}" if table > tokens else ""
-    case = "cased" if preprocessing.is_cased(encoder.vocab_file) else "uncased"
+    settings = tokenizer_files.read_settings(encoder.vocab_file)
+    case = "uncased" if settings.do_lower_case else "cased"
+    if settings.strip_accents is not settings.do_lower_case:
+        case += ", accents stripped" if settings.strip_accents else ", accents kept"
     lines = [
         f"{config['num_hidden_layers']} layers x {config['hidden_size']}, "
         f"{config['num_attention_heads']} heads, {imported.parameters:,} parameters, "

@@ -49,14 +49,7 @@ def write_sharded(directory: Path, shards: int = 3) -> Path:
 def write_tokenizer(directory: Path, words: list[str] = tiny.VOCAB, **changes) -> None:
     """Replaces a folder's `vocab.txt` by a `tokenizer.json`."""
     (directory / "vocab.txt").unlink()
-    model = {
-        "type": "WordPiece",
-        "continuing_subword_prefix": "##",
-        "vocab": {token: index for index, token in enumerate(words)},
-        **changes,
-    }
-    added = [{"id": 0, "content": "[PAD]", "special": True}]
-    text = json.dumps({"version": "1.0", "added_tokens": added, "model": model})
+    text = json.dumps(tiny.tokenizer_json(words, **changes))
     (directory / "tokenizer.json").write_text(text)
 
 

@@ -8,7 +8,8 @@ import tensorflow as tf
 from official.legacy.bert import configs
 
 from modules import encoder as encoder_lib
-from modules.data import preprocessing
+from modules.data import preprocessing, tokenizer_files
+from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import conversion
 from modules.encoder.directory import EncoderError
 from pipeline.config.paths import DEFAULT_CONFIG
@@ -17,7 +18,6 @@ from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 from tests.modules.encoder import sources
 from tests.modules.encoder.test_restoring import SENTENCES, inputs_of, restored
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -128,28 +128,31 @@ def test_vocabulary_of_a_tokenizer_is_written_out(tmp_path):
         assert lines.read().split("\n") == [*tiny.VOCAB, ""]
 
 
-@pytest.mark.parametrize(
-    ("settings", "lower_case"),
-    [
-        ({}, True),
-        ({"do_lower_case": False}, False),
-        nightly({"do_lower_case": None}, True),
-    ],
-    ids=["normalizer", "tokenizer_config.json", "null"],
-)
-def test_lower_case_of_a_tokenizer_is_written_out(tmp_path, settings, lower_case):
+def test_settings_of_a_tokenizer_are_written_out(tmp_path):
     source = tiny.write_encoder(tmp_path / "source")
     cased = ["Cat" if word == "cat" else word for word in tiny.VOCAB]
-    sources.write_tokenizer(source, cased)
-    text = json.loads((source / "tokenizer.json").read_text())
-    text["normalizer"] = {"type": "BertNormalizer", "lowercase": True}
-    (source / "tokenizer.json").write_text(json.dumps(text))
-    (source / "tokenizer_config.json").write_text(json.dumps(settings))
+    sources.write_tokenizer(source, cased, max_input_chars_per_word=50)
+    config = {"strip_accents": False, "tokenize_chinese_chars": None}
+    (source / "tokenizer_config.json").write_text(json.dumps(config))
     encoder = convert(source, tmp_path / "imported").encoder
-    assert encoder.config["do_lower_case"] is lower_case
-    assert preprocessing.is_cased(encoder.vocab_file) is not lower_case
+    assert tokenizer_files.read_settings(encoder.vocab_file) == TokenizerSettings(
+        do_lower_case=True, strip_accents=False, max_input_chars_per_word=50
+    )
     again = convert(tmp_path / "imported", tmp_path / "again").encoder
     assert again.config == encoder.config
+
+
+def test_words_of_the_two_files_of_a_tokenizer_must_be_equal(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source")
+    vocabulary = (source / "vocab.txt").read_text()
+    sources.write_tokenizer(source)
+    (source / "vocab.txt").write_text(vocabulary)
+    encoder_lib.open_encoder(str(source))
+    (source / "vocab.txt").write_text(vocabulary.replace("cat\n", "dogs\n"))
+    with pytest.raises(EncoderError, match="have different tokens; delete the one"):
+        encoder_lib.open_encoder(str(source))
+    with pytest.raises(EncoderError, match="have different tokens; delete the one"):
+        convert(source, tmp_path / "imported")
 
 
 def test_added_token_of_a_tokenizer_counts(tmp_path):
@@ -159,13 +162,13 @@ def test_added_token_of_a_tokenizer_counts(tmp_path):
     text["model"]["vocab"] = {token: i + 1 for i, token in enumerate(tiny.VOCAB[1:])}
     (source / "tokenizer.json").write_text(json.dumps(text))
     path = str(source / "tokenizer.json")
-    assert conversion.read_tokenizer(path) == tiny.VOCAB
+    assert tokenizer_files.read_words(path) == tiny.VOCAB
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"type": "BPE"}, "tokenizer of type BPE; BERT's is WordPiece"),
+        ({"type": "BPE"}, "model is BPE; BERT's is WordPiece"),
         ({"continuing_subword_prefix": "@@"}, "continues words with '@@'"),
         ({"vocab": {"[PAD]": 0, "a": 2}}, "has 1 ids without a token, such as 1"),
         ({"vocab": {"[PAD]": 0, "a": 1, "b": 1}}, "gives the id 1 to 'a' and to 'b'"),
@@ -196,9 +199,8 @@ def test_folder_without_any_vocabulary_is_refused(tmp_path):
 def test_imported_cased_encoder_keeps_capitals(tmp_path):
     cased = ["Cat" if word == "cat" else word for word in tiny.VOCAB]
     source = tiny.write_encoder(tmp_path / "source")
-    sources.write_tokenizer(source, cased)
+    (source / "vocab.txt").write_text("\n".join(cased))
     encoder = convert(source, tmp_path / "imported").encoder
-    assert preprocessing.is_cased(encoder.vocab_file)
     (ids,) = preprocessing.tokenize(
         [tf.constant(["the Cat", "the cat"])], (encoder.vocab_file)
     )

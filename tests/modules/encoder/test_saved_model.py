@@ -12,7 +12,7 @@ from official.nlp.modeling import networks
 from tensorflow.core.protobuf import saved_model_pb2
 from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
-from modules.data import preprocessing
+from modules.data import tokenizer_files
 from modules.encoder import conversion, saved_model
 from modules.encoder.directory import EncoderError
 from tests import tiny
@@ -342,7 +342,7 @@ def test_variable_do_lower_case_decides(hub, tmp_path):
     with_capital(hub / "assets" / "vocab.txt")
     encoder = convert(hub, tmp_path / "imported").encoder
     assert encoder.config["do_lower_case"] is True
-    assert not preprocessing.is_cased(encoder.vocab_file)
+    assert tokenizer_files.read_settings(encoder.vocab_file).do_lower_case
 
 
 def write_tokenizer(directory):
@@ -375,8 +375,7 @@ def test_preprocessor_that_lowercases_decides(plain, tmp_path, write):
 def test_words_decide_without_any_setting_of_the_case(plain, tmp_path):
     with_capital(plain / "assets" / "vocab.txt")
     encoder = convert(plain, tmp_path / "imported").encoder
-    assert "do_lower_case" not in encoder.config
-    assert preprocessing.is_cased(encoder.vocab_file)
+    assert not tokenizer_files.read_settings(encoder.vocab_file).do_lower_case
 
 
 def test_saved_model_of_tensorflow_1_is_refused(tmp_path):

@@ -1,0 +1,312 @@
+"""What the files of an encoder say about its tokenizer: its words and its settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from modules.encoder_files import (
+    ADDED_TOKENS_FILE,
+    HUGGING_FACE_CONFIG,
+    LOWER_CASE_KEY,
+    MODEL_GARDEN_CONFIG,
+    SPECIAL_TOKENS,
+    SPECIAL_TOKENS_FILE,
+    TOKENIZER_CONFIG,
+    TOKENIZER_FILE,
+    TYPES_KEY,
+    EncoderError,
+    read_json,
+)
+
+_SUBWORD_PREFIX = "##"
+_MASK = "[MASK]"
+_FAST = "Fast"  # the end of a class's name, for a tokenizer in Rust
+# Classes of Transformers that split text as BERT does. The last two take everything
+# from `tokenizer.json`.
+_CLASSES = (
+    *("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
+    *("PreTrainedTokenizer", "TokenizersBackend"),
+)
+# The supported values of keys in Transformers' files.
+_SUPPORTED = {
+    "do_basic_tokenize": True,
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": _MASK,
+}
+# BERT's example: what precedes, separates and follows texts A and B, and their types.
+_SINGLE = [("[CLS]", 0), ("A", 0), ("[SEP]", 0)]
+_PAIR = [*_SINGLE, ("B", 1), ("[SEP]", 1)]
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerSettings:
+    """How a BERT tokenizer splits text into words, under Hugging Face's names.
+
+    Attributes:
+      do_lower_case: Whether characters become lower case.
+      strip_accents: Whether characters are decomposed (NFD) and lose their accents.
+      tokenize_chinese_chars: Whether each CJK character is a word.
+      clean_text: Whether control characters are dropped.
+      max_input_chars_per_word: A word with more characters is unknown.
+    """
+
+    do_lower_case: bool
+    strip_accents: bool
+    tokenize_chinese_chars: bool = True
+    clean_text: bool = True
+    max_input_chars_per_word: int = 100
+
+    @classmethod
+    def of(cls, settings: dict[str, Any], words: Iterable[str]) -> TokenizerSettings:
+        """Completes the settings of an encoder.
+
+        Args:
+          settings: Those that the encoder has, among other keys. None is no value.
+          words: The vocabulary. Without `do_lower_case`, a capital letter in any word
+            means that case is kept. Markers such as `[CLS]`, and `<S>` of Google's
+            Chinese BERT, do not count.
+        """
+        names = [field.name for field in dataclasses.fields(cls)]
+        values = {k: settings[k] for k in names if settings.get(k) is not None}
+        if LOWER_CASE_KEY not in values:
+            values[LOWER_CASE_KEY] = not any(
+                word != word.lower() and not re.fullmatch(r"\[.*\]|<.*>", word)
+                for word in words
+            )
+        return cls(**{"strip_accents": values[LOWER_CASE_KEY], **values})
+
+
+def list_files(directory: str) -> tuple[str, ...]:
+    """Returns the names of an encoder's files that are about its tokenizer alone."""
+    names = (TOKENIZER_CONFIG, TOKENIZER_FILE, SPECIAL_TOKENS_FILE, ADDED_TOKENS_FILE)
+    return tuple(name for name in names if _exists(directory, name))
+
+
+def read_words(path: str) -> list[str]:
+    """Reads a vocabulary.
+
+    In a `vocab.txt`, a byte order mark, white space at the end of a line (as the
+    carriage return of Windows) and empty lines at the end are not part of the tokens.
+
+    Args:
+      path: A `vocab.txt`, which has one token a line, or a `tokenizer.json`.
+
+    Returns:
+      The tokens in the order of their ids.
+
+    Raises:
+      EncoderError: The file is not UTF-8, or an id has no token or several.
+    """
+    if os.path.basename(path) != TOKENIZER_FILE:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            try:
+                text = file.read().decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise EncoderError(
+                    f"{path} is not UTF-8: {error}; save it as UTF-8"
+                ) from error
+        # Not `splitlines`: a token may be a line separator of Unicode.
+        return [line.rstrip(" \t\r") for line in text.rstrip(" \t\r\n").split("\n")]
+    tokenizer = read_json(path)
+    ids = dict(tokenizer["model"]["vocab"])
+    ids |= {added["content"]: added["id"] for added in tokenizer["added_tokens"] or ()}
+    tokens: dict[int, str] = {}
+    for token, index in ids.items():
+        if tokens.setdefault(index, token) != token:
+            raise EncoderError(
+                f"{path} gives the id {index} to {tokens[index]!r} and to {token!r}"
+            )
+    gaps = [index for index in range(max(tokens, default=0)) if index not in tokens]
+    if gaps:
+        raise EncoderError(
+            f"{path} has {len(gaps)} ids without a token, such as {gaps[0]}"
+        )
+    return [tokens[index] for index in range(len(tokens))]
+
+
+def read_settings(vocab_file: str) -> TokenizerSettings:
+    """Reads the settings of an encoder's tokenizer.
+
+    Args:
+      vocab_file: A `vocab.txt` or `tokenizer.json` in the encoder's directory.
+
+    Raises:
+      EncoderError: As `find_settings` and `read_words`.
+    """
+    settings = find_settings(os.path.dirname(vocab_file))
+    return TokenizerSettings.of(settings, read_words(vocab_file))
+
+
+def find_settings(directory: str) -> dict[str, Any]:
+    """Reads and checks the settings of a tokenizer in all files of an encoder.
+
+    The files of the tokenizer come before the encoder's configuration.
+
+    Args:
+      directory: The encoder's, local or remote.
+
+    Returns:
+      Values of `TokenizerSettings`; those that no file has are missing.
+
+    Raises:
+      EncoderError: A setting means that text is not split as BERT's tokenizer does, is
+        not of its type, or contradicts another file of the tokenizer.
+    """
+    names = (*list_files(directory), MODEL_GARDEN_CONFIG, HUGGING_FACE_CONFIG)
+    contents = {
+        name: read_json(os.path.join(directory, name))
+        for name in names
+        if _exists(directory, name)
+    }
+    found: dict[str, tuple[Any, str]] = {}  # the value and its file
+    for name, content in contents.items():
+        path = os.path.join(directory, name)
+        if name == ADDED_TOKENS_FILE:
+            _check_added(path, content)
+            continue
+        if name == TOKENIZER_FILE:
+            has_one_type = any(c.get(TYPES_KEY) == 1 for c in contents.values())
+            settings = _read_tokenizer(path, content, has_one_type)
+        else:
+            _check_keys(path, content)
+            settings = content
+        for field in dataclasses.fields(TokenizerSettings):
+            value = settings.get(field.name)
+            if value is None:
+                continue
+            _check_value(path, field.name, value)
+            earlier, origin = found.setdefault(field.name, (value, path))
+            if name == TOKENIZER_FILE and earlier != value:
+                raise EncoderError(
+                    f"{path} has {field.name} {value!r}, {origin} has {earlier!r}; "
+                    "write what the encoder was trained with in both"
+                )
+    return {key: value for key, (value, _) in found.items()}
+
+
+def _check_value(path: str, key: str, value: object) -> None:
+    if key == "max_input_chars_per_word":
+        if type(value) is not int or value < 1:
+            raise EncoderError(
+                f"{path}: {key} is {value!r}; write a whole number above 0"
+            )
+    elif not isinstance(value, bool):
+        raise EncoderError(f"{path}: {key} is {value!r}; write true or false")
+
+
+def _check_keys(path: str, config: dict[str, Any]) -> None:
+    """Refuses a configuration of Transformers that changes how text is split."""
+    name = str(config.get("tokenizer_class") or _CLASSES[0])
+    if name.removesuffix(_FAST) not in _CLASSES:
+        raise EncoderError(
+            f"{path}: tokenizer_class is {name!r}; supported are {', '.join(_CLASSES)} "
+            f"(or ...{_FAST}), which split text as BERT does"
+        )
+    if "AutoTokenizer" in (config.get("auto_map") or {}):
+        raise EncoderError(
+            f"{path}: auto_map has an AutoTokenizer, {config['auto_map']!r}; a "
+            "tokenizer of its own code is not supported"
+        )
+    for key, supported in _SUPPORTED.items():
+        value = config.get(key)
+        if isinstance(value, dict):  # a token with its attributes
+            value = value.get("content")
+        if value is not None and value != supported:
+            raise EncoderError(
+                f"{path}: {key} is {value!r}; only {supported!r} is supported"
+            )
+    for key in (
+        *("never_split", "additional_special_tokens", "extra_special_tokens"),
+        "added_tokens_decoder",
+    ):
+        tokens = config.get(key) or ()
+        _check_added(
+            f"{path}: {key}", tokens.values() if isinstance(tokens, dict) else tokens
+        )
+
+
+def _check_added(origin: str, tokens: Iterable[Any]) -> None:
+    """Refuses tokens that are looked for in a text before it is split into words."""
+    contents = [t["content"] if isinstance(t, dict) else t for t in tokens]
+    others = [token for token in contents if token not in (*SPECIAL_TOKENS, _MASK)]
+    if others:
+        raise EncoderError(
+            f"{origin} has {others[0]!r}, which is found in a text before it is split "
+            f"into words; only BERT's {', '.join((*SPECIAL_TOKENS, _MASK))} are "
+            "supported"
+        )
+
+
+def _read_tokenizer(
+    path: str, tokenizer: dict[str, Any], has_one_type: bool
+) -> dict[str, Any]:
+    """Returns the settings in a `tokenizer.json`.
+
+    Raises:
+      EncoderError: A part of the tokenizer is not BERT's.
+    """
+    parts = {
+        name: tokenizer.get(name) or {}
+        for name in ("model", "normalizer", "pre_tokenizer", "post_processor")
+    }
+    for name, supported in (
+        ("model", ("WordPiece",)),
+        ("normalizer", ("BertNormalizer",)),
+        ("pre_tokenizer", ("BertPreTokenizer",)),
+        ("post_processor", ("BertProcessing", "TemplateProcessing")),
+    ):
+        kind = parts[name].get("type")
+        if kind not in supported:
+            raise EncoderError(
+                f"{path}: {name} is {kind}; BERT's is {' or '.join(supported)}"
+            )
+    model, processor = parts["model"], parts["post_processor"]
+    prefix = model.get("continuing_subword_prefix", _SUBWORD_PREFIX)
+    if prefix != _SUBWORD_PREFIX:
+        raise EncoderError(
+            f"{path} continues words with {prefix!r}, BERT with {_SUBWORD_PREFIX!r}"
+        )
+    _check_keys(f"{path}: model", {"unk_token": model.get("unk_token")})
+    _check_added(f"{path}: added_tokens", tokenizer.get("added_tokens") or ())
+    if processor["type"] == "BertProcessing":
+        around = [processor["cls"][0], processor["sep"][0]]
+        is_berts = around == ["[CLS]", "[SEP]"]
+    else:
+        single, pair = (
+            [
+                (piece["id"], piece["type_id"])
+                for pieces in processor[form]
+                for piece in pieces.values()
+            ]
+            for form in ("single", "pair")
+        )
+        expected = [(t, 0) for t, _ in _PAIR] if has_one_type else _PAIR
+        is_berts = (single, pair) == (_SINGLE, expected)
+    if not is_berts:
+        raise EncoderError(
+            f"{path}: post_processor does not pack [CLS] A [SEP] and [CLS] A [SEP] B "
+            "[SEP], as BERT does"
+        )
+    normalizer = parts["normalizer"]
+    return {
+        LOWER_CASE_KEY: normalizer.get("lowercase"),
+        "strip_accents": normalizer.get("strip_accents"),
+        "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
+        "clean_text": normalizer.get("clean_text"),
+        "max_input_chars_per_word": model.get("max_input_chars_per_word"),
+    }
+
+
+def _exists(directory: str, name: str) -> bool:
+    return tf.io.gfile.exists(os.path.join(directory, name))

@@ -1,0 +1,209 @@
+"""Tokens, against those of Hugging Face's `tokenizers`."""
+# ruff: noqa: RUF001
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from ingest import examples as examples_lib
+from modules.data import tokenizer_files
+from modules.data.tokenization import BertTokenizer
+from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.recipe import load_config
+from pipeline.inputs.encoder_source import resolve_encoder
+
+pytestmark = pytest.mark.slow
+
+DROPPED = {"Cc", "Cf", "Co", "Mn", "So"}  # "So" is U+FFFD
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+CORPUS = [
+    # Latin, with its accents, ligatures and cases
+    "Ich möchte Straße und Größe, ÄÖÜ! e\u0301tude Ångström ﬁn ¼ ² ½ ŒUVRE ǅ",
+    "İSTANBUL Iğdır ısı İ i\u0307",
+    "Tiếng Việt được viết bằng chữ Quốc ngữ. Đặng Hữu",
+    "Zażółć gęślą jaźń; Łódź — šťastný Ǆ ß ẞ ŉ",
+    # Greek
+    "ΤΗΣ ΟΔΟΣ της οδός Ὀδυσσεύς ΐ Ά; Σ Σίσυφος ΣΑΣ ΜΑΣ µ Ω",
+    # Cyrillic
+    "Съешь ещё этих мягких французских булок, Ёлка Їжак й И\u0306",
+    "Ђорђе Љубав ѝ Ґ Ӧ",
+    # Armenian, Georgian, Cherokee, Coptic, Glagolitic, Deseret
+    "Բարեւ աշխարհ։ ԵՒ և ՝ ՞",
+    "გამარჯობა მსოფლიო Ⴀ Ა",
+    "ᏣᎳᎩ ꭰꭱ ᏸ Ⲁⲁ ⰀⰁ 𐐀𐐨",
+    # Hebrew, Arabic, Syriac, Thaana, N'Ko
+    "שָׁלוֹם עוֹלָם־טוב ״מה״ יִ",
+    "مَرْحَبًا بِالعَالَم، كيف؟ أإآؤئ ـــ ٣ ﷺ ﻻ",
+    "ܫܠܡܐ ދިވެހި ߒߞߏ",
+    # Devanagari, Bengali, Gurmukhi, Gujarati, and those of the south
+    "नमस्ते दुनिया। क़ ज़ हिन्दी में है॥ १२३",
+    "ওহে বিশ্ব। ড় য় কো ਸਤ ਸ੍ਰੀ ਅਕਾਲ ਲ਼ ગુજરાતી કેમ છો?",
+    "வணக்கம் உலகம் கொ తెలుగు హలో ಕನ್ನಡ ಕೊ മലയാളം കൊ සිංහල කෝ",
+    # Thai, Lao, Khmer, Burmese, Tibetan
+    "สวัสดีชาวโลก ๆ ที่นี่ ກໍາ ສະບາຍດີ ភាសាខ្មែរ។ မင်္ဂလာပါ။ བོད་ཡིག །",
+    # Ethiopic, Mongolian, Canadian syllabics, Javanese, Balinese
+    "ሰላም፡ ልዑል። ᠮᠣᠩᠭᠣᠯ᠃ ᐃᓄᒃᑎᑐᑦ ꦗꦮ꧀ ᬩᬮᬶ᭞",
+    # Chinese, Japanese, Korean
+    "中文字符，混合English和数字123。「引号」𠀀𪜀𫝀𫠠豈金",
+    "日本語のテキスト、カタカナ・ﾊﾝｶｸ ガ カ\u3099 ゝ々〆 ﷼ Ａｂｃ１２３！",
+    "안녕하세요 세계! 가 각 ᄀ\u1161 한글ㄱ 값",
+    # Punctuation, symbols, emoji
+    "$5.00 + 3 = <8> ^_^ `code` | ~tilde~ a@b.c #tag 50% «quote» „low“ ‘q’ … – — ·¿¡",
+    "👩\u200d👩\u200d👧 👍🏽 ☃\ufe0f 🇩🇪 ① Ⅷ ⅷ ™ © ° ♥ → ∑ € £ ¥ ₿ ×",
+    # Control, format and white-space characters
+    "the\x12cat soft\xadhyphen zero\u200bwidth join\u200der non\u200cjoiner \ufeffmark",
+    "a\x00b NUL\x00 \x7f\x80\x85\x9f line\nfeed tab\tcr\r\nend \x0b\x0c \x1c\x1d\x1f",
+    "nbsp\xa0en\u2002thin\u2009line\u2028para\u2029ideo\u3000narrow\u202fmath\u205f",
+    "\u200e\u200fleft\u202aright\u202c \ue000private\uf8ff \ufffd\ufffc \U000f0000",
+    "\U000e0001\U000e0061tags \u180e \u2060 \u206a \U0001d173",
+    # Long words
+    "x" * 100 + " " + "x" * 101 + " " + "ส" * 45 + " " + "ส" * 100 + " " + "ส" * 101,
+    "𐐀" * 100 + " " + "É" * 101 + " " + "e\u0301" * 100 + " " + "가" * 60,
+    # Special tokens are text, and words of punctuation alone
+    "[SEP] [CLS]x [MASK] [UNK] [unused1] ## ##s #",
+    "",
+    "   ",
+]
+
+
+def hugging_face(settings: dict, vocabulary: dict[str, int]) -> Tokenizer:
+    """Returns the reference for values of `TokenizerSettings`."""
+    tokenizer = Tokenizer(
+        models.WordPiece(
+            vocabulary,
+            unk_token="[UNK]",
+            max_input_chars_per_word=settings.get("max_input_chars_per_word", 100),
+        )
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=settings.get("clean_text", True),
+        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+        strip_accents=settings.get("strip_accents"),
+        lowercase=settings["do_lower_case"],
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    tokenizer.add_special_tokens(SPECIAL)
+    tokenizer.encode_special_tokens = True  # as text
+    return tokenizer
+
+
+def build_vocabulary(texts: list[str], settings: dict) -> list[str]:
+    """Returns the characters of texts, and every second word as a whole."""
+    tokenizer = hugging_face(settings, {token: i for i, token in enumerate(SPECIAL)})
+    words = {
+        word
+        for text in texts
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(
+            tokenizer.normalizer.normalize_str(text)
+        )
+    }
+    characters = sorted({c for word in words for c in word} - {"\0"})
+    short = [word for word in words if len(word) < 50 and "\0" not in word]
+    # Characters that are never at the start of a word, and never in one, differ.
+    pieces = [*characters, *(f"##{character}" for character in characters[::2])]
+    return list(dict.fromkeys([*SPECIAL, *pieces, *sorted(short)[::2]]))
+
+
+def write_files(directory: Path, words: list[str]) -> str:
+    path = directory / "vocab.txt"
+    path.write_text("".join(f"{word}\n" for word in words))
+    return str(path)
+
+
+def differences(vocab_file: str, texts: list[str], reference: Tokenizer) -> list:
+    ids = BertTokenizer(vocab_file).tokenize(tf.constant(texts)).to_list()
+    expected = reference.encode_batch(texts, add_special_tokens=False)
+    return [
+        (text, encoding.tokens)
+        for text, row, encoding in zip(texts, ids, expected, strict=True)
+        if row != encoding.ids
+    ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_lower_case": True},
+        {"do_lower_case": False},
+        {"do_lower_case": True, "strip_accents": False},
+        {"do_lower_case": False, "strip_accents": True},
+        {"do_lower_case": True, "tokenize_chinese_chars": False},
+        {
+            "do_lower_case": False,
+            "strip_accents": True,
+            "tokenize_chinese_chars": False,
+            "clean_text": False,
+            "max_input_chars_per_word": 20,
+        },
+        {"do_lower_case": True, "strip_accents": False, "clean_text": False},
+    ],
+    ids=str,
+)
+def test_every_setting_gives_the_ids_of_hugging_face(tmp_path, settings):
+    words = build_vocabulary(CORPUS, settings)
+    reference = hugging_face(settings, {word: i for i, word in enumerate(words)})
+    vocab_file = write_files(tmp_path, words)
+    reference.save(str(tmp_path / "tokenizer.json"))
+    assert differences(vocab_file, CORPUS, reference) == []
+
+
+def test_ids_of_real_sentences_equal_those_of_hugging_face(mrpc):
+    vocab_file = resolve_encoder(load_config(DEFAULT_CONFIG)).vocab_file
+    words = tokenizer_files.read_words(vocab_file)
+    vocabulary = {word: index for index, word in enumerate(words)}
+    reference = hugging_face({"do_lower_case": True}, vocabulary)
+    texts = [
+        row[column]
+        for split in ("train", "eval", "test")
+        for row in examples_lib.read_split(str(mrpc), split)
+        for column in ("sentence1", "sentence2")
+    ]
+    assert differences(vocab_file, texts, reference) == []
+
+
+def test_offsets_are_those_of_the_characters_in_the_text(tmp_path):
+    settings = {"do_lower_case": True}
+    words = build_vocabulary(CORPUS, settings)
+    reference = hugging_face(settings, {word: i for i, word in enumerate(words)})
+    tokenizer = BertTokenizer(write_files(tmp_path, words), tf.string)
+    ids = tokenizer.tokenize(tf.constant(CORPUS)).to_list()
+    tokens, starts, ends = tokenizer.tokenize_with_offsets(tf.constant(CORPUS))
+    assert tokens.to_list() == ids
+    for text, row_starts, row_ends, encoding in zip(
+        CORPUS,
+        starts.to_list(),
+        ends.to_list(),
+        reference.encode_batch(CORPUS, add_special_tokens=False),
+        strict=True,
+    ):
+        content = text.encode()
+        for start, end, (first, last) in zip(
+            row_starts, row_ends, encoding.offsets, strict=True
+        ):
+            assert len(content[:start].decode()) == first, text
+            # Here a token ends where the next character that is kept starts.
+            rest = content[:end].decode()[last:]
+            assert {unicodedata.category(c) for c in rest} <= DROPPED, text
+
+
+@pytest.mark.nightly
+def test_capital_i_does_not_follow_the_locale(tmp_path):
+    """`tf.strings.lower` makes it a dotless i in Turkish."""
+    vocab_file = write_files(tmp_path, [*SPECIAL, "i"])
+    code = (
+        "import tensorflow as tf\n"
+        "from modules.data.tokenization import BertTokenizer\n"
+        f"print(BertTokenizer({vocab_file!r}).tokenize(tf.constant(['I'])).to_list())"
+    )
+    turkish = {**os.environ, "LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"}
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, env=turkish, capture_output=True, check=True)
+    assert run.stdout.decode().strip() == "[[5]]"

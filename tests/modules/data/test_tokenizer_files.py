@@ -1,0 +1,176 @@
+"""A tokenizer's settings: from its files, else from its vocabulary."""
+
+import dataclasses
+import json
+
+import pytest
+
+from modules.data import tokenizer_files
+from modules.data.tokenizer_files import TokenizerSettings
+from modules.encoder_files import EncoderError
+from tests import tiny
+
+
+def write(directory, *words, **files):
+    """Writes a vocabulary and JSON files, whose names have no `.json` here."""
+    path = directory / "vocab.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words]) + "\n")
+    for name, content in files.items():
+        (directory / f"{name}.json").write_text(json.dumps(content))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "lower_case"),
+    [
+        (["Cat", "cat"], False),
+        (["cat"], True),
+        # Google's `chinese_L-12_H-768_A-12` has `<S>` and `<T>` and is uncased.
+        (["[MASK]", "<S>", "<T>", "nba"], True),
+    ],
+)
+def test_capital_letter_in_a_word_keeps_case(tmp_path, words, lower_case):
+    settings = tokenizer_files.read_settings(write(tmp_path, *words))
+    assert settings == TokenizerSettings(lower_case, strip_accents=lower_case)
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config", "bert_config", "config"])
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_explicit_settings_decide(tmp_path, name, lower_case):
+    stated = TokenizerSettings(lower_case, not lower_case, False, False, 50)
+    path = write(tmp_path, "Cat", "cat", **{name: dataclasses.asdict(stated)})
+    assert tokenizer_files.read_settings(path) == stated
+
+
+def test_settings_of_the_tokenizer_come_before_the_models(tmp_path):
+    def lower_case(value):
+        files = {"tokenizer_config": {"do_lower_case": value}}
+        path = write(tmp_path, "cat", config={"do_lower_case": True}, **files)
+        return tokenizer_files.read_settings(path).do_lower_case
+
+    assert not lower_case(False)
+    assert lower_case(None)
+
+
+def test_settings_of_the_files_of_a_tokenizer_complete_each_other(tmp_path):
+    tokenizer = tiny.tokenizer_json(max_input_chars_per_word=200)
+    tokenizer["normalizer"] |= {"strip_accents": False, "handle_chinese_chars": False}
+    path = write(
+        tmp_path,
+        tokenizer=tokenizer,
+        tokenizer_config={"do_lower_case": True, "strip_accents": None},
+        special_tokens_map={"cls_token": {"content": "[CLS]"}, "sep_token": "[SEP]"},
+        added_tokens={},
+    )
+    assert tokenizer_files.read_settings(path) == TokenizerSettings(
+        do_lower_case=True,
+        strip_accents=False,
+        tokenize_chinese_chars=False,
+        max_input_chars_per_word=200,
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        (
+            "tokenizer_config",
+            {"tokenizer_class": "BertJapaneseTokenizer"},
+            "tokenizer_class is 'BertJapaneseTokenizer'; supported are BertTokenizer",
+        ),
+        ("config", {"tokenizer_class": "KoBertTokenizer"}, "'KoBertTokenizer'"),
+        ("tokenizer_config", {"word_tokenizer_type": "mecab"}, "only 'basic'"),
+        ("tokenizer_config", {"subword_tokenizer_type": "character"}, "'wordpiece'"),
+        (
+            "tokenizer_config",
+            {"do_basic_tokenize": False},
+            "do_basic_tokenize is False",
+        ),
+        ("tokenizer_config", {"never_split": ["new york"]}, "never_split has 'new y"),
+        (
+            "tokenizer_config",
+            {"auto_map": {"AutoTokenizer": ["a.B", None]}},
+            "own code",
+        ),
+        ("tokenizer_config", {"do_lower_case": "yes"}, "write true or false"),
+        ("tokenizer_config", {"strip_accents": 0}, "strip_accents is 0; write true"),
+        ("bert_config", {"max_input_chars_per_word": 0}, "a whole number above 0"),
+        (
+            "tokenizer_config",
+            {"added_tokens_decoder": {"7": {"content": "covid", "special": False}}},
+            "added_tokens_decoder has 'covid'",
+        ),
+        ("tokenizer_config", {"extra_special_tokens": {"e": "<e>"}}, "'<e>'"),
+        ("special_tokens_map", {"cls_token": "<s>"}, "only '\\[CLS\\]' is supported"),
+        ("special_tokens_map", {"additional_special_tokens": ["[E1]"]}, r"'\[E1\]'"),
+        ("added_tokens", {"covid": 4}, "added_tokens.json has 'covid'"),
+    ],
+)
+def test_tokenizer_that_splits_text_differently_is_refused(
+    tmp_path, file, content, message
+):
+    write(tmp_path, **{file: content})
+    with pytest.raises(EncoderError, match=message):
+        tokenizer_files.find_settings(str(tmp_path))
+
+
+def template(*pieces):
+    return [
+        {"SpecialToken" if token[0] == "[" else "Sequence": {"id": token, "type_id": t}}
+        for token, t in pieces
+    ]
+
+
+SINGLE = (("[CLS]", 0), ("A", 0), ("[SEP]", 0))
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "message"),
+    [
+        ("model", {"type": "BPE"}, "model is BPE; BERT's is WordPiece"),
+        ("normalizer", {"type": "Sequence"}, "normalizer is Sequence; BERT's is Bert"),
+        ("normalizer", None, "normalizer is None"),
+        ("pre_tokenizer", {"type": "Whitespace"}, "pre_tokenizer is Whitespace"),
+        ("post_processor", {"type": "RobertaProcessing"}, "post_processor is Roberta"),
+        (
+            "post_processor",
+            {"type": "BertProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]},
+            r"does not pack \[CLS\] A \[SEP\]",
+        ),
+        (
+            "post_processor",
+            {
+                "type": "TemplateProcessing",
+                "single": template(*SINGLE),
+                "pair": template(*SINGLE, ("B", 0), ("[SEP]", 0)),
+            },
+            "does not pack",
+        ),
+        ("added_tokens", [{"id": 9, "content": "covid"}], "added_tokens has 'covid'"),
+    ],
+)
+def test_tokenizer_json_that_is_not_berts_is_refused(tmp_path, part, content, message):
+    write(tmp_path, tokenizer={**tiny.tokenizer_json(), part: content})
+    with pytest.raises(EncoderError, match=message):
+        tokenizer_files.find_settings(str(tmp_path))
+
+
+@pytest.mark.parametrize("types", [1, 2])
+def test_template_of_a_pair_fits_the_token_types(tmp_path, types):
+    last = types - 1
+    processor = {
+        "type": "TemplateProcessing",
+        "single": template(*SINGLE),
+        "pair": template(*SINGLE, ("B", last), ("[SEP]", last)),
+    }
+    tokenizer = {**tiny.tokenizer_json(), "post_processor": processor}
+    write(tmp_path, tokenizer=tokenizer, config={"type_vocab_size": types})
+    assert tokenizer_files.find_settings(str(tmp_path))["do_lower_case"]
+
+
+def test_files_of_a_tokenizer_that_contradict_each_other_are_refused(tmp_path):
+    config = {"do_lower_case": False}
+    write(tmp_path, tokenizer=tiny.tokenizer_json(), tokenizer_config=config)
+    message = r"has do_lower_case True, .*tokenizer_config.json has False"
+    with pytest.raises(EncoderError, match=message):
+        tokenizer_files.find_settings(str(tmp_path))
