@@ -13,12 +13,15 @@ import types
 import warnings
 from collections.abc import Iterator, Sequence
 
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
 
 def set_up(*, quiet: bool = False) -> None:
     """Prepares this process for TensorFlow and TFX. Calling it again does no harm.
 
     It imports neither. The settings of TensorFlow take effect when TensorFlow is
-    imported, or at once if it has been imported.
+    imported, or at once if it has been imported. This process and its child processes
+    use no proxy for connections on this machine.
 
     Args:
       quiet: Whether to hide TensorFlow's start-up notices. They come from C++, and from
@@ -30,6 +33,7 @@ def set_up(*, quiet: bool = False) -> None:
         warnings.simplefilter("ignore", FutureWarning)
         # Beam warns of a missing package that it does not need.
         logging.getLogger().setLevel(logging.ERROR)
+    _bypass_proxy()
     if "tensorflow" in sys.modules:
         exempt_from_autograph()
     elif quiet or not any(isinstance(finder, _Finder) for finder in sys.meta_path):
@@ -52,6 +56,22 @@ def exempt_from_autograph() -> None:
     rules = [config_lib.DoNotConvert(package) for package in packages]
     missing = [rule for rule in rules if str(rule) not in exempt]
     config.CONVERSION_RULES = (*missing, *config.CONVERSION_RULES)
+
+
+def _bypass_proxy() -> None:
+    """Adds the names of this machine to the hosts that the user's proxy is not for.
+
+    gRPC uses `http_proxy` for them, too, so that Beam's runner and its workers would
+    wait for each other. It reads `no_grpc_proxy`, or else `no_proxy`, in lower case and
+    without the `*` that other clients know.
+    Source: `src/core/handshaker/http_connect/http_proxy_mapper.cc`.
+    """
+    bypassed = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+    for name in ("no_proxy", "no_grpc_proxy"):
+        value = os.environ.get(name, bypassed)
+        hosts = [host.strip() for host in value.split(",") if host.strip()]
+        if name == "no_grpc_proxy" or hosts != ["*"]:  # `*` counts only by itself
+            os.environ[name] = ",".join(dict.fromkeys((*hosts, *_LOOPBACK)))
 
 
 @contextlib.contextmanager

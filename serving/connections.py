@@ -8,6 +8,7 @@ import sys
 from http import HTTPStatus
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from serving.access import JSON
@@ -15,6 +16,30 @@ from serving.limits import RequestLimits
 from serving.monitoring import Metrics
 
 MAX_HEADER_BYTES = 64 << 10
+_TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+
+
+class _LimitedConnection(h11.Connection):
+    """Limits the URL and headers of a request.
+
+    h11 checks `max_incomplete_event_size` only while a part of them is missing. Headers
+    that arrive in one piece, or behind another request, could be larger.
+    """
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Parses the next event.
+
+        Raises:
+          RemoteProtocolError: The request is invalid or too large.
+        """
+        if self.their_state is not h11.IDLE:
+            return super().next_event()
+        size = len(self.trailing_data[0])
+        event = super().next_event()
+        size -= len(self.trailing_data[0])
+        if size > MAX_HEADER_BYTES:
+            raise h11.RemoteProtocolError("too large", error_status_hint=_TOO_LARGE)
+        return event
 
 
 class LimitedProtocol(H11Protocol):
@@ -22,7 +47,7 @@ class LimitedProtocol(H11Protocol):
 
     uvicorn waits forever for the first request of a connection, and for clients that do
     not read. Its `limit_concurrency` keeps refused connections open until they send a
-    request. h11 limits the size of headers.
+    request.
 
     Attributes:
       limits: Maximum connections, time to send the headers of a request (from the start
@@ -36,6 +61,7 @@ class LimitedProtocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
+        self.conn = _LimitedConnection(h11.SERVER, MAX_HEADER_BYTES)
         self._header_timer: asyncio.TimerHandle | None = None
         self._writing_timer: asyncio.TimerHandle | None = None
 
@@ -69,7 +95,10 @@ class LimitedProtocol(H11Protocol):
         if self._is_waiting:
             error = sys.exc_info()[1]  # h11's, with status 431 for large headers
             status = HTTPStatus(getattr(error, "error_status_hint", 400))
-            self._refuse(status, f"{status.phrase}: {error}")
+            problem = str(error)
+            if status is _TOO_LARGE:
+                problem = f"The URL and headers have more than {MAX_HEADER_BYTES} bytes"
+            self._refuse(status, f"{status.phrase}: {problem}")
         else:
             self.transport.abort()
 

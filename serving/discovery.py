@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import re
 from collections.abc import Collection
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from modules import served_versions
 from serving.errors import SettingsError
 
 logger = logging.getLogger(__name__)
+
+NAME = r"[^/:?#\x00-\x1f\x7f\ud800-\udfff]+"
+"""Pattern of a model's name, or of a label, in the decoded path of a URL."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +82,8 @@ def find_model(directory: Path, name: str | None = None) -> Source:
         the directory is a numbered version.
 
     Raises:
-      SettingsError: The directory has no complete SavedModel.
+      SettingsError: The directory has no complete SavedModel, or no URL can reach the
+        name.
     """
     path = directory.resolve()
     is_version = served_versions.is_version(path.name)
@@ -86,7 +91,9 @@ def find_model(directory: Path, name: str | None = None) -> Source:
         default = path.parent.name
     else:
         default = path.name
-    source = Source(name or default, directory.absolute())
+    name = default if name is None else name
+    check_name(name, "--name")
+    source = Source(name, directory.absolute())
     if not source.scan():
         raise SettingsError(
             f"--model {directory} has no complete SavedModel, itself or in a "
@@ -94,6 +101,23 @@ def find_model(directory: Path, name: str | None = None) -> Source:
             "output/sample/serving/sample"
         )
     return source
+
+
+def check_name(name: str, option: str) -> None:
+    """Checks that the path of a URL can have a name.
+
+    Args:
+      name: A model's name, or a label.
+      option: The command line option that sets it, for the error.
+
+    Raises:
+      SettingsError: No URL can reach the name. Clients remove `.` and `..` from a path.
+    """
+    if name in (".", "..") or not re.fullmatch(NAME, name):
+        raise SettingsError(
+            f"{option}: no URL can reach {name!r}; choose a name that is not empty, "
+            "`.` or `..`, and has no `/`, `:`, `?`, `#` or control character"
+        )
 
 
 def fingerprint(directory: Path) -> frozenset[tuple[str, int, int]]:

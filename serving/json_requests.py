@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
+import string
 from collections.abc import Mapping
 from typing import Any
 
@@ -192,9 +194,29 @@ def _convert(name: str, value: Any, spec: TensorSpec) -> Any:
     try:
         if isinstance(value, str):
             return value.encode()
-        return base64.b64decode(value["b64"], validate=True)
+        return _decode_base64(value["b64"])
     except ValueError as error:  # an unpaired surrogate, or not in base64
         raise invalid(f'Input "{name}" has {_quote(value)}: {error}') from error
+
+
+def _decode_base64(text: str) -> bytes:
+    """Decodes base64 as `absl::Base64Unescape`, which TensorFlow Serving calls.
+
+    It ignores white space. The padding may be missing, and may be dots.
+    """
+    data = text.encode().translate(None, string.whitespace.encode())
+    digits = data.rstrip(b"=.")
+    padding = -len(digits) % 4
+    if (
+        not re.fullmatch(rb"[A-Za-z0-9+/]*", digits)
+        or padding == 3
+        or len(data) - len(digits) not in (0, padding)
+    ):
+        raise ValueError(
+            f'"b64" is {_quote(text)}, which is not base64 of the alphabet A-Z, a-z, '
+            "0-9, + and /, with complete padding or without"
+        )
+    return base64.b64decode(digits + b"=" * padding)
 
 
 def _is_integer(value: Any) -> bool:

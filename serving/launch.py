@@ -32,8 +32,11 @@ def serve(settings: ServerSettings) -> None:
       settings: The settings.
 
     Raises:
-      SettingsError: The directory has no SavedModel, or a port cannot be opened.
+      SettingsError: The directory has no SavedModel, no URL can reach a name, or a port
+        cannot be opened.
     """
+    for label in settings.labels:
+        discovery.check_name(label, "--label")
     source = discovery.find_model(settings.model, settings.name)
     with contextlib.ExitStack() as sockets:
         http = sockets.enter_context(listen(settings.host, settings.port, "--port"))

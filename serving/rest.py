@@ -16,7 +16,15 @@ from google.protobuf import json_format
 from starlette.requests import ClientDisconnect
 from tensorflow_serving.apis import get_model_metadata_pb2
 
-from serving import access, json_requests, json_responses, model_files, openapi, page
+from serving import (
+    access,
+    discovery,
+    json_requests,
+    json_responses,
+    model_files,
+    openapi,
+    page,
+)
 from serving.batching import Batcher, Outputs
 from serving.errors import (
     RequestError,
@@ -25,6 +33,7 @@ from serving.errors import (
     not_found,
     only_predict,
 )
+from serving.head_requests import HeadMiddleware
 from serving.health import Health
 from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions, Version
@@ -39,8 +48,8 @@ from serving.signatures import (
 
 MAX_BODY_BYTES = 64 << 20
 _TARGET = (
-    r"(?i)/v1/models/(?P<name>[^/:]+)"
-    r"(?:/versions/0*(?P<version>[0-9]{1,19})|/labels/(?P<label>[^/:]+))?"
+    rf"(?i)/v1/models/(?P<name>{discovery.NAME})"
+    rf"(?:/versions/0*(?P<version>[0-9]{{1,19}})|/labels/(?P<label>{discovery.NAME}))?"
 )
 _PREDICTION = re.compile(rf"{_TARGET}:(?P<api>classify|regress|predict)")
 _DESCRIPTION = re.compile(rf"{_TARGET}(?:/(?P<api>metadata|card))?")
@@ -84,6 +93,7 @@ class RestApi:
             access.AccessMiddleware, host=host, allowed_hosts=allowed_hosts
         )
         app.add_middleware(page.HeadersMiddleware)
+        app.add_middleware(HeadMiddleware)
         app.get("/", **openapi.PAGE)(self._page)
         app.get("/card", **openapi.CARD_PAGE)(self._card_page)
         app.mount("/page", page.files())
@@ -98,7 +108,7 @@ class RestApi:
         # Every other request gets TensorFlow Serving's error.
         app.api_route(
             "/v1/{path:path}",
-            methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"],
+            methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
             include_in_schema=False,
         )(self._process)
         document = openapi.describe(app.routes, self._versions.name)
@@ -122,7 +132,7 @@ class RestApi:
             reading.cancel()
 
     async def _process(self, request: fastapi.Request) -> fastapi.Response:
-        path = request.url.path
+        path = request.scope["path"]  # `request.url` encodes or cuts a decoded ? and #
         if request.method == "POST" and (match := _PREDICTION.fullmatch(path)):
             api, respond = match["api"].lower(), self._predict
         elif request.method == "GET" and (match := _DESCRIPTION.fullmatch(path)):

@@ -14,7 +14,7 @@ import uvicorn
 
 from serving import discovery, grpc_server, models
 from serving.batching import Batcher
-from serving.connections import MAX_HEADER_BYTES, limited_protocol
+from serving.connections import limited_protocol
 from serving.health import Health
 from serving.limits import RequestMemory, clip_to_descriptors
 from serving.loaded_versions import LoadedVersions
@@ -83,7 +83,6 @@ class Server:
             uvicorn.Config(
                 self._rest.application(settings.host, settings.allowed_hosts),
                 http=limited_protocol(limits, self.metrics),
-                h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -28,6 +28,7 @@ import click
 import psutil
 import yaml
 
+from modules import environment
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY
 from tools.local_cluster import (
@@ -286,6 +287,7 @@ def kill_workers(pool: subprocess.Popen[bytes]) -> int:
 )
 def main(directory: Path | None, task_managers: int, slots: int) -> None:
     """Runs the cluster until Ctrl-C."""
+    environment.set_up()
     directory = (directory or Path(tempfile.mkdtemp(prefix="flink-"))).absolute()
     with FlinkCluster(directory, task_managers=task_managers, slots=slots) as cluster:
         run_until_interrupted(directory, cluster.beam)

@@ -22,6 +22,7 @@ from pathlib import Path
 import click
 import psutil
 
+from modules import environment
 from pipeline.config.beam import BeamConfig
 from tools.local_cluster import (
     find_libraries,
@@ -181,6 +182,7 @@ def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
 @click.option("--workers", default=2, show_default=True, help="Number of workers.")
 def main(directory: Path | None, workers: int) -> None:
     """Runs the cluster until Ctrl-C."""
+    environment.set_up()
     directory = (directory or Path(tempfile.mkdtemp(prefix="spark-"))).absolute()
     with SparkCluster(directory, workers) as cluster:
         run_until_interrupted(directory, cluster.beam)

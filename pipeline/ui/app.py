@@ -21,6 +21,7 @@ from pipeline.runs.comparison import Comparison, compare
 from pipeline.ui.entries import Entry, list_entries
 from report import curves, page, templates
 from serving.access import AccessMiddleware
+from serving.head_requests import HeadMiddleware
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -61,6 +62,7 @@ def application(
     app.add_middleware(AccessMiddleware, host=host, allowed_hosts=allowed_hosts)
     app.middleware("http")(_refuse_other_sites)
     app.middleware("http")(_add_headers)
+    app.add_middleware(HeadMiddleware)
     app.get("/")(pages.runs)
     app.get("/live")(pages.live)
     app.get("/curves")(pages.curves)

@@ -1,9 +1,21 @@
 """What is set up before TensorFlow and TFX are imported."""
 
+import concurrent.futures
+import http.server
+import os
 import subprocess
 import sys
+import threading
+import urllib.error
+import urllib.request
+from unittest import mock
 
+import grpc
+import httpx
 import pytest
+
+from modules import environment
+from tests import silent_proxy
 
 pytestmark = pytest.mark.slow
 
@@ -47,3 +59,82 @@ import tensorflow
     first, *_, last = process.stderr.splitlines()
     assert first == "no such library"
     assert last == "ImportError: broken"
+
+
+@pytest.fixture
+def proxy():
+    """A proxy that accepts connections and never responds; this process uses it."""
+    with (
+        silent_proxy.listening() as (proxy, variables),
+        mock.patch.dict(os.environ, variables, clear=True),
+    ):
+        yield proxy
+
+
+BYPASSED = [
+    *[{}, {"no_proxy": ""}, {"no_proxy": "*"}, {"no_proxy": "example.com"}],
+    *[{"NO_PROXY": "example.com"}, {"no_proxy": "", "NO_PROXY": "example.com"}],
+    *[{"no_grpc_proxy": ""}, {"no_grpc_proxy": "a.example", "no_proxy": "b.example"}],
+    {"no_proxy": "localhost.example, 127.0.0.1.example,"},
+]
+
+
+@pytest.mark.parametrize("variables", BYPASSED)
+def test_grpc_on_this_machine_bypasses_the_proxy(proxy, variables):
+    os.environ.update(variables)
+    environment.set_up()
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+    hosts = ("localhost", "127.0.0.1", "[::1]")
+    addresses = [f"{host}:{server.add_insecure_port(f'{host}:0')}" for host in hosts]
+    server.start()
+    try:
+        for address in addresses:
+            with grpc.insecure_channel(address) as channel:
+                grpc.channel_ready_future(channel).result(timeout=10)
+    finally:
+        server.stop(None).wait()
+
+
+@pytest.mark.parametrize("variables", BYPASSED)
+def test_http_on_this_machine_bypasses_the_proxy(proxy, variables):
+    os.environ.update(variables)
+    environment.set_up()
+    handler = http.server.SimpleHTTPRequestHandler
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for host in ("localhost", "127.0.0.1"):
+            url = f"http://{host}:{server.server_port}/none"
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(url, timeout=10)
+            assert httpx.get(url, timeout=10).status_code == 404
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_bypassed"),
+    [
+        ({}, False),
+        ({"no_proxy": ""}, False),
+        ({"no_proxy": "", "NO_PROXY": "example.com"}, False),
+        ({"no_proxy": "*"}, True),
+        ({"no_proxy": "a.example, example.com"}, True),
+        ({"NO_PROXY": "example.com"}, True),
+    ],
+)
+def test_proxy_settings_for_other_machines_are_kept(proxy, variables, is_bypassed):
+    os.environ.update(variables)
+    environment.set_up()
+    assert bool(urllib.request.proxy_bypass("example.com")) == is_bypassed
+    first = dict(os.environ)
+    environment.set_up()
+    assert dict(os.environ) == first
+
+
+def test_grpc_to_other_machines_uses_the_proxy(proxy):
+    os.environ["no_proxy"] = "b.example"
+    environment.set_up()
+    with grpc.insecure_channel("a.example:1") as channel:
+        grpc.channel_ready_future(channel)
+        connection, _ = proxy.accept()
+        with connection:
+            assert connection.recv(1000).startswith(b"CONNECT a.example:1 ")

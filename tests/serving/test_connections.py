@@ -115,6 +115,22 @@ def test_large_headers_are_refused(half_plus_three):
         assert b"431 Request Header Fields Too Large" in read_all(client)
 
 
+@pytest.mark.parametrize("long", [b"GET /healthz?", HEALTH[:-2] + b"a: "])
+@pytest.mark.parametrize("earlier", [b"", HEALTH])
+def test_url_and_headers_have_64_kib_at_most(half_plus_three, long, earlier):
+    # In one piece, so that the headers are complete when the server reads them.
+    end = b"\r\n\r\n" if b"\r\n" in long else HEALTH.removeprefix(b"GET /healthz")
+    for size, status in ((64 << 10, b" 200 OK"), ((64 << 10) + 1, b" 431 ")):
+        with connect(half_plus_three) as client:
+            client.sendall(earlier + long.ljust(size - len(end), b"a") + end)
+            client.shutdown(socket.SHUT_WR)
+            responses = read_all(client).split(b"HTTP/1.1")[1:]
+            assert len(responses) == 1 + bool(earlier)
+            assert responses[-1].startswith(status)
+        if size > 64 << 10:
+            assert b"The URL and headers have more than 65536 bytes" in responses[-1]
+
+
 def test_header_limit_counts_each_request_of_a_connection_separately(half_plus_three):
     with connect(half_plus_three) as client:
         for _ in range(5):

@@ -68,7 +68,17 @@ def test_malformed_request_is_refused(half_plus_three, body, error):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ({"b64": "?"}, 'Input "text" has an object: '),
+        *[
+            (
+                {"b64": encoded},
+                f'Input "text" has an object: "b64" is {json.dumps(encoded)}, which is',
+            )
+            # As absl::Base64Unescape, which TensorFlow Serving calls.
+            for encoded in (
+                *("?", "Y", "YWJjZ", "=", "YQ=", "YQ===", "YWI==", "YWJj=", "YQ==YQ=="),
+                *("Y=Q=", "Y-_z", "YQ\0", "YQ\xa0", "YQ\x1c", "äA=="),
+            )
+        ],
         ({"base64": "YQ=="}, 'Input "text" has an object, which is not a valid string'),
         ("\ud800", "surrogates not allowed"),
         (1, 'Input "text" has 1, which is not a valid string'),
@@ -80,6 +90,22 @@ def test_malformed_string_is_refused(types, text, error):
     response = types.http.post("/v1/models/types:predict", content=content)
     assert response.status_code == 400
     assert error in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("encoded", "text"),
+    [
+        *[(encoded, "a") for encoded in ("YQ==", "YQ", "YQ..", "YR==", " Y\tQ\v= =\f")],
+        *[(encoded, "ab") for encoded in ("YWI=", "YWI", "YWI.", "Y\r\nWI\r\n")],
+        *[(encoded, "abc") for encoded in ("YWJj", "YWJj\n", "YW\nJj")],
+        *[(encoded, "") for encoded in ("", "\n")],
+        ("YWJj\n" * 1000, "abc" * 1000),
+    ],
+)
+def test_base64_is_what_tensorflow_serving_takes(types, encoded, text):
+    row = {**ROW, "text": {"b64": encoded}}
+    response = types.post("types:predict", instances=[row])
+    assert response.json()["predictions"][0]["text"] == text
 
 
 @pytest.mark.parametrize("count", [1.5, 2**63, True, "1"])

@@ -149,6 +149,20 @@ def test_port_in_use_is_one_line_and_loads_no_tensorflow(counter, option):
     assert "tensorflow" not in finished.stdout
 
 
+@pytest.mark.parametrize(
+    "option", [("--name", "a?b"), ("--name", ""), ("--label", "a?b=1")]
+)
+def test_name_that_no_url_can_reach_is_one_line_and_loads_no_tensorflow(
+    counter, option
+):
+    finished = run("--model", counter, *option)
+    assert finished.returncode == 2
+    (line,) = finished.stderr.splitlines()
+    name = option[1].removesuffix("=1")
+    assert line.startswith(f"error: {option[0]}: no URL can reach {name!r}; choose a ")
+    assert "tensorflow" not in finished.stdout
+
+
 def test_directory_without_a_model_is_one_line(tmp_path):
     finished = run("--model", tmp_path)
     assert finished.returncode == 2
@@ -172,4 +186,5 @@ def run(*arguments):
         capture_output=True,
         text=True,
         check=False,
+        timeout=PATIENCE_SECONDS,
     )

@@ -99,6 +99,14 @@ def test_unknown_model_is_not_found(half_plus_three):
             *("GET", "/v1/models/half_plus_three/versions/5", 404),
             "Model half_plus_three version 5 is unknown",
         ),
+        (
+            *("GET", "/v1/models/half_plus_three%3Fversion", 400),
+            "There is no API GET /v1/models/half_plus_three?version",
+        ),
+        (
+            *("POST", "/v1/models/half_plus_three:predict%23top", 400),
+            "There is no API POST /v1/models/half_plus_three:predict#top",
+        ),
         ("GET", "/v1/models/half/metadata", 404, "Model half is not loaded"),
         ("GET", "/v1/models", 400, "There is no API GET /v1/models"),
         (
@@ -201,6 +209,28 @@ def test_predictions_equal_those_of_the_bare_model(pairs, bare):
 def test_metadata_of_an_exported_model_has_the_order_of_its_texts(pairs):
     metadata = pairs.http.get("/v1/models/pairs/metadata").json()["metadata"]
     assert metadata["text_columns"] == ["question", "answer"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *["/", "/card", "/page/page.js", "/openapi.json", "/healthz", "/readyz"],
+        *["/metrics", "/monitoring/prometheus/metrics", "/v1/models/pairs"],
+        *[f"/v1/models/pairs{path}" for path in ("/metadata", "/card", "/labels/none")],
+        *["/v1/models/none", "/v2/models"],
+    ],
+)
+def test_head_has_the_status_and_headers_of_get_but_no_body(pairs, path):
+    head, get = pairs.http.head(path), pairs.http.get(path)
+    assert head.status_code == get.status_code
+    assert head.content == b""
+    assert get.content
+    changing = {"date"}
+    if "metrics" in path:
+        changing.add("content-length")
+    for name in head.headers.keys() | get.headers.keys():
+        assert name in changing or head.headers[name] == get.headers[name]
+    assert int(head.headers["content-length"]) > 0
 
 
 def test_server_is_alive_and_ready(half_plus_three):

@@ -16,6 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
 from pipeline.beam import worker_pool
+from tests import silent_proxy
 from tests.nightly import nightly
 from tools.local_cluster import free_ports
 
@@ -23,11 +24,9 @@ _SECONDS = 60
 WORKER = "1-1"
 
 
-def start(address, **variables):
+def start(address, variables=None):
     command = [sys.executable, "-m", "pipeline.beam.worker_pool", address]
-    return subprocess.Popen(
-        command, env={**os.environ, **variables}, stderr=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
@@ -196,3 +195,22 @@ def test_pool_on_an_address_in_use_is_refused(runner):
     _, errors = pool.communicate(timeout=_SECONDS)
     assert pool.returncode == 2
     assert f"address {address}: the pool cannot listen there" in errors
+
+
+@pytest.mark.slow
+def test_workers_of_a_pool_do_not_use_a_proxy(runner):
+    (port,) = free_ports("localhost", 1)
+    address = f"localhost:{port}"
+    with silent_proxy.listening() as (_, variables):
+        process = start(address, variables)
+        try:
+            with grpc.insecure_channel(address) as channel:
+                stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
+                request = beam_fn_api_pb2.StartWorkerRequest(worker_id=WORKER)
+                request.control_endpoint.url = runner.address
+                stub.StartWorker(request, wait_for_ready=True, timeout=_SECONDS)
+            wait_until(lambda: runner.connected)
+            assert runner.connected[0] == WORKER
+        finally:
+            process.terminate()
+            process.communicate()

@@ -1,5 +1,7 @@
 """A job whose worker process is lost fails, and does not wait for it."""
 
+import subprocess
+import sys
 import time
 
 import apache_beam as beam
@@ -8,7 +10,7 @@ import pytest
 from pipeline.beam import beam_arguments
 from pipeline.beam.worker_processes import WorkerLostError
 from pipeline.config.beam import BeamConfig
-from tests import worker_processes
+from tests import silent_proxy, worker_processes
 from tests.nightly import nightly
 
 # Beam's thread that waits for a worker raises if it is killed.
@@ -66,3 +68,21 @@ def test_error_of_a_row_is_not_a_lost_worker(tmp_path):
         run(tmp_path, beam.Map(fail), workers=1)
     assert not isinstance(failed.value, WorkerLostError)
     assert worker_processes.find() == []
+
+
+def test_workers_do_not_use_a_proxy(tmp_path):
+    script = """
+import sys
+from modules import environment
+environment.set_up()
+import apache_beam as beam
+from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
+config = BeamConfig(runner="multi_processing", workers=1)
+with beam.Pipeline(argv=list(beam_arguments(config))) as pipeline:
+    pipeline | beam.Create(["row"]) | beam.io.WriteToText(sys.argv[1])
+"""
+    with silent_proxy.listening() as (_, variables):
+        command = [sys.executable, "-c", script, tmp_path / "rows"]
+        subprocess.run(command, env=variables, check=True, timeout=120)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["row\n"]

@@ -100,6 +100,15 @@ def test_every_response_has_the_policy(client, path):
     assert headers["x-content-type-options"] == "nosniff"
 
 
+def test_head_has_the_status_and_headers_of_get_but_no_body(client):
+    for path in ("/", "/live", "/style.css", "/none"):
+        head, get = client.head(path), client.get(path)
+        assert head.status_code == get.status_code
+        assert head.content == b""
+        assert head.headers.keys() == get.headers.keys()
+        assert head.headers["content-length"] == get.headers["content-length"]
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_it_only_reads(client, method):
     assert client.request(method, "/").status_code == 405

@@ -1,0 +1,48 @@
+"""Names of a model: those that a URL reaches, and those that none can."""
+
+import urllib.parse
+
+import pytest
+
+from serving import discovery
+from serving.errors import SettingsError
+from tests.serving import saved_models
+from tests.serving.conftest import running
+
+pytestmark = pytest.mark.slow
+
+REACHED = "50% %2F\\ä模\U0001f600&;=+@~!$'()*,\"<>[]^`{|}.."
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "a?b", "a#b", "a/b", "a:b", "?", "a\nb", "\x7f", "a\udcff"],
+)
+def test_name_that_no_url_can_reach_is_refused(tmp_path, name):
+    with pytest.raises(SettingsError) as refused:
+        discovery.find_model(tmp_path, name)
+    assert f"--name: no URL can reach {name!r}; choose a name" in str(refused.value)
+
+
+@pytest.mark.parametrize("path", ["a?b", "a:b/1", "a\udcff"])
+def test_directory_whose_name_no_url_can_reach_needs_another_name(tmp_path, path):
+    directory = tmp_path / path
+    saved_models.save_half_plus_three(tmp_path / "model")
+    directory.parent.mkdir(exist_ok=True)
+    (tmp_path / "model").rename(directory)
+    with pytest.raises(SettingsError, match="--name: no URL can reach 'a"):
+        discovery.find_model(directory)
+    assert discovery.find_model(directory, "model").name == "model"
+
+
+def test_name_and_label_of_any_other_characters_are_reached(tmp_path):
+    root = tmp_path / "model"
+    saved_models.save_half_plus_three(root / "1")
+    quoted = urllib.parse.quote(REACHED, safe="")
+    with running(root, name=REACHED, labels={REACHED: 1}) as server:
+        for path in (quoted, f"{quoted}/labels/{quoted}", f"{quoted}/versions/1"):
+            assert server.http.get(f"/v1/models/{path}").status_code == 200
+            metadata = server.http.get(f"/v1/models/{path}/metadata").json()
+            assert metadata["model_spec"]["name"] == REACHED
+            response = server.post(f"{path}:predict", instances=[1.0])
+            assert response.json() == {"predictions": [3.5]}
