@@ -111,6 +111,8 @@ def run(
         # rich treats any output with colors as a terminal, such as the log of a CI job.
         console = Console(file=terminal, force_interactive=terminal.isatty())
         environment.set_up()
+        # TFX's Beam executors parse it as absl's flags, whose -v takes a value.
+        del sys.argv[1:]
         from pipeline.local.run import run_locally
 
         try:

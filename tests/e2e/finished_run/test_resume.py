@@ -28,9 +28,9 @@ SETTINGS = {
 SECONDS = 300
 
 
-def start(recipe):
+def start(recipe, *options):
     settings = [f"--set={key}={value}" for key, value in SETTINGS.items()]
-    return commands.start("run", "--config", recipe, *settings)
+    return commands.start("run", *options, "--config", recipe, *settings)
 
 
 def newest_step(output):
@@ -55,8 +55,8 @@ def interrupt(process, output, step, number):
 
 
 def resumed_step(text):
-    (line,) = (line for line in text.splitlines() if "resumed from step" in line)
-    return int(line.split("resumed from step ")[1].split(",")[0])
+    (step,) = set(re.findall(r"resumed from step (\d+)", text))
+    return int(step)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
@@ -85,7 +85,7 @@ def test_interrupted_and_killed_runs_resume_and_the_last_one_pushes(finished, nu
     left = newest_step(output)
     assert saved < left < STEPS
 
-    process = start(finished.recipe)
+    process = start(finished.recipe, "-v")
     text, errors = process.communicate(timeout=SECONDS)
     assert (process.returncode, errors) == (0, ""), text
     assert resumed_step(text) == left
