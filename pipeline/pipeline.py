@@ -18,7 +18,7 @@ from components.pusher import AtomicPusher
 from components.report import Report, ReportSettings
 from components.serving_check import ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
-from modules import fingerprint
+from modules import fingerprint, uris
 from modules.config.task import TRAIN_SPLIT
 from modules.evaluation import eval_config, prediction_files, tfma_metrics
 from modules.export import description, signatures
@@ -48,8 +48,17 @@ def create_pipeline(
       config: The settings.
       inputs: The resolved sources.
       platform: The arguments that differ by orchestrator.
+
+    Raises:
+      UsageError: TFX would read a path as a file pattern.
     """
     task, encoder = config.task, inputs.encoder
+    for name, path in (
+        ("data", inputs.examples.input_base),
+        ("pipeline root", platform.pipeline_root),
+        ("pushed", platform.pushed),
+    ):
+        uris.refuse_pattern(name, path)
     parameters = RunParameters.of(
         config, inputs.examples.input_base, platform.parameter
     )

@@ -8,9 +8,11 @@ import sys
 
 import pytest
 
+from ingest import examples
 from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import load_config
 from pipeline.local import run
 from tests import tiny
 from tests.e2e import commands
@@ -81,7 +83,7 @@ def test_second_run_names_the_first_in_one_line_and_exits_with_2(
     assert not (paths.root / "runs").exists()
 
 
-@pytest.mark.parametrize("file", ["", "run.lock/child"])
+@pytest.mark.parametrize("file", ["", "run.lock/child", "runs", "serving/tiny"])
 def test_output_that_cannot_be_written_is_named(tmp_path, file):
     blocked = tmp_path / "output" / file
     blocked.parent.mkdir(parents=True, exist_ok=True)
@@ -90,6 +92,57 @@ def test_output_that_cannot_be_written_is_named(tmp_path, file):
     message = r"output /.* cannot be written: .* name another directory"
     with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
         pass
+
+
+@pytest.mark.parametrize("output", ["out[1]", "out*/a", "out?", r"out\a"])
+def test_output_that_tfx_reads_as_a_pattern_is_refused(tmp_path, console, output):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=output)
+    with pytest.raises(UsageError, match=r"output /.*: TensorFlow and Beam read"):
+        run.run_locally(load_config(recipe), console)
+    assert len(list(tmp_path.iterdir())) == 3  # recipe, encoder and data
+    assert not console.file.getvalue()
+
+
+@pytest.mark.parametrize("output", ["/dev/null/x", "/proc/x", "x" * 300, "recipe.yaml"])
+def test_output_that_cannot_be_created_leaves_no_record(tmp_path, console, output):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=output)
+    with pytest.raises(UsageError, match=r"output /.* cannot be written: .*--output"):
+        run.run_locally(load_config(recipe), console)
+    assert len(list(tmp_path.iterdir())) == 3
+    assert not console.file.getvalue()
+
+
+def test_records_that_tfx_reads_as_a_pattern_are_refused_before_the_first_component(
+    tmp_path, console, capfd
+):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    source = tmp_path / "records [1]"
+    examples.prepare(str(tmp_path / "data"), str(source), config.task)
+    data = config.data.model_copy(update={"source": str(source)})
+    with pytest.raises(UsageError, match=r"data /.*records \[1\]: TensorFlow and Beam"):
+        run.run_locally(config.model_copy(update={"data": data}), console)
+    assert not (tmp_path / "output" / "artifacts").exists()
+
+
+@pytest.mark.parametrize(
+    "tf_config",
+    [
+        "{oops",
+        "[]",
+        '{"cluster": {"worker": ["a:1", "b:1"]}}',
+        '{"cluster": {"ps": []}}',
+    ],
+)
+def test_tf_config_that_the_trainer_cannot_use_is_named_before_the_data_steps(
+    tmp_path, console, monkeypatch, tf_config
+):
+    monkeypatch.setenv("TF_CONFIG", tf_config)
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    with pytest.raises(
+        UsageError, match=r"environment variable TF_CONFIG .*; unset|Unset"
+    ):
+        run.run_locally(config, console)
+    assert not (tmp_path / "output").exists()
 
 
 def test_kernel_releases_the_lock_of_a_killed_run(other, paths):

@@ -1,0 +1,43 @@
+"""A directory that a command writes to: created and checked before the work."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from modules.errors import UsageError
+
+
+def make(path: Path) -> None:
+    """Creates a directory and its parents, and checks that files can be written to it.
+
+    Raises:
+      OSError: It cannot be created or written.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=path):
+        pass  # an existing directory may be read-only
+
+
+@contextlib.contextmanager
+def usage_errors(
+    name: object, advice: str = "name another directory"
+) -> Iterator[None]:
+    """Turns errors of the file system into usage errors.
+
+    Args:
+      name: What is written: a path, after the setting that names it.
+      advice: What to do.
+
+    Raises:
+      UsageError: It cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        path = f"{error.filename}: " if error.filename else ""
+        raise UsageError(
+            f"{name} cannot be written: {path}{error.strerror or error}; {advice}"
+        ) from error
