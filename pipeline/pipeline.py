@@ -50,15 +50,10 @@ def create_pipeline(
       platform: The arguments that differ by orchestrator.
 
     Raises:
-      UsageError: TFX would read a path as a file pattern.
+      UsageError: ExampleGen would read the directory of the data as a file pattern.
     """
     task, encoder = config.task, inputs.encoder
-    for name, path in (
-        ("data", inputs.examples.input_base),
-        ("pipeline root", platform.pipeline_root),
-        ("pushed", platform.pushed),
-    ):
-        uris.refuse_pattern(name, path)
+    uris.refuse_pattern("data", inputs.examples.input_base)
     parameters = RunParameters.of(
         config, inputs.examples.input_base, platform.parameter
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -39,7 +40,7 @@ class ObjectCheckpoint:
 
     def __init__(self, path: str, data_files: Iterable[str]) -> None:
         self.path = path
-        uris.refuse_pattern("encoder", path)
+        uris.refuse_pattern("encoder", os.path.dirname(path))
         try:
             self._reader = tf.train.load_checkpoint(path)
             shapes = self._reader.get_variable_to_shape_map()

@@ -289,14 +289,20 @@ def _describe_cluster(config: Config) -> str:
 
 
 def _check_space(name: str, directory: Path, needed: int) -> Check:
+    advice = "name another directory with --output DIR"
+    try:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            directory.stat()
+    except OSError as error:  # the name is too long
+        return Check(name, "error", f"{directory}: {error.strerror}", advice)
     existing = directory
-    while not os.path.exists(existing):  # unlike `Path`, also of a name too long
+    while not existing.exists():
         existing = existing.parent
     free = shutil.disk_usage(existing).free
     value = f"{directory}: {_show(free)} free"
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         value = f"{existing} is not a writable directory"
-        return Check(name, "error", value, "name another directory with --output DIR")
+        return Check(name, "error", value, advice)
     if free < needed:
         advice = f"about {_show(needed)} are needed; free space, or use another disk"
         return Check(name, "warning", value, advice)

@@ -68,10 +68,7 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
             ["serve", "--model", "a[1]/b"],
             "a[1]/b: TensorFlow and Beam read [ in a path",
         ),
-        (
-            ["prepare-data", "sample_data", "/dev/null/new"],
-            "/dev/null cannot be written",
-        ),
+        (["prepare-data", "sample_data", "/dev/null/a"], "/dev/null cannot be written"),
         (["init", "/dev/null/new", "--data", "."], "/dev/null cannot be written"),
     ],
 )
