@@ -21,6 +21,25 @@ def make(path: Path) -> None:
         pass  # an existing directory may be read-only
 
 
+def make_for_file(file: Path, option: str) -> None:
+    """Creates the directory of a file that is written after long work.
+
+    Args:
+      file: The file, which may exist.
+      option: The option that named it, and its value.
+
+    Raises:
+      UsageError: The directory cannot be written, the name is too long, or it is a
+        directory.
+    """
+    with usage_errors(option, "name another file"):
+        if file.is_dir():
+            raise UsageError(f"{option} is a directory; name a file")
+        make(file.parent)
+        with contextlib.suppress(FileNotFoundError):
+            file.stat()
+
+
 @contextlib.contextmanager
 def usage_errors(
     name: object, advice: str = "name another directory"

@@ -75,7 +75,7 @@ class WorkingDirectory:
         """
         while self._lock is None:
             with output_directory.usage_errors(self.path.parent):
-                output_directory.make(self.path)
+                self.path.mkdir(parents=True, exist_ok=True)
                 with contextlib.suppress(FileNotFoundError):
                     self._lock = self._acquire(wait)
         for entry in os.scandir(self.path):

@@ -53,7 +53,7 @@ def create_pipeline(
       UsageError: ExampleGen would read the directory of the data as a file pattern.
     """
     task, encoder = config.task, inputs.encoder
-    uris.refuse_pattern("data", inputs.examples.input_base)
+    uris.refuse_pattern("data", inputs.examples.directory)
     parameters = RunParameters.of(
         config, inputs.examples.input_base, platform.parameter
     )

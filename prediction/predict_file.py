@@ -77,12 +77,7 @@ def predict_file(
     source_file = RowFile(source, input_format, settings)
     directory = find_model(model)
     target = os.path.realpath(destination)  # of a symbolic link, which is kept
-    if os.path.isdir(target):
-        raise UsageError(f"--output {destination} is a directory; name a file")
-    with output_directory.usage_errors(f"--output {destination}", "name another file"):
-        output_directory.make(Path(target).parent)
-        with contextlib.suppress(FileNotFoundError):
-            os.stat(target)  # its name may be too long
+    output_directory.make_for_file(Path(target), f"--output {destination}")
     predictor = Predictor(directory)
     predictions = _predict(predictor, source_file.read())
     serializer: serializers.JsonLines | serializers.Table | None = None

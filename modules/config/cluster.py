@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 
 from modules.errors import UsageError
 
@@ -22,6 +22,12 @@ class _Content(BaseModel):
     cluster: dict[str, list[str]] = {}
     task: _Task | None = None
 
+    @model_validator(mode="after")
+    def _check_task(self) -> _Content:
+        if self.cluster and self.task is None:
+            raise ValueError("a cluster needs the task of this process")
+        return self
+
 
 def read_cluster() -> dict[str, list[str]]:
     """Returns the addresses of each job of the cluster; empty if there is none.
@@ -38,8 +44,8 @@ def read_cluster() -> dict[str, list[str]]:
         raise UsageError(
             f"the environment variable {VARIABLE} is {text[:200]!r} ({key}"
             f"{first['msg']}); allowed is JSON with `cluster`, lists of addresses by "
-            "job, and `task`, a type and an index. Unset it, or set "
-            "trainer.strategy=one_device, which ignores it"
+            "job, and `task`, a type and an index. Unset it, or set trainer.strategy "
+            "to one_device or mirrored, which ignore it"
         ) from error
 
 
@@ -102,6 +108,6 @@ def prepare_local_run(strategy: str) -> None:
         raise UsageError(
             f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
             f"names a cluster of {count}, but a run on this machine trains in one "
-            f"process; unset {VARIABLE}, or set "
-            "trainer.strategy=one_device, which ignores it"
+            f"process; unset {VARIABLE}, or set trainer.strategy to one_device or "
+            "mirrored, which ignore it"
         )

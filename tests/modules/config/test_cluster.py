@@ -12,8 +12,12 @@ JOB = {
     "cluster": {"chief": ["10.0.0.1:2222"], "worker": ["10.0.0.2:2222"]},
     "task": {"type": "worker", "index": 0},
 }
-SERVERS = {"cluster": {"ps": ["10.0.0.3:2222"], "worker": ["10.0.0.2:2222"]}}
-SINGLE = {"cluster": {"worker": ["10.0.0.1:2222"]}, "job": {"other": "keys"}}
+CHIEF = {"type": "chief", "index": 0}
+SERVERS = {
+    "cluster": {"chief": ["10.0.0.1:2222"], "ps": ["10.0.0.3:2222"]},
+    "task": CHIEF,
+}
+SINGLE = {"cluster": {"chief": ["10.0.0.1:2222"]}, "task": CHIEF, "job": {"a": "key"}}
 JUNK = [
     "{oops",
     "[]",
@@ -22,6 +26,7 @@ JUNK = [
     '{"cluster": []}',
     '{"cluster": {"worker": "10.0.0.1:2222"}}',
     '{"cluster": {"worker": [1, 2]}}',
+    '{"cluster": {"worker": ["10.0.0.1:2222"]}}',
     '{"cluster": {}, "task": "chief"}',
 ]
 
@@ -30,7 +35,7 @@ JUNK = [
 @pytest.mark.parametrize("text", JUNK)
 def test_junk_is_refused_with_its_text_and_the_form(monkeypatch, text, strategy):
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(UsageError, match=r"trainer\.strategy=one_device") as error:
+    with pytest.raises(UsageError, match=r"trainer\.strategy to one_device") as error:
         cluster.prepare_local_run(strategy)
     assert f"environment variable TF_CONFIG is {text!r}" in str(error.value)
     assert "allowed is JSON with `cluster`" in str(error.value)

@@ -56,6 +56,7 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
             "no.tsv matches no file",
         ),
         (["show-batch", "--output", "absent/b.png"], "there is no directory absent"),
+        (["show-batch", "--output", "/proc/b.png"], "/proc/b.png cannot be written"),
         (["show-batch", "--data", "absent"], "absent does not exist"),
         (["prepare-data", "absent", "records"], "absent does not exist"),
         (["import-encoder", "absent", "new"], "SOURCE absent is not a directory"),

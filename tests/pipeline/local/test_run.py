@@ -112,35 +112,27 @@ def test_output_that_cannot_be_created_leaves_no_record(tmp_path, console, outpu
     assert not console.file.getvalue()
 
 
+@pytest.mark.parametrize("source", ["records [1]", "{SPAN}/records [1]"])
 def test_records_that_tfx_reads_as_a_pattern_are_refused_before_the_first_component(
-    tmp_path, console, capfd
+    tmp_path, console, source
 ):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
-    source = tmp_path / "records [1]"
-    examples.prepare(str(tmp_path / "data"), str(source), config.task)
-    data = config.data.model_copy(update={"source": str(source)})
+    directory = tmp_path / source.replace("{SPAN}", "7")
+    examples.prepare(str(tmp_path / "data"), str(directory), config.task)
+    data = config.data.model_copy(update={"source": str(tmp_path / source)})
     with pytest.raises(UsageError, match=r"data /.*records \[1\]: TensorFlow and Beam"):
         run.run_locally(config.model_copy(update={"data": data}), console)
     assert not (tmp_path / "output" / "artifacts").exists()
 
 
-@pytest.mark.parametrize(
-    "tf_config",
-    [
-        "{oops",
-        "[]",
-        '{"cluster": {"worker": ["a:1", "b:1"]}}',
-        '{"cluster": {"ps": []}}',
-    ],
-)
+@pytest.mark.parametrize("cluster", ["{oops", "[]", '{"worker": ["a:1", "b:1"]}'])
 def test_tf_config_that_the_trainer_cannot_use_is_named_before_the_data_steps(
-    tmp_path, console, monkeypatch, tf_config
+    tmp_path, console, monkeypatch, cluster
 ):
-    monkeypatch.setenv("TF_CONFIG", tf_config)
+    task = '{"type": "chief", "index": 0}'
+    monkeypatch.setenv("TF_CONFIG", f'{{"cluster": {cluster}, "task": {task}}}')
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
-    with pytest.raises(
-        UsageError, match=r"environment variable TF_CONFIG .*; unset|Unset"
-    ):
+    with pytest.raises(UsageError, match=r"the environment variable TF_CONFIG "):
         run.run_locally(config, console)
     assert not (tmp_path / "output").exists()
 
