@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +57,8 @@ def usage_errors(
     try:
         yield
     except OSError as error:
-        path = f"{error.filename}: " if error.filename else ""
+        path = error.filename  # None of `flock`
+        obstacle = f" ({path})" if path and os.path.lexists(path) else ""
         raise UsageError(
-            f"{name} cannot be written: {path}{error.strerror or error}; {advice}"
+            f"{name} cannot be written: {error.strerror}{obstacle}; {advice}"
         ) from error

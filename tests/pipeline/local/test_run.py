@@ -1,5 +1,6 @@
 """A run logs its output, and locks its output directory."""
 
+import errno
 import logging
 import os
 import signal
@@ -135,6 +136,18 @@ def test_tf_config_that_the_trainer_cannot_use_is_named_before_the_data_steps(
     with pytest.raises(UsageError, match=r"the environment variable TF_CONFIG "):
         run.run_locally(config, console)
     assert not (tmp_path / "output").exists()
+
+
+def test_machine_without_any_lock_is_one_line(paths, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    message = (
+        r"^output .* cannot be written: No locks available; name another directory"
+    )
+    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
+        pass
 
 
 def test_kernel_releases_the_lock_of_a_killed_run(other, paths):

@@ -107,6 +107,6 @@ def test_results_are_kept_if_the_directory_cannot_be_written(
 def test_failed_start_leaves_no_files(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out.incomplete").touch()
-    with pytest.raises(UsageError, match=r"cannot be written: .*File exists"):
+    with pytest.raises(UsageError, match="cannot be written: File exists"):
         destination.create(f"{tmp_path}/out").begin()
     assert not [*(tmp_path / "out").iterdir()]
