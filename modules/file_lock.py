@@ -120,7 +120,7 @@ def _lock(file: IO[str], operation: int, stack: contextlib.ExitStack) -> None:
 def _substitute(path: str) -> str:
     """Returns the path of a file in the temporary directory, by the path of a lock."""
     name = hashlib.sha256(path.encode()).hexdigest()[:16]
-    substitute = f"{tempfile.gettempdir()}/lock-{os.getuid()}-{name}"
+    substitute = f"{tempfile.gettempdir()}/bert-pipeline-{os.getuid()}-{name}.lock"
     logger.warning(
         "the file system of %s has no locks; %s is locked instead, which only your "
         "processes on this machine notice",

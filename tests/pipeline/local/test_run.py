@@ -138,11 +138,12 @@ def test_tf_config_that_the_trainer_cannot_use_is_named_before_the_data_steps(
     assert not (tmp_path / "output").exists()
 
 
-def test_machine_without_any_lock_is_one_line(paths, monkeypatch):
+def test_machine_without_any_lock_is_one_line(paths, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     message = (
         r"^output .* cannot be written: No locks available; name another directory"
     )
