@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ingest import output_directory
 from modules import file_lock
 from modules.errors import UsageError
 
@@ -73,15 +74,10 @@ class WorkingDirectory:
             written.
         """
         while self._lock is None:
-            try:
+            with output_directory.usage_errors(self.path.parent):
                 self.path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UsageError(
-                    f"{self.path.parent} cannot be written: {error.strerror}; name "
-                    "another directory"
-                ) from error
-            with contextlib.suppress(FileNotFoundError):
-                self._lock = self._acquire(wait)
+                with contextlib.suppress(FileNotFoundError):
+                    self._lock = self._acquire(wait)
         for entry in os.scandir(self.path):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)

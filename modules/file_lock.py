@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import functools
+import hashlib
+import logging
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+logger = logging.getLogger(__name__)
+
 DIRECTORY_LOCK = "lock"  # name of the file that locks a directory of checkpoints
+# Of `flock`, such as on Lustre without `-o flock` or on NFS without a lock daemon.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class LockedError(Exception):
@@ -42,31 +52,79 @@ def hold(
     Raises:
       LockedError: Another process holds the lock, and `wait` is None.
     """
-    with open(path, "a+", encoding="utf-8") as file:
-        if not _try(file):
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(open(path, "a+", encoding="utf-8"))
+        if not _try(file, stack):
             file.seek(0)
             other = file.read().strip() or "another process"
             if wait is None:
                 raise LockedError(other)
             wait(other)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            _lock(file, fcntl.LOCK_EX, stack)
         file.truncate(0)
         file.write(owner)
         file.flush()
         yield file
 
 
-def _try(file: IO[str]) -> bool:
-    """Returns whether the lock was acquired.
+def find_owner(path: str | Path) -> str | None:
+    """Returns what the owner of a lock wrote into its file; None if it is free."""
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(path, encoding="utf-8"))
+            _lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB, stack)
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:
+            return file.read().strip()
+    return None
+
+
+def _try(file: IO[str], stack: contextlib.ExitStack) -> bool:
+    """Returns whether the lock was acquired, until the stack is closed.
 
     It tries again, because a process that only checks the lock holds it for some
     microseconds.
     """
     for seconds in (0.05, 0.05, 0.0):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB, stack)
         except BlockingIOError:
             time.sleep(seconds)
         else:
             return True
     return False
+
+
+def _lock(file: IO[str], operation: int, stack: contextlib.ExitStack) -> None:
+    """Locks a file, or its substitute if the file system has no locks.
+
+    Raises:
+      BlockingIOError: Another process holds the lock.
+      OSError: The temporary directory has no locks either.
+    """
+    try:
+        fcntl.flock(file, operation)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        path = _substitute(os.path.realpath(file.name))
+        # Other users may write to the temporary directory, too.
+        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
+        substitute = os.open(path, flags, mode=0o600)
+        stack.callback(os.close, substitute)
+        fcntl.flock(substitute, operation)
+
+
+@functools.cache  # one warning
+def _substitute(path: str) -> str:
+    """Returns the path of a file in the temporary directory, by the path of a lock."""
+    name = hashlib.sha256(path.encode()).hexdigest()[:16]
+    substitute = f"{tempfile.gettempdir()}/bert-pipeline-{os.getuid()}-{name}.lock"
+    logger.warning(
+        "the file system of %s has no locks; %s is locked instead, which only your "
+        "processes on this machine notice",
+        path,
+        substitute,
+    )
+    return substitute

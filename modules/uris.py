@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import posixpath
+import re
+
+from modules.errors import UsageError
+
+_PATTERN = re.compile(r"[*?\[\\]")
 
 
 def join(directory: str, *parts: str) -> str:
@@ -29,3 +34,24 @@ def join(directory: str, *parts: str) -> str:
 def is_local(path: str) -> bool:
     """Returns whether a path is on this machine's disk, not `gs://...` or the like."""
     return "://" not in path
+
+
+def refuse_pattern(name: str, path: str) -> None:
+    """Refuses a path that TensorFlow, TFX and Beam would match as a file pattern.
+
+    No character can be escaped: TensorFlow's `RestoreV2` opens the path that it
+    matches, and Beam's `FileSystem.translate_pattern` has no quotes.
+
+    Args:
+      name: The setting or option that named the path, for the message.
+      path: The path, local or remote.
+
+    Raises:
+      UsageError: It has a special character of patterns.
+    """
+    special = "".join(sorted(set(_PATTERN.findall(path))))
+    if special:
+        raise UsageError(
+            f"{name} {path}: TensorFlow and Beam read {' '.join(special)} in a path as "
+            "a file pattern; rename the directory, or name another one"
+        )

@@ -6,8 +6,10 @@ import contextlib
 import gzip
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO, Any, cast
 
+from ingest import output_directory
 from ingest.config import DataConfig
 from ingest.rows import formats, readers
 from ingest.rows.row_errors import Location, Row, RowError
@@ -48,7 +50,8 @@ def predict_file(
 
     Raises:
       UsageError: There is no SavedModel, or a row cannot be read, predicted or written.
-        Or the destination cannot be replaced; the predictions are kept next to it.
+        The destination cannot be written. Or it cannot be replaced; the predictions
+        are kept next to it.
     """
     for option, path in (("--input", source), ("--output", destination)):
         if not uris.is_local(path):
@@ -72,10 +75,11 @@ def predict_file(
             "them"
         )
     source_file = RowFile(source, input_format, settings)
-    predictor = Predictor(find_model(model))
-    predictions = _predict(predictor, source_file.read())
+    directory = find_model(model)
     target = os.path.realpath(destination)  # of a symbolic link, which is kept
-    files.make_directory(os.path.dirname(target))
+    output_directory.make_for_file(Path(target), f"--output {destination}")
+    predictor = Predictor(directory)
+    predictions = _predict(predictor, source_file.read())
     serializer: serializers.JsonLines | serializers.Table | None = None
     count = 0
     with contextlib.ExitStack() as stack:

@@ -90,8 +90,10 @@ def find_model(directory: str) -> str:
       directory: Local, or remote (`gs://`).
 
     Raises:
-      UsageError: There is no complete SavedModel.
+      UsageError: There is no complete SavedModel, or TensorFlow would read its path as
+        a file pattern.
     """
+    uris.refuse_pattern("--model", directory)
     if served_versions.is_saved_model(directory):
         problem = served_versions.find_problem(directory)
         if problem:

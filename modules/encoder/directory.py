@@ -330,11 +330,6 @@ def _model_garden_weights(directory: str) -> tuple[str, tuple[str, ...]]:
         pattern = rf"{re.escape(MODEL_GARDEN_WEIGHTS)}-\d+\.index"
         indices = sorted(name for name in present if re.fullmatch(pattern, name))
         checkpoints = [name.removesuffix(".index") for name in indices]
-    if any(character in directory for character in "*?["):
-        raise EncoderError(
-            f"encoder {directory}: TensorFlow reads *, ? and [ in a checkpoint's path "
-            "as a pattern; name the directory without them"
-        )
     if len(checkpoints) != 1:
         names = ", ".join(checkpoints)
         several = f", but {names}: delete all but one" if names else ""

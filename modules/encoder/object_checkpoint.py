@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
+from modules import uris
 from modules.encoder.directory import EncoderError
 from modules.encoder.model import BertEncoder
 from modules.encoder.tensors import Shape, variable_name
@@ -33,10 +35,12 @@ class ObjectCheckpoint:
     Raises:
       EncoderError: The checkpoint cannot be read, has no graph of objects, or its files
         are too short.
+      UsageError: TensorFlow would read the path as a file pattern.
     """
 
     def __init__(self, path: str, data_files: Iterable[str]) -> None:
         self.path = path
+        uris.refuse_pattern("encoder", os.path.dirname(path))
         try:
             self._reader = tf.train.load_checkpoint(path)
             shapes = self._reader.get_variable_to_shape_map()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import socket
 import urllib.parse
 from collections.abc import Sequence
@@ -11,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 from official.common import distribute_utils
+
+from modules.config import cluster
 
 _TPU_SECONDS = 10
 
@@ -26,17 +26,14 @@ def choose_strategy(name: str, tpu: str) -> tf.distribute.Strategy:
       tpu: Setting `trainer.tpu`.
 
     Raises:
-      ValueError: The strategy needs a cluster that `TF_CONFIG` does not name, or the
-        TPU is unavailable.
+      UsageError: `TF_CONFIG` has another form, or names no cluster for the strategy.
+      ValueError: The TPU is unavailable.
     """
-    if name == "auto":
-        name = _detect()
-    if name in ("multi_worker_mirrored", "parameter_server") and not _cluster():
-        raise ValueError(
-            f"trainer.strategy is {name}, but the environment variable TF_CONFIG names "
-            "no cluster; set it in every process, or choose another strategy"
-        )
-    return _connect_tpu(tpu) if name == "tpu" else _build(name)
+    selected = cluster.select_strategy(name)
+    if selected is None:
+        cluster.ignore()
+        selected = _detect() if name == "auto" else name
+    return _connect_tpu(tpu) if selected == "tpu" else _build(selected)
 
 
 def check_batches(strategy: tf.distribute.Strategy, **sizes: int | None) -> None:
@@ -64,7 +61,7 @@ def serve_coordinator() -> None:
 
     It does not return there; in any other process it returns at once.
     """
-    if "ps" not in _cluster():
+    if "ps" not in cluster.read_cluster():
         return
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if resolver.task_type in ("worker", "ps"):
@@ -78,7 +75,7 @@ def serve_coordinator() -> None:
 
 def worker_count() -> int:
     """Returns the number of workers that `TF_CONFIG` names."""
-    return len(_cluster().get("worker", []))
+    return len(cluster.read_cluster().get("worker", []))
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
@@ -146,11 +143,7 @@ def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:
 
 
 def _detect() -> str:
-    cluster = _cluster()
-    if "ps" in cluster:
-        return "parameter_server"
-    if sum(len(cluster.get(job, [])) for job in ("chief", "worker")) > 1:
-        return "multi_worker_mirrored"
+    """Returns the strategy of one process by its devices."""
     if tf.config.list_physical_devices("TPU"):
         return "tpu"
     return (
@@ -183,7 +176,3 @@ def _connect_tpu(address: str) -> tf.distribute.Strategy:
             f"{str(error)[:200]}; set it to a TPU's name or grpc://HOST:PORT, or "
             "choose another strategy"
         ) from error
-
-
-def _cluster() -> dict[str, list[str]]:
-    return json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})

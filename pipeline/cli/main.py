@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ingest import examples
-from modules import environment
+from modules import environment, uris
 from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.cli import (
@@ -145,6 +145,7 @@ def prepare_data(
     in an unpacked GLUE archive. The recipe's task names the columns; --set task=stsb
     selects those of a GLUE task.
     """
+    uris.refuse_pattern("DESTINATION", os.path.abspath(destination))
     task = recipe.load_task(config_file, overrides)
     settings = recipe.load_data(config_file, overrides)
     environment.set_up(quiet=True)
@@ -165,6 +166,7 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
     SOURCE is a Model Garden checkpoint, a Hugging Face folder or a SavedModel: a
     directory (local or gs://), package:NAME/PATH, or a TF Hub or Kaggle handle.
     """
+    uris.refuse_pattern("DEST", os.path.abspath(destination))
     environment.set_up(quiet=True)
     imported = encoder_source.import_encoder(
         source, destination, preprocessor, click.echo

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from rich.table import Column, Table
 
 from ingest.config import DataConfig
 from ingest.working_directory import WorkingDirectory
-from modules import environment
+from modules import environment, uris
 from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.cli import options
@@ -98,6 +99,7 @@ def init_command(
     data.encoding=cp1252, apply to reading, other settings to the recipe.
     """
     target = Path(folder)
+    uris.refuse_pattern("FOLDER", os.path.abspath(folder))
     with (
         _progress() as progress,
         WorkingDirectory.creating(target, _to_stderr) as working,

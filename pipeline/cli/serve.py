@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,7 @@ def serve_command(**options: Any) -> None:
             f"--model {model}: the server reads a directory of this machine; mount the "
             "bucket and name the model's folder in it, or copy the model"
         )
+    uris.refuse_pattern("--model", os.path.abspath(model))
     options["allowed_hosts"] = tuple(map(check_host, options["allowed_hosts"]))
     options["labels"] = dict(map(_parse_label, options["labels"]))
     # The other options have the names of the settings.

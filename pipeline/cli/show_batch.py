@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from ingest import output_directory
 from modules import environment
 from modules.errors import UsageError
 from pipeline.cli import options
@@ -52,6 +53,7 @@ def show_batch_command(
     """
     if not output.parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.parent}")
+    output_directory.make_for_file(output, f"--output {output}")
     options.override_sources(overrides, data, encoder)
     config = recipe.load_config(config_file, overrides)
     environment.set_up(quiet=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, PositiveInt, field_validator
+from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
+from modules import uris
 from modules.config.settings import Settings
 from pipeline.config.beam import BeamConfig
 
@@ -40,7 +41,8 @@ class OrchestratorConfig(Settings):
 
     @field_validator("pipeline_root", "pushed")
     @classmethod
-    def _strip_slash(cls, location: str | None) -> str | None:
+    def _check_location(cls, location: str | None, field: ValidationInfo) -> str | None:
+        uris.refuse_pattern(str(field.field_name), location or "")
         return location and location.rstrip("/")
 
 

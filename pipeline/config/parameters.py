@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from modules import uris
 from modules.errors import UsageError
 from pipeline.config.recipe import Config, parse_override
 
@@ -74,7 +75,8 @@ def parse(texts: Iterable[str]) -> dict[str, Any]:
     """Reads parameters of the command line, each `NAME=VALUE`, with values in YAML.
 
     Raises:
-      UsageError: A parameter is unknown, or its value is missing or not YAML.
+      UsageError: A parameter is unknown, its value is missing or not YAML, or TFX would
+        read `data` as a file pattern.
     """
     values: dict[str, Any] = {}
     for text in texts:
@@ -95,6 +97,8 @@ def parse(texts: Iterable[str]) -> dict[str, Any]:
         if parsed is None or (name == _DATA and not isinstance(parsed, str)):
             kind = "a directory" if name == _DATA else "a value"
             raise UsageError(f"--parameter {text!r}: write {name}= and {kind}")
+        if name == _DATA:
+            uris.refuse_pattern("--parameter data", parsed)
         values[name] = parsed
     return values
 

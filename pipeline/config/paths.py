@@ -80,6 +80,13 @@ class OutputPaths:
         return self.root / "profiles"
 
     @property
+    def directories(self) -> list[Path]:
+        """The directories below `root` that a run writes to."""
+        prepared = [self.examples(""), self.encoder(""), self.schema("").parent]
+        outputs = [self.artifacts, self.pushed, self.training, self.profiles, self.runs]
+        return [*prepared, *outputs]
+
+    @property
     def lock(self) -> Path:
         """Lock file of the run that writes here."""
         return self.root / "run.lock"

@@ -26,6 +26,7 @@ from ingest.config import TFDS_PREFIX
 from ingest.examples import spans, splits, text_source
 from ingest.examples.bad_rows import BadRows
 from modules import uris
+from modules.config import cluster
 from modules.errors import UsageError
 from pipeline.beam import job_servers
 from pipeline.config import recipe
@@ -98,8 +99,9 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
         encoder, weights = _check_encoder(config)
         yield encoder
     yield _checked("data", lambda: _describe_data(config))
-    output = OutputPaths.of(config).root
-    yield _check_space("output", output, _GIB + _ENCODER_COPIES * weights)
+    yield _check_output(OutputPaths.of(config).root, _GIB + _ENCODER_COPIES * weights)
+    if cluster.VARIABLE in os.environ:
+        yield _checked(cluster.VARIABLE, lambda: _describe_cluster(config))
     if config.beam.runner in ("flink", "spark"):
         yield _checked(
             "Beam's job server", lambda: job_servers.find_jar(config.beam, is_here=True)
@@ -273,7 +275,26 @@ def _check_memory() -> Check:
     return Check("memory", "warning", value, advice)
 
 
+def _check_output(directory: Path, needed: int) -> Check:
+    try:
+        uris.refuse_pattern("output", str(directory))
+    except UsageError as error:
+        return Check("output", "error", str(error))
+    return _check_space("output", directory, needed)
+
+
+def _describe_cluster(config: Config) -> str:
+    cluster.prepare_local_run(config.trainer.strategy)
+    return f"not used with trainer.strategy={config.trainer.strategy}"
+
+
 def _check_space(name: str, directory: Path, needed: int) -> Check:
+    advice = "name another directory with --output DIR"
+    try:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            directory.stat()
+    except OSError as error:  # the name is too long
+        return Check(name, "error", f"{directory}: {error.strerror}", advice)
     existing = directory
     while not existing.exists():
         existing = existing.parent
@@ -281,7 +302,7 @@ def _check_space(name: str, directory: Path, needed: int) -> Check:
     value = f"{directory}: {_show(free)} free"
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         value = f"{existing} is not a writable directory"
-        return Check(name, "error", value, "name another directory with --output DIR")
+        return Check(name, "error", value, advice)
     if free < needed:
         advice = f"about {_show(needed)} are needed; free space, or use another disk"
         return Check(name, "warning", value, advice)
@@ -322,6 +343,7 @@ def _describe_data(config: Config) -> str:
     source = examples.find_source(location, settings)
     if task.is_tokenized or not source.files:
         records = examples.find_examples(location, settings)
+        uris.refuse_pattern("data", records.directory)
         config.require_split(records.patterns)
         return f"{location}: TFRecords of {', '.join(sorted(records.patterns))}"
     if source.has_splits:

@@ -11,8 +11,10 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from ingest import output_directory
 from ingest.examples.bad_rows import BadRowsError
-from modules import environment, file_lock
+from modules import environment, file_lock, uris
+from modules.config import cluster
 from modules.errors import DataRefusedError, UsageError
 from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
@@ -26,6 +28,8 @@ from pipeline.runs import run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.runs import Run
 from report.content import PAGE_FILE
+
+_ADVICE = "name another directory with --output DIR"
 
 
 def run_locally(config: Config, console: Console, *, verbose: bool = False) -> Run:
@@ -41,20 +45,22 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
       The run.
 
     Raises:
-      UsageError: A source or the data is invalid, or another run uses the output
-        directory.
+      UsageError: A source, the data or `TF_CONFIG` is invalid, or another run uses the
+        output directory.
       KeyboardInterrupt: Ctrl-C stopped the run.
       SystemExit: SIGTERM stopped it.
     """
+    cluster.prepare_local_run(config.trainer.strategy)
     paths = OutputPaths.of(config)
+    uris.refuse_pattern("output", str(paths.root))
     started = datetime.datetime.now()
     directory = paths.run(started.strftime(run_record.ID_FORMAT))
-    with (
-        hold_output(paths, f"run {directory}"),
-        run_record.recording(directory, config, paths.metadata) as record,
-    ):
+    with hold_output(paths, f"run {directory}"), contextlib.ExitStack() as recorded:
+        with _writing(paths):
+            recording = run_record.recording(directory, config, paths.metadata)
+            record = recorded.enter_context(recording)
+            _write_config(config, directory)
         progress = RunProgress(console, verbose=verbose, record=directory)
-        _write_config(config, directory)
         console.print(f"run record {directory}", style="dim", soft_wrap=True)
         with (
             redirect_output(directory / run_record.LOG_FILE),
@@ -72,6 +78,10 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
     return Run(paths, record)
 
 
+def _writing(paths: OutputPaths) -> contextlib.AbstractContextManager[None]:
+    return output_directory.usage_errors(f"output {paths.root}", _ADVICE)
+
+
 @contextlib.contextmanager
 def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
     """Holds the lock of an output directory as long as the context is open.
@@ -83,22 +93,22 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
       run: Describes this run in the error of another process that requests the lock.
 
     Raises:
-      UsageError: Another process holds the lock, or the lock cannot be written.
+      UsageError: Another process holds the lock, or the directory cannot be written.
     """
     with contextlib.ExitStack() as held:
         try:
-            paths.root.mkdir(parents=True, exist_ok=True)
-            lock = file_lock.hold(paths.lock, f"process {os.getpid()}, {run}\n")
-            held.enter_context(lock)
+            with _writing(paths):
+                output_directory.make(paths.root)
+                lock = file_lock.hold(paths.lock, f"process {os.getpid()}, {run}\n")
+                held.enter_context(lock)
+                # Another user may have run here before.
+                for path in paths.directories:
+                    if os.path.lexists(path):
+                        output_directory.make(path)
         except file_lock.LockedError as error:
             raise UsageError(
                 f"output {paths.root} is in use by {error.owner}; wait until it ends, "
-                "or name another directory with --output DIR"
-            ) from error
-        except OSError as error:
-            raise UsageError(
-                f"output {paths.root} cannot be written: {error.filename}: "
-                f"{error.strerror}; name another directory with --output DIR"
+                f"or {_ADVICE}"
             ) from error
         yield
 

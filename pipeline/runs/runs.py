@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import fcntl
 import functools
 from collections.abc import Sequence
 from pathlib import Path
 
+from modules import file_lock
 from modules.errors import UsageError
 from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
@@ -150,9 +150,5 @@ def _is_id(name: str) -> bool:
 
 def running_id(paths: OutputPaths) -> str | None:
     """Returns the id of the run that holds the lock of an output directory, or None."""
-    with contextlib.suppress(FileNotFoundError), open(paths.lock) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return Path(file.read().strip()).name
-    return None
+    owner = file_lock.find_owner(paths.lock)
+    return None if owner is None else Path(owner).name

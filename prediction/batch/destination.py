@@ -245,14 +245,10 @@ def create(directory: str) -> Destination:
       UsageError: The directory has files, or Beam reads its path as a pattern.
     """
     is_local = uris.is_local(directory)
-    destination = (LocalDestination if is_local else RemoteDestination)(directory)
-    # Beam, `FileSystem.translate_pattern`: "There is no way to quote meta-characters."
-    if re.search(r"\[.+\]", destination.directory):
-        raise UsageError(
-            f"--output {directory}: Beam reads [ and ] in the path "
-            f"{destination.directory} as a pattern; name another directory"
-        )
-    return destination
+    uris.refuse_pattern(
+        "--output", os.path.realpath(directory) if is_local else directory
+    )
+    return (LocalDestination if is_local else RemoteDestination)(directory)
 
 
 def _write(path: str, content: bytes) -> None:

@@ -111,9 +111,7 @@ def predict_files(
     started = time.monotonic()
     target = destination_lib.create(destination)
     file_format, paths = readers.find_files(source, options.reading.format)
-    directory = find_model(model)
-    if uris.is_local(directory):
-        directory = os.path.abspath(directory)
+    directory = find_model(os.path.abspath(model) if uris.is_local(model) else model)
     job = _plan(describe_model(directory), file_format, paths, target, options)
     target.begin()
     with contextlib.ExitStack() as cleanup:

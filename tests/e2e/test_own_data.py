@@ -21,7 +21,9 @@ def make_rows():
         {
             # No name for an input of a SavedModel.
             "Was sie sagten?": '{0} {0}, "{0}" {1};'.format(ANIMALS[n % 4], n),
-            "Urteil": "gut" if n % 4 < 2 else "schlecht",
+            # No names of a scope in TensorFlow; AG News has the first.
+            "Class Index": "gut" if n % 4 < 2 else "schlecht",
+            "id #": 7 * n,
             "Kunde": f"K{n:05}",
             "Gewicht": 1 + n % 2,
         }
@@ -30,19 +32,21 @@ def make_rows():
 
 
 def invoke(*arguments):
-    """Runs a command in this process, which has TensorFlow imported already."""
+    """Runs a command in this process, which has TensorFlow; returns its output."""
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
+    return result.output
 
 
 def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd):
     rows = make_rows()
     frame = pd.DataFrame(rows)
-    source = tmp_path / "Kommentare.csv"
+    source = tmp_path / "Kommentare [1]*?.csv"
     # As a spreadsheet in Europe exports it.
     options = {"sep": ";", "encoding": "utf-8-sig", "lineterminator": "\r\n"}
     frame.to_csv(source, index=False, **options)
-    encoder, folder = tiny.write_encoder(tmp_path / "encoder"), tmp_path / "kommentare"
+    encoder = tiny.write_encoder(tmp_path / "encoders [v2]*?" / "tiny")
+    folder = tmp_path / "kommentare"
 
     # With these settings the tiny encoder surely learns it.
     settings = {
@@ -53,6 +57,7 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd):
     }
     chosen = [f"--set=trainer.{name}={value}" for name, value in settings.items()]
     chosen += ["--set=task.weight_column=Gewicht", "--set=trainer.class_weights=auto"]
+    chosen += ["--set=task.id_column=id #", "--label", "Class Index"]
     invoke("init", folder, "--data", source, "--encoder", encoder, *chosen)
     # Not by `CliRunner`, which lacks the file descriptors that the command replaces.
     with pytest.raises(SystemExit) as ended:
@@ -63,16 +68,17 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd):
     assert "column Gewicht; metrics are unweighted" in shown
     model = folder / "output" / "serving" / "kommentare"
 
-    new = tmp_path / "new.parquet"
-    frame.drop(columns=["Urteil", "Gewicht"]).to_parquet(new)
+    new = tmp_path / "new [1].parquet"
+    frame.drop(columns=["Class Index", "Gewicht"]).to_parquet(new)
     invoke(
         "predict", "--model", model, "--input", new, "--output", tmp_path / "out.csv"
     )
     with open(tmp_path / "out.csv", newline="") as file:
         predictions = list(csv.DictReader(file))
     assert [row["Kunde"] for row in predictions] == [row["Kunde"] for row in rows]
+    assert [row["id #"] for row in predictions] == [str(row["id #"]) for row in rows]
     right = sum(
-        row["prediction"] == expected["Urteil"]
+        row["prediction"] == expected["Class Index"]
         for row, expected in zip(predictions, rows, strict=True)
     )
     assert right >= 0.9 * len(rows)
@@ -83,3 +89,15 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd):
     assert card["origin"]["splitting"]["split_seed"] == 0
     assert card["splits"]["train"]["rows"] == 640
     assert card["profile"]["eval"]["labels"] == {"gut": 80, "schlecht": 80}
+    report = json.loads((record / "report.json").read_text())
+    assert {"Class Index", "id #"} < {
+        column["name"] for column in report["data"]["splits"][0]["columns"]
+    }
+    texts = {row["id #"]: [row["Was sie sagten?"]] for row in rows}
+    assert report["worst_rows"]
+    for row in report["worst_rows"]:
+        assert row["texts"] == texts[row["id"]]
+    compared = invoke(
+        *("compare", record.name, next(model.iterdir()), "--output", folder / "output")
+    )
+    assert "accuracy is equal (160 rows)" in compared

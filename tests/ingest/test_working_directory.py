@@ -65,6 +65,13 @@ def test_parent_that_cannot_be_a_directory_is_refused(tmp_path, parent):
     assert (tmp_path / "file").read_text() == ""
 
 
+def test_directory_that_cannot_be_locked_is_refused(tmp_path):
+    directory = WorkingDirectory.beside(tmp_path / "target")
+    (directory.path / ".lock").mkdir(parents=True)  # root may write anywhere
+    with pytest.raises(UsageError, match=r"cannot be written: .*\.lock\); name"):
+        directory.open()
+
+
 def test_second_process_of_a_new_directory_waits_and_is_refused(tmp_path):
     target, lines = tmp_path / "target", []
 

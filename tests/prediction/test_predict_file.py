@@ -212,7 +212,34 @@ def test_two_predictions_into_one_file_do_not_mix(served, tmp_path, monkeypatch)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.tsv", "out.tsv"]
 
 
-def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(served, tmp_path):
+@pytest.mark.parametrize(
+    "target",
+    [
+        "in.tsv/out.tsv",
+        "/dev/null/out.tsv",
+        "/proc/out.tsv",
+        "x" * 300 + ".tsv",
+        "x" * 300 + "/out.tsv",
+        "directory.tsv",
+    ],
+)
+def test_output_that_cannot_be_written_is_refused_before_the_model_is_loaded(
+    served, tmp_path, monkeypatch, target
+):
+    source = tmp_path / "in.tsv"
+    source.write_text("left\tright\na\tb\n")
+    (tmp_path / "directory.tsv").mkdir()
+    monkeypatch.setattr("prediction.predict_file.Predictor", None)
+    message = (
+        r"--output .* (cannot be written: .+; name another|is a directory; name a)"
+    )
+    with pytest.raises(UsageError, match=message):
+        predict_file(str(served), str(source), str(tmp_path / target))
+
+
+def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(
+    served, tmp_path, monkeypatch
+):
     source, link = tmp_path / "in.tsv", tmp_path / "link.tsv"
     source.write_text("left\tright\na\tb\n")
     link.symlink_to(tmp_path / "out.tsv")
@@ -220,7 +247,13 @@ def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(served, tmp_p
     assert link.is_symlink()
     assert "first" in (tmp_path / "out.tsv").read_text()
     target = tmp_path / "directory.tsv"
-    target.mkdir()
+    predict_batch = Predictor.predict_batch
+
+    def predict_beside_another(*arguments):
+        target.mkdir()
+        return predict_batch(*arguments)
+
+    monkeypatch.setattr(Predictor, "predict_batch", predict_beside_another)
     with pytest.raises(UsageError, match=r"predictions are in .*incomplete") as error:
         predict_file(str(served), str(source), str(target))
     kept = Path(str(error.value).partition("are in ")[2])

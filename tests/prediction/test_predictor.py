@@ -6,6 +6,7 @@ import tensorflow as tf
 from modules import served_versions
 from modules.errors import UsageError
 from prediction.predictor import Predictor, find_model
+from tests import toy_models
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +32,15 @@ def test_bucket_without_a_model_is_refused(bucket, name):
     directory = f"{bucket}/empty" if name == "empty" else f"gs://{name}/model"
     with pytest.raises(UsageError, match=f"--model {directory} has no SavedModel"):
         find_model(directory)
+
+
+def test_model_whose_path_tensorflow_reads_as_a_pattern_is_refused(tmp_path):
+    model = toy_models.save(toy_models.Longer(), tmp_path / "pairs (2) [new]")
+    with pytest.raises(UsageError, match=r"--model .* read \[ in a path as a file pat"):
+        find_model(str(model))
+    (tmp_path / "link").symlink_to(model)
+    (prediction,) = Predictor(find_model(str(tmp_path / "link"))).predict([("aa", "b")])
+    assert prediction.value == "first"
 
 
 def test_texts_are_passed_in_the_order_of_the_task(served):

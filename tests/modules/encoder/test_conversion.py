@@ -12,6 +12,7 @@ from modules.data import preprocessing, tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import conversion
 from modules.encoder.directory import EncoderError
+from modules.errors import UsageError
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
@@ -34,8 +35,8 @@ def test_source_may_have_special_characters_of_a_pattern_in_its_path(tmp_path):
     _, actual, _ = sources.stored(tmp_path / "imported")
     sources.assert_same_weights(actual, expected)
     (tmp_path / "imported").rename(tmp_path / "imported [1]")
-    with pytest.raises(EncoderError, match="name the directory without them"):
-        encoder_lib.open_encoder(str(tmp_path / "imported [1]"))
+    with pytest.raises(UsageError, match="as a file pattern; rename the directory"):
+        sources.stored(tmp_path / "imported [1]")
 
 
 def test_round_trip_of_tiny_gives_the_same_weights_and_outputs(tmp_path):

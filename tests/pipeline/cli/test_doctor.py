@@ -6,7 +6,9 @@ import socket
 import pytest
 from click.testing import CliRunner
 
+from ingest import examples
 from pipeline.cli.main import main
+from pipeline.config.recipe import load_config
 from pipeline.local import checks
 from serving.settings import ServerSettings
 from tests import tiny
@@ -56,6 +58,22 @@ def test_errors_of_a_recipe_are_all_reported_and_exit_with_1(doctor, recipe):
     assert "vocab.txt" in found["encoder"]["value"]
     assert "label" in found["data"]["value"]
     assert found["output"]["advice"] == "name another directory with --output DIR"
+
+
+def test_what_a_run_would_refuse_at_its_start_is_an_error(doctor, recipe, monkeypatch):
+    config = load_config(recipe)
+    records = recipe.parent / "records [1]"
+    examples.prepare(config.data.source, str(records), config.task)
+    monkeypatch.setenv("TF_CONFIG", "{oops")
+    paths = ("--output", recipe.parent / "out*", "--data", records)
+    status, found = doctor(*paths)
+    assert status == 1
+    assert "read * in a path as a file pattern" in found["output"]["value"]
+    assert "read [ in a path as a file pattern" in found["data"]["value"]
+    assert "TF_CONFIG is '{oops'" in found["TF_CONFIG"]["value"]
+    _, found = doctor("--set", "trainer.strategy=one_device", "--output", "x" * 300)
+    assert found["TF_CONFIG"]["value"] == "not used with trainer.strategy=one_device"
+    assert found["output"]["status"] == "error"
 
 
 def test_gate_split_that_the_data_lack_is_an_error(doctor):

@@ -56,11 +56,21 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
             "no.tsv matches no file",
         ),
         (["show-batch", "--output", "absent/b.png"], "there is no directory absent"),
+        (["show-batch", "--output", "/proc/b.png"], "/proc/b.png cannot be written"),
         (["show-batch", "--data", "absent"], "absent does not exist"),
         (["prepare-data", "absent", "records"], "absent does not exist"),
         (["import-encoder", "absent", "new"], "SOURCE absent is not a directory"),
         (["import-encoder", "package:no_such", "new"], "no_such is not installed"),
         (["import-encoder", ".", "new"], "has neither bert_config.json"),
+        (["import-encoder", ".", "new[1]"], "new[1]: TensorFlow and Beam read [ in a"),
+        (["prepare-data", ".", "new*"], "new*: TensorFlow and Beam read * in a path"),
+        (["init", "new?", "--data", "."], "new?: TensorFlow and Beam read ? in a path"),
+        (
+            ["serve", "--model", "a[1]/b"],
+            "a[1]/b: TensorFlow and Beam read [ in a path",
+        ),
+        (["prepare-data", "sample_data", "/dev/null/a"], "/dev/null cannot be written"),
+        (["init", "/dev/null/new", "--data", "."], "/dev/null cannot be written"),
     ],
 )
 def test_bad_usage_exits_2_with_what_to_do(invoke, arguments, message):

@@ -27,6 +27,7 @@ def test_mapping_is_sent_as_json():
         ("epochs", "--parameter 'epochs': write NAME=VALUE"),
         ("epochs=", "--parameter 'epochs=': write epochs= and a value"),
         ("data=[1]", r"--parameter 'data=\[1\]': write data= and a directory"),
+        ("data=gs://b/[1]", r"--parameter data gs://b/\[1\]: TensorFlow and Beam read"),
         ("thresholds={f1: 0.8", r"--parameter 'thresholds=\{f1: 0.8': the value is"),
         ("batch_size=3", "--parameter batch_size: allowed are data, epochs, "),
     ],

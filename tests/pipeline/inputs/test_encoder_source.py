@@ -284,6 +284,21 @@ def test_what_a_run_refuses_an_import_refuses_too(tmp_path, file, change, messag
     assert not (tmp_path / "imported").exists()
 
 
+def test_checkpoint_that_tensorflow_reads_as_a_pattern_is_refused_and_a_folder_read(
+    tmp_path,
+):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    encoder_source.import_encoder(str(tmp_path / "encoder"), tmp_path / "imported")
+    expected = resolve_encoder(load_config(path)).fingerprint
+    for name in ("encoder", "imported"):
+        (tmp_path / name).rename(tmp_path / f"{name} [v2]")
+    location = {"encoder.source": str(tmp_path / "imported [v2]")}
+    with pytest.raises(UsageError, match=r"^encoder .*imported \[v2\]: TensorF"):
+        resolve_encoder(load_config(path, location))
+    location = {"encoder.source": str(tmp_path / "encoder [v2]")}
+    assert resolve_encoder(load_config(path, location)).fingerprint == expected
+
+
 HANDLES = [
     "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/4",
     "https://www.kaggle.com/models/tensorflow/bert/tensorFlow2/en-uncased/4",

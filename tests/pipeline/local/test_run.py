@@ -1,5 +1,6 @@
 """A run logs its output, and locks its output directory."""
 
+import errno
 import logging
 import os
 import signal
@@ -8,9 +9,11 @@ import sys
 
 import pytest
 
+from ingest import examples
 from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import load_config
 from pipeline.local import run
 from tests import tiny
 from tests.e2e import commands
@@ -81,13 +84,69 @@ def test_second_run_names_the_first_in_one_line_and_exits_with_2(
     assert not (paths.root / "runs").exists()
 
 
-@pytest.mark.parametrize("file", ["", "run.lock/child"])
+@pytest.mark.parametrize("file", ["", "run.lock/child", "runs", "serving/tiny"])
 def test_output_that_cannot_be_written_is_named(tmp_path, file):
     blocked = tmp_path / "output" / file
     blocked.parent.mkdir(parents=True, exist_ok=True)
     blocked.touch()
     paths = OutputPaths(tmp_path / "output", "tiny")
     message = r"output /.* cannot be written: .* name another directory"
+    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
+        pass
+
+
+@pytest.mark.parametrize("output", ["out[1]", "out*/a", "out?", r"out\a"])
+def test_output_that_tfx_reads_as_a_pattern_is_refused(tmp_path, console, output):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=output)
+    with pytest.raises(UsageError, match=r"output /.*: TensorFlow and Beam read"):
+        run.run_locally(load_config(recipe), console)
+    assert len(list(tmp_path.iterdir())) == 3  # recipe, encoder and data
+    assert not console.file.getvalue()
+
+
+@pytest.mark.parametrize("output", ["/dev/null/x", "/proc/x", "x" * 300, "recipe.yaml"])
+def test_output_that_cannot_be_created_leaves_no_record(tmp_path, console, output):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=output)
+    with pytest.raises(UsageError, match=r"output /.* cannot be written: .*--output"):
+        run.run_locally(load_config(recipe), console)
+    assert len(list(tmp_path.iterdir())) == 3
+    assert not console.file.getvalue()
+
+
+@pytest.mark.parametrize("source", ["records [1]", "{SPAN}/records [1]"])
+def test_records_that_tfx_reads_as_a_pattern_are_refused_before_the_first_component(
+    tmp_path, console, source
+):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    directory = tmp_path / source.replace("{SPAN}", "7")
+    examples.prepare(str(tmp_path / "data"), str(directory), config.task)
+    data = config.data.model_copy(update={"source": str(tmp_path / source)})
+    with pytest.raises(UsageError, match=r"data /.*records \[1\]: TensorFlow and Beam"):
+        run.run_locally(config.model_copy(update={"data": data}), console)
+    assert not (tmp_path / "output" / "artifacts").exists()
+
+
+@pytest.mark.parametrize("cluster", ["{oops", "[]", '{"worker": ["a:1", "b:1"]}'])
+def test_tf_config_that_the_trainer_cannot_use_is_named_before_the_data_steps(
+    tmp_path, console, monkeypatch, cluster
+):
+    task = '{"type": "chief", "index": 0}'
+    monkeypatch.setenv("TF_CONFIG", f'{{"cluster": {cluster}, "task": {task}}}')
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    with pytest.raises(UsageError, match=r"the environment variable TF_CONFIG "):
+        run.run_locally(config, console)
+    assert not (tmp_path / "output").exists()
+
+
+def test_machine_without_any_lock_is_one_line(paths, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    message = (
+        r"^output .* cannot be written: No locks available; name another directory"
+    )
     with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
         pass
 

@@ -437,6 +437,8 @@ def test_name_that_orchestrators_do_not_allow_is_refused(recipe):
     ("settings", "message"),
     [
         ({"kubeflow.pipeline_root": "bucket/bert"}, "kubeflow.pipeline_root"),
+        ({"kubeflow.pipeline_root": "gs://bucket/[1]"}, "pipeline_root .* read . in a"),
+        ({"vertex.pushed": "gs://bucket/a*"}, "pushed gs://bucket/a.: TensorFlow and"),
         ({"kubeflow.nodes": 3}, "node_selector"),
         ({"vertex.beam.dataflow": {"workers": 3}}, "max_workers"),
         ({"kubeflow.accelerator_count": 0}, "accelerator_count"),

@@ -14,8 +14,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_output_that_beam_takes_for_a_pattern_is_refused(longer, source, tmp_path):
-    with pytest.raises(UsageError, match=r"Beam reads \[ and \] in the path"):
-        predict_files(longer, source, str(tmp_path / "out[1]"))
+    for name in ("out[1]", "out*", "out?"):
+        with pytest.raises(UsageError, match=r"--output .* Beam read [[*?] in a path"):
+            predict_files(longer, source, str(tmp_path / name))
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 
 
