@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import logging
 import os
 import sys
@@ -47,8 +46,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
       SystemExit: SIGTERM stopped it.
     """
     paths = OutputPaths.of(config)
-    started = datetime.datetime.now()
-    directory = paths.run(started.strftime(run_record.ID_FORMAT))
+    directory = paths.run(run_record.new_id())
     with (
         hold_output(paths, f"run {directory}"),
         run_record.recording(directory, config, paths.metadata) as record,
