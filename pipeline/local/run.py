@@ -26,6 +26,8 @@ from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.runs import Run
 from report.content import PAGE_FILE
 
+logger = logging.getLogger(__name__)
+
 
 def run_locally(config: Config, console: Console, *, verbose: bool = False) -> Run:
     """Runs the pipeline in this process.
@@ -43,27 +45,34 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
       UsageError: A source or the data is invalid, or another run uses the output
         directory.
       KeyboardInterrupt: Ctrl-C stopped the run.
-      SystemExit: SIGTERM stopped it.
+      SystemExit: SIGTERM or SIGHUP stopped it.
     """
     paths = OutputPaths.of(config)
     directory = paths.run(run_record.new_id())
     with (
         hold_output(paths, f"run {directory}"),
         run_record.recording(directory, config, paths.metadata) as record,
+        redirect_output(directory / run_record.LOG_FILE),
     ):
         progress = RunProgress(console, verbose=verbose, record=directory)
+
+        def explain_stop(signal: str) -> None:
+            reason = f"stopped by {signal}"
+            logger.warning(reason)
+            record.stop(reason, directory)
+            progress.explain_stop(signal)
+
         _write_config(config, directory)
         console.print(f"run record {directory}", style="dim", soft_wrap=True)
         with (
-            redirect_output(directory / run_record.LOG_FILE),
-            interruption.stopping(progress.show, progress.explain_stop) as stopper,
+            interruption.stopping(progress.show, explain_stop) as stopper,
             progress.shown(),
             stopper.restored(),
         ):
             try:
                 outputs = _run(config, paths, directory, progress)
             except Exception:
-                logging.getLogger(__name__).exception("the run stopped")
+                logger.exception("the run stopped")
                 raise
         value = outputs.metric_value(config.task.metric)
         record.finish(outputs.pushed, outputs.refusal, value)
@@ -161,7 +170,9 @@ def redirect_output(log: Path) -> Iterator[None]:
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
     handler = logging.FileHandler(log)
     handler.setFormatter(
-        logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+        logging.Formatter(
+            "%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"
+        )
     )
     logging.getLogger().addHandler(handler)
     try:

@@ -39,7 +39,7 @@ class RunRecord(pydantic.BaseModel):
       metric: The metric that decides, by the recipe's task.
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
       pushed: Directory of the version that the run pushed, or that an override pushed.
-      reason: Why nothing was pushed.
+      reason: Why nothing was pushed, or which signal stopped it.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
     """
 
@@ -86,6 +86,11 @@ class RunRecord(pydantic.BaseModel):
         """Sets the outcome of a run whose components have all ended."""
         self.state = REFUSED if pushed is None else PUSHED
         self.pushed, self.reason, self.value = pushed, reason, value
+
+    def stop(self, reason: str, directory: Path) -> None:
+        """Writes why a run stops; its state is `running` until its process ends."""
+        self.reason, self.ended = reason, _now()
+        self.write(directory)
 
     def write(self, directory: Path) -> None:
         """Writes the record, or replaces it."""
@@ -143,7 +148,7 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
             record.state = DATA_REFUSED
         record.reason = str(error) or type(error).__name__
         raise
-    except BaseException:  # Ctrl-C
+    except BaseException:  # Ctrl-C, SIGTERM or SIGHUP
         record.state = "interrupted"
         raise
     finally:
