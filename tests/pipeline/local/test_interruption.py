@@ -153,6 +153,7 @@ while True:
     time.sleep(0.05)
 """
 UNWIND = """
+interruption._UNWIND_SECONDS = 5.0
 try:
     say(child.pid)
     time.sleep(600)
