@@ -156,7 +156,8 @@ UNWIND = """
 interruption._UNWIND_SECONDS = 5.0
 try:
     say(child.pid)
-    time.sleep(600)
+    while True:  # a signal just before a long sleep would not end it
+        time.sleep(0.01)
 finally:
     say("unwinding")
     end = time.monotonic() + 0.2
