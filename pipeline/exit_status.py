@@ -22,6 +22,6 @@ MEANINGS = {
     REFUSED: "the model was refused",
     HUNG_UP: "SIGHUP",
     INTERRUPTED: "Ctrl-C",
-    CLOSED_PIPE: "closed pipe",
     TERMINATED: "SIGTERM",
+    CLOSED_PIPE: "closed pipe",
 }
