@@ -64,10 +64,17 @@ class MetadataReader:
         """Reads a SQLite database, which must exist."""
         return cls(connect(database))
 
+    def run_times(self) -> dict[str, datetime.datetime]:
+        """Returns TFX's ids of all runs and when they were stored, the oldest first."""
+        runs = self._store.get_contexts_by_type(RUN_TYPE)
+        return {
+            context.name: creation_time(context)
+            for context in sorted(runs, key=lambda run: run.id)
+        }
+
     def run_ids(self) -> list[str]:
         """Returns TFX's ids of all runs, the oldest first."""
-        runs = self._store.get_contexts_by_type(RUN_TYPE)
-        return [context.name for context in sorted(runs, key=lambda run: run.id)]
+        return list(self.run_times())
 
     def latest_run_id(self) -> str:
         """Returns TFX's id of the latest run."""
@@ -188,10 +195,12 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
     return MetadataStore(connection)
 
 
-def creation_time(item: mlmd.Artifact | mlmd.Execution) -> datetime.datetime:
-    """Returns when an artifact or an execution was created, in local time."""
+def creation_time(
+    item: mlmd.Artifact | mlmd.Execution | mlmd.Context,
+) -> datetime.datetime:
+    """Returns when an artifact, an execution or a context was created, in UTC."""
     seconds = item.create_time_since_epoch / _MILLISECONDS
-    return datetime.datetime.fromtimestamp(seconds).astimezone()
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
 
 
 def values(item: mlmd.Artifact | mlmd.Execution) -> dict[str, Any]:

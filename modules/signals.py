@@ -7,7 +7,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+
+# The signals that stop a run, and their names.
+STOPPING = {
+    signal.SIGINT: "Ctrl-C",
+    signal.SIGTERM: "SIGTERM",
+    signal.SIGHUP: "SIGHUP (closed terminal)",
+}
 
 
 @contextlib.contextmanager
@@ -56,8 +62,11 @@ class Stopper:
     def __init__(self) -> None:
         self._raised: KeyboardInterrupt | SystemExit | None = None
 
-    def stop(self, number: int) -> NoReturn:
+    def stop(self, number: int) -> None:
         """Raises the exception; call it in a signal's handler.
+
+        A SIGHUP after another signal is ignored: the shell and the kernel both send it
+        when a terminal is closed, and the block is unwinding already.
 
         Args:
           number: The signal.
@@ -66,6 +75,8 @@ class Stopper:
           KeyboardInterrupt: The signal is SIGINT.
           SystemExit: Any other signal, with its `exit_status`.
         """
+        if number == signal.SIGHUP and self._raised is not None:
+            return
         if number == signal.SIGINT:
             self._raised = KeyboardInterrupt()
         else:

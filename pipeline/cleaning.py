@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 import json
 import shutil
@@ -62,7 +61,8 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     runs = RunList(paths)
     # A run that ended before its first component, for example because of a setting,
     # wrote nothing to keep.
-    counted = [run for run in runs if run.tfx_run_id is not None]
+    tfx_run_ids = runs.reader.run_ids() if runs.reader else []
+    counted = [run for run in runs if run.tfx_run_id in tfx_run_ids]
     if len(counted) <= keep or runs.reader is None:
         return []
     for artifact in runs.reader.artifacts(tfx_names.MODEL_TYPE):
@@ -71,7 +71,7 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
                 f"{paths.metadata} lists {artifact.uri}, which is not below "
                 f"{paths.artifacts}: the output was copied or moved. Clean the original"
             )
-    planner = _Planner(paths, runs, runs.reader, counted[keep - 1])
+    planner = _Planner(paths, runs, runs.reader, counted[:keep])
     return [
         *planner.artifacts(),
         *planner.inputs(),
@@ -105,20 +105,23 @@ class _Planner:
         paths: OutputPaths,
         runs: RunList,
         reader: MetadataReader,
-        oldest_run: RunRecord,
+        kept_runs: list[RunRecord],
     ) -> None:
         self._paths = paths
         self._runs = runs
         self._reader = reader
-        # Runs that `tfx run` started have no record; TFX's id is their start time.
-        oldest = oldest_run.started.replace(tzinfo=None)
-        kept = {run_id for run_id in reader.run_ids() if _is_since(run_id, oldest)}
+        # Runs that `tfx run` started have no record; they are kept like the others.
+        run_ids = reader.run_ids()
+        oldest = min(run_ids.index(str(run.tfx_run_id)) for run in kept_runs)
+        kept = set(run_ids[oldest:])
         pushed = [
             version
             for name in recipe_names(paths.root)
             for version in list_pushed(OutputPaths(paths.root, name))
         ]
-        self._kept_records = {run.id for run in runs if run.id >= oldest_run.id}
+        self._kept_records = {
+            run.id for run in runs if run.order >= kept_runs[-1].order
+        }
         self._kept_records |= {version.run for version in pushed if version.run}
         kept |= {
             version.tfx_run_id
@@ -127,7 +130,7 @@ class _Planner:
         }
         self._executions = [
             execution
-            for run_id in reader.run_ids()
+            for run_id in run_ids
             if run_id in kept
             for _, execution in reader.executions(run_id)
         ]
@@ -228,13 +231,6 @@ class _Planner:
         environment.set_up(quiet=True)  # of_code imports what it reads
         code = fingerprint.of_code(tfx_names.RUN_FN)
         return code, fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
-
-
-def _is_since(run_id: str, oldest: datetime.datetime) -> bool:
-    try:
-        return datetime.datetime.fromisoformat(run_id) >= oldest
-    except ValueError:  # not an id of TFX
-        return True
 
 
 def _directories(parent: Path) -> list[Path]:

@@ -1,10 +1,22 @@
-"""The terminal of all commands."""
+"""The terminal of all commands, which may be gone before a command ends."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import rich.console
+
+from pipeline import exit_status
+
+_STDIN, _STDOUT, _STDERR = range(3)
+
+logger = logging.getLogger(__name__)
 
 
 class Console(rich.console.Console):
@@ -19,3 +31,114 @@ class Console(rich.console.Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
+
+
+class OutputStream(io.TextIOWrapper):
+    """A text stream that discards its text after the first write that fails.
+
+    Nobody reads a closed pipe or a closed terminal, and a disk may be full.
+
+    Args:
+      descriptor: The file descriptor.
+      on_loss: Called with the error of the first write that fails.
+      **options: Further arguments of `TextIOWrapper`.
+    """
+
+    def __init__(
+        self, descriptor: int, on_loss: Callable[[OSError], None], **options: Any
+    ) -> None:
+        file = io.FileIO(descriptor, "w", closefd=descriptor > _STDERR)
+        super().__init__(io.BufferedWriter(file), **options)
+        self._on_loss = on_loss
+
+    def write(self, text: str) -> int:
+        """Writes a text."""
+        try:
+            return super().write(text)
+        except OSError as error:
+            self._lose(error)
+        return len(text)
+
+    def flush(self) -> None:
+        """Writes what is buffered."""
+        try:
+            super().flush()
+        except OSError as error:
+            self._lose(error)
+
+    def _lose(self, error: OSError) -> None:
+        # What is buffered is written again.
+        _discard(self.fileno())
+        self._on_loss(error)
+
+
+def guard_streams() -> None:
+    """Prepares the standard streams of this process for a lost terminal.
+
+    A closed stream discards its text: Python has no object for it, and the next file
+    that is opened would get its descriptor, and with it the output of C++. If stdout
+    cannot be written, the command ends, with `CLOSED_PIPE` and without a message if it
+    is a pipe. What stderr cannot write is discarded.
+    """
+    if sys.stdin is None:
+        _discard(_STDIN)
+    if sys.stdout is None:
+        _discard(_STDOUT)
+        sys.stdout = OutputStream(_STDOUT, _end)
+    elif sys.stdout is sys.__stdout__:  # not that of a test
+        sys.stdout = _guarded(sys.stdout, _end)
+    if sys.stderr is None:
+        _discard(_STDERR)
+        sys.stderr = OutputStream(_STDERR, _ignore)
+    elif sys.stderr is sys.__stderr__:
+        sys.stderr = _guarded(sys.stderr, _ignore)
+
+
+@contextlib.contextmanager
+def open_terminal() -> Iterator[OutputStream]:
+    """Opens a copy of stdout for a run, which redirects its own stdout to its log.
+
+    The run continues if either cannot be written, and logs the reason.
+
+    Yields:
+      The copy.
+    """
+    copy = os.dup(sys.stdout.fileno())
+    with (
+        OutputStream(copy, _log_loss, encoding="utf-8") as terminal,
+        contextlib.redirect_stdout(_guarded(sys.stdout, _log_loss)),
+    ):
+        yield terminal
+
+
+def _guarded(stream: Any, on_loss: Callable[[OSError], None]) -> OutputStream:
+    return OutputStream(
+        stream.fileno(),
+        on_loss,
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+def _discard(descriptor: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != descriptor:  # which is the first free one if it was closed
+        os.dup2(null, descriptor)
+        os.close(null)
+
+
+def _end(error: OSError) -> None:
+    if isinstance(error, BrokenPipeError):
+        sys.exit(exit_status.CLOSED_PIPE)
+    print(f"error: standard output: {error.strerror}", file=sys.stderr)
+    sys.exit(exit_status.FAILURE)
+
+
+def _ignore(error: OSError) -> None:
+    del error
+
+
+def _log_loss(error: OSError) -> None:
+    logger.warning("standard output is lost: %s; the run continues", error.strerror)

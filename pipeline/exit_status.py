@@ -12,12 +12,16 @@ USAGE = 2
 REFUSED = 3
 INTERRUPTED = signals.exit_status(signal.SIGINT)
 TERMINATED = signals.exit_status(signal.SIGTERM)
+HUNG_UP = signals.exit_status(signal.SIGHUP)
+CLOSED_PIPE = signals.exit_status(signal.SIGPIPE)
 
 MEANINGS = {
     SUCCESS: "success",
     FAILURE: "failure",
     USAGE: "bad usage, settings or data",
     REFUSED: "the model was refused",
+    HUNG_UP: "SIGHUP",
     INTERRUPTED: "Ctrl-C",
     TERMINATED: "SIGTERM",
+    CLOSED_PIPE: "closed pipe",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 
@@ -69,6 +70,11 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def local_time(time: datetime.datetime) -> str:
+    """Returns a time in the time zone of this machine, with the zone's name."""
+    return f"{time.astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
 def size(count: float) -> str:

@@ -71,8 +71,8 @@ class TrainerConfig(Settings):
         machine and with one seed.
       patience: Consecutive evaluations without improvement after which training stops;
         None trains to the end.
-      steps_per_loop: Steps between two log lines. Ctrl-C and SIGTERM end a loop after
-        its current step; on several devices they wait for its end.
+      steps_per_loop: Steps between two log lines. Ctrl-C, SIGTERM and SIGHUP end a loop
+        after its current step; on several devices they wait for its end.
       summary_interval: Steps between two points of TensorBoard's training curves, a
         multiple of `steps_per_loop`; None writes one for each loop.
       loss_upper_bound: If the mean loss of a loop is above it or NaN, the last intact

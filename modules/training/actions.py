@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import orbit
 import tensorflow as tf
@@ -180,7 +180,7 @@ class RecordEvaluation:
 
 
 class StopOnSignal:
-    """Saves a checkpoint and stops the training on Ctrl-C or SIGTERM.
+    """Saves a checkpoint and stops the training on Ctrl-C, SIGTERM or SIGHUP.
 
     Kubernetes and Vertex AI send SIGTERM before they stop a machine. The loop ends
     after its current step; call this where saving is safe. If the current step is saved
@@ -233,7 +233,7 @@ class StopOnSignal:
 
         Raises:
           KeyboardInterrupt: It was SIGINT.
-          SystemExit: It was SIGTERM.
+          SystemExit: It was SIGTERM or SIGHUP.
         """
         self._step = int(self._global_step.numpy())
         if self._received is not None:
@@ -248,6 +248,8 @@ class StopOnSignal:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         received = signal.Signals(number)
+        if received == signal.SIGHUP and (self._received or self._stopped_by):
+            return  # of a closed terminal, as the signal before; see `Stopper.stop`
         # While TensorFlow traces a function, the step cannot be read, and is constant.
         if tf.executing_eagerly():
             self._step = int(self._global_step.numpy())
@@ -256,7 +258,7 @@ class StopOnSignal:
             self._stop(received)
         self._received = received
 
-    def _stop(self, received: signal.Signals) -> NoReturn:
+    def _stop(self, received: signal.Signals) -> None:
         # A handler must not log: it may interrupt the write of a line, and then the
         # file raises `RuntimeError: reentrant call`.
         self._stopped_by = received

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import signal
 from collections.abc import Callable
 
 import orbit
@@ -12,7 +11,7 @@ import tensorflow as tf
 from official.core import actions as official_actions
 from official.core import base_trainer, config_definitions
 
-from modules import uris
+from modules import signals, uris
 from modules.training import actions, checkpoints, strategies
 from modules.training.fine_tuning_trainer import CoordinatorEvaluator
 from modules.training.record import TrainingRecord
@@ -46,7 +45,7 @@ def run_loop(
     Raises:
       TrainingError: `recovery_max_trials` was exceeded; see `TrainerConfig`.
       KeyboardInterrupt: SIGINT was received; a checkpoint is saved.
-      SystemExit: SIGTERM was received; a checkpoint is saved.
+      SystemExit: SIGTERM or SIGHUP was received; a checkpoint is saved.
     """
     params = trainer.config.trainer
     manager = checkpoints.ResumableCheckpoints(
@@ -60,9 +59,9 @@ def run_loop(
     )
     # Several workers must save at once, which TensorFlow coordinates.
     is_coordinated = params.preemption_on_demand_checkpoint
-    signals = [] if is_coordinated else [signal.SIGINT, signal.SIGTERM]
+    handled = [] if is_coordinated else list(signals.STOPPING)
     with actions.StopOnSignal(
-        manager, trainer.global_step, trainer.stop_requested, signals
+        manager, trainer.global_step, trainer.stop_requested, handled
     ) as stop_on_signal:
         controller = _build_controller(
             trainer,

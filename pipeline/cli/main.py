@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from pipeline.cli import (
 from pipeline.cli.metric_tables import verdict_tables
 from pipeline.config import recipe
 from pipeline.config.invocation import command
-from pipeline.console import Console
+from pipeline.console import Console, guard_streams, open_terminal
 from pipeline.inputs import encoder_source
 from pipeline.local.interruption import end_process
 from report.content import PAGE_FILE
@@ -60,6 +59,11 @@ class _Commands(click.Group):
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Runs the command line."""
+        guard_streams()
+        return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
@@ -107,7 +111,7 @@ def run(
     options.override_sources(overrides, data, encoder, output)
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
-    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
+    with open_terminal() as terminal:
         # rich treats any output with colors as a terminal, such as the log of a CI job.
         console = Console(file=terminal, force_interactive=terminal.isatty())
         environment.set_up()
@@ -121,8 +125,8 @@ def run(
             raise
         except KeyboardInterrupt:
             end_process(exit_status.INTERRUPTED)
-        except SystemExit:  # raised for SIGTERM
-            end_process(exit_status.TERMINATED)
+        except SystemExit as stopped:  # raised for SIGTERM and SIGHUP
+            end_process(int(stopped.code or 0))
         except Exception as error:  # noqa: BLE001 (the log has its traceback)
             console.print(f"failed: {type(error).__name__}: {error}")
             console.print("run.log in the run record above has the traceback")

@@ -155,9 +155,10 @@ def submit_command(
     client = _make_client(config, orchestrator, **login)
     job = compilation.compile_job(config, orchestrator, click.echo)
     staging.copy(job.staged, click.echo)
+    now = datetime.datetime.now(datetime.timezone.utc)
     request = RunRequest(
         pipeline_name=config.name,
-        run_name=run_name or f"{config.name}-{datetime.datetime.now():%Y%m%d-%H%M%S}",
+        run_name=run_name or f"{config.name}-{now:%Y%m%d-%H%M%S}",
         pipeline_root=job.spec["defaultPipelineRoot"],
         parameters={name: parameters.encode(v) for name, v in run_values.items()},
         experiment=experiment,

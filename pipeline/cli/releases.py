@@ -16,12 +16,13 @@ from modules import environment
 from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value
-from pipeline.cli.tables import SHORT_ID, plain_table
+from pipeline.cli.tables import plain_table, short_id
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
 from pipeline.console import Console
 from pipeline.releases import journal
 from pipeline.releases.rollback import roll_back
+from report.formatting import local_time
 
 if TYPE_CHECKING:
     from pipeline.releases.journal import Release
@@ -152,13 +153,11 @@ def override_command(
     ):
         release = override.override(paths, record, reason)
     click.echo(f"pushed {paths.pushed / str(release.version)}")
-    click.echo(
-        f"recorded: {release.by}, {release.time:%Y-%m-%d %H:%M}: {release.reason}"
-    )
+    click.echo(f"recorded: {release.by}, {local_time(release.time)}: {release.reason}")
 
 
 def _author(release: Release) -> str:
-    return f"by {release.by}, {release.time.astimezone():%Y-%m-%d %H:%M}"
+    return f"by {release.by}, {local_time(release.time)}"
 
 
 def _table(versions: list[PushedVersion]) -> Table:
@@ -173,7 +172,7 @@ def _table(versions: list[PushedVersion]) -> Table:
         table.add_row(
             str(version.version),
             Text(version.state, _STYLES[version.state]),
-            (version.run or "unknown")[:SHORT_ID],
+            short_id(version.run or "unknown"),
             one_value(version.metric, version.value),
             filesize.decimal(version.size_bytes),
         )

@@ -19,10 +19,10 @@ from modules.config.trainer import TrainerConfig
 from modules.run_states import MARKS, PUSHED
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables
-from pipeline.cli.tables import SHORT_ID, plain_table
+from pipeline.cli.tables import plain_table, short_id
 from pipeline.console import Console
 from report.content import PAGE_FILE
-from report.formatting import duration
+from report.formatting import duration, local_time
 
 if TYPE_CHECKING:
     from pipeline.runs.lineage import Node
@@ -49,7 +49,7 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
     if not runs:
         click.echo(f"no runs in {paths.root}")
         return
-    ids = [run.id[:SHORT_ID] for run in runs]
+    ids = [short_id(run.id) for run in runs]
     table = plain_table(
         Column("run", no_wrap=True),
         Column("recipe", no_wrap=True, max_width=14),
@@ -106,7 +106,7 @@ def show_command(
     console.print(f"run {record.id}, recipe {record.recipe}")
     console.print(_result(record, whole=True), soft_wrap=True)
     took = _duration(record.seconds) or "end unknown"
-    console.print(f"started {record.started:%Y-%m-%d %H:%M:%S}, {took}")
+    console.print(f"started {local_time(record.started)}, {took}")
     if verdict:
         lines = [f"verdict: {verdict.summary}"]
         if override := verdict.override:
@@ -221,7 +221,7 @@ def _components_table(run: Run) -> Table:
 
 
 def _tree(node: Node, tree: Tree | None = None) -> Tree:
-    title = Text.assemble((node.component, "bold"), f" of run {node.run[:SHORT_ID]}")
+    title = Text.assemble((node.component, "bold"), f" of run {short_id(node.run)}")
     if node.is_repeated:
         title.append(", see above")
     branch = Tree(title) if tree is None else tree.add(title)

@@ -11,5 +11,9 @@ def plain_table(*columns: str | Column) -> Table:
     return Table(*columns, box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
 
 
-# The part of a run's id that tables show, which `show` and `override` accept.
-SHORT_ID = len("20261125-014907")
+def short_id(run_id: str) -> str:
+    """Returns the part of a run's id that tables show; `show` and `override` accept it.
+
+    The ids of earlier releases have no `Z`: they are in local time.
+    """
+    return run_id[: len("20261125-014907Z")].rstrip("-")

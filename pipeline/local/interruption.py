@@ -1,4 +1,4 @@
-"""Ends a run within seconds on Ctrl-C or SIGTERM, with all its processes."""
+"""Ends a run within seconds on Ctrl-C, SIGTERM or SIGHUP, with all its processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from modules import signals
 
 # To stop Beam and to delete temporary files.
 _UNWIND_SECONDS = 5.0
-_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 def end_process(status: int) -> NoReturn:
@@ -42,11 +41,14 @@ def end_process(status: int) -> NoReturn:
 def stopping(
     report: Callable[[str], None], explain: Callable[[str], None]
 ) -> Iterator[signals.Stopper]:
-    """Raises an exception in the block on Ctrl-C or SIGTERM.
+    """Raises an exception in the block on Ctrl-C, SIGTERM or SIGHUP.
 
-    A training handles the signals itself, to save a checkpoint. A second signal ends
-    the process at once. The process also ends if the block does not end within seconds,
-    because it waits for other threads or for C++.
+    A training handles the signals itself, to save a checkpoint. A second Ctrl-C or
+    SIGTERM ends the process at once. SIGHUP does not count: the shell and the kernel
+    both send it when a terminal is closed, and systemd sends it with SIGTERM. The
+    process also ends if the block does not end within seconds, because it waits for
+    other threads or for C++. A signal that is ignored stays ignored, such as SIGHUP
+    under `nohup`.
 
     Args:
       report: Called with a line when a signal arrives.
@@ -57,7 +59,7 @@ def stopping(
 
     Raises:
       KeyboardInterrupt: SIGINT arrived.
-      SystemExit: SIGTERM arrived.
+      SystemExit: SIGTERM or SIGHUP arrived.
     """
     watcher = _Watcher(report, explain)
     if threading.current_thread() is not threading.main_thread():
@@ -65,12 +67,12 @@ def stopping(
         return
     previous = {
         number: signal.signal(number, watcher.stop)
-        for number in _NAMES
+        for number in signals.STOPPING
         # A shell lets a background job ignore the Ctrl-C for the job in the foreground.
         if signal.getsignal(number) != signal.SIG_IGN
     }
     try:
-        with signals.watch(watcher.receive):
+        with signals.watch(watcher.receive), watcher.stopper.restored():
             yield watcher.stopper
     except (KeyboardInterrupt, SystemExit):
         watcher.explain()
@@ -78,7 +80,9 @@ def stopping(
     finally:
         watcher.is_ended.set()
         for number, handler in previous.items():
-            signal.signal(number, handler)
+            # The caller still has to write the record of a run that was stopped.
+            is_over = number == signal.SIGHUP and watcher.is_stopped
+            signal.signal(number, signal.SIG_IGN if is_over else handler)
 
 
 class _Watcher:
@@ -90,30 +94,43 @@ class _Watcher:
         self._report = report
         self._explain = explain
         self._number: signal.Signals | None = None
+        self._is_requested = False
+        self._is_unwinding = False
         self.stopper = signals.Stopper()
         self.is_ended = threading.Event()
 
-    def stop(self, number: int, frame: FrameType | None) -> NoReturn:
-        """Handles a signal in the main thread."""
-        self.stopper.stop(number)
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal arrived."""
+        return self._number is not None
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """Handles a signal in the main thread; `receive` handles a second one."""
+        if not self._is_unwinding:
+            self._is_unwinding = True
+            self.stopper.stop(number)
 
     def receive(self, number: int) -> None:
         """Handles a signal in another thread, while the main thread may be in C++."""
-        if number not in _NAMES:
+        if number not in signals.STOPPING:
             return
+        if number != signal.SIGHUP:
+            if self._is_requested:
+                self._end()
+            self._is_requested = True
         if self._number is not None:
-            self._end()
+            return
         self._number = signal.Signals(number)
         self._report(
-            f"{_NAMES[self._number]}: stopping; a second signal stops at once, without "
-            "saving anything"
+            f"{signals.STOPPING[self._number]}: stopping; a second signal stops at "
+            "once, without saving anything"
         )
         threading.Thread(target=self._end_if_late, daemon=True).start()
 
     def explain(self) -> None:
         """Explains what a stopped run has kept."""
         if self._number is not None:
-            self._explain(_NAMES[self._number])
+            self._explain(signals.STOPPING[self._number])
 
     def _end_if_late(self) -> None:
         assert self._number is not None
@@ -124,5 +141,7 @@ class _Watcher:
 
     def _end(self) -> NoReturn:
         assert self._number is not None
-        self.explain()
-        end_process(signals.exit_status(self._number))
+        try:
+            self.explain()
+        finally:
+            end_process(signals.exit_status(self._number))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import logging
 import os
 import sys
@@ -31,6 +30,8 @@ from report.content import PAGE_FILE
 
 _ADVICE = "name another directory with --output DIR"
 
+logger = logging.getLogger(__name__)
+
 
 def run_locally(config: Config, console: Console, *, verbose: bool = False) -> Run:
     """Runs the pipeline in this process.
@@ -48,30 +49,36 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
       UsageError: A source, the data or `TF_CONFIG` is invalid, or another run uses the
         output directory.
       KeyboardInterrupt: Ctrl-C stopped the run.
-      SystemExit: SIGTERM stopped it.
+      SystemExit: SIGTERM or SIGHUP stopped it.
     """
     cluster.prepare_local_run(config.trainer.strategy)
     paths = OutputPaths.of(config)
     uris.refuse_pattern("output", str(paths.root))
-    started = datetime.datetime.now()
-    directory = paths.run(started.strftime(run_record.ID_FORMAT))
+    directory = paths.run(run_record.new_id())
     with hold_output(paths, f"run {directory}"), contextlib.ExitStack() as recorded:
         with _writing(paths):
             recording = run_record.recording(directory, config, paths.metadata)
             record = recorded.enter_context(recording)
+            recorded.enter_context(redirect_output(directory / run_record.LOG_FILE))
             _write_config(config, directory)
         progress = RunProgress(console, verbose=verbose, record=directory)
+
+        def explain_stop(signal: str) -> None:
+            reason = f"stopped by {signal}"
+            logger.warning(reason)
+            record.stop(reason, directory)
+            progress.explain_stop(signal)
+
         console.print(f"run record {directory}", style="dim", soft_wrap=True)
         with (
-            redirect_output(directory / run_record.LOG_FILE),
-            interruption.stopping(progress.show, progress.explain_stop) as stopper,
+            interruption.stopping(progress.show, explain_stop) as stopper,
             progress.shown(),
             stopper.restored(),
         ):
             try:
                 outputs = _run(config, paths, directory, progress)
             except Exception:
-                logging.getLogger(__name__).exception("the run stopped")
+                logger.exception("the run stopped")
                 raise
         value = outputs.metric_value(config.task.metric)
         record.finish(outputs.pushed, outputs.refusal, value)
@@ -173,7 +180,9 @@ def redirect_output(log: Path) -> Iterator[None]:
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
     handler = logging.FileHandler(log)
     handler.setFormatter(
-        logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+        logging.Formatter(
+            "%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"
+        )
     )
     logging.getLogger().addHandler(handler)
     try:

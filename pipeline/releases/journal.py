@@ -46,7 +46,7 @@ class Release(pydantic.BaseModel):
       version: The version that is served after it.
       reason: The reason that the person gave.
       by: User and host.
-      time: When the person decided.
+      time: When the person decided, in UTC.
       run: Id of the run that trained the model, for an override.
       withdrawn: The versions that a rollback withdrew.
       previous: The version that was served before a rollback; None if none was.
@@ -58,7 +58,7 @@ class Release(pydantic.BaseModel):
     reason: str = ""
     by: str = pydantic.Field(default_factory=_user)
     time: datetime.datetime = pydantic.Field(
-        default_factory=lambda: datetime.datetime.now().astimezone()
+        default_factory=lambda: datetime.datetime.now(datetime.timezone.utc)
     )
     run: str | None = None
     withdrawn: list[int] = []

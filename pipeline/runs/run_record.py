@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pydantic
@@ -21,14 +21,17 @@ from pipeline.runs.run_outputs import RunOutputs
 FILE = "run.json"
 SETTINGS_FILE = "config.yaml"
 LOG_FILE = "run.log"
-ID_FORMAT = "%Y%m%d-%H%M%S-%f"
+_ID_FORMAT = "%Y%m%d-%H%M%SZ-%f"
+# Of earlier releases, in local time: the clock may have been set back in between.
+_LOCAL_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
+_UTC = datetime.timezone.utc
 
 
 class RunRecord(pydantic.BaseModel):
     """The record of a run.
 
     Attributes:
-      id: The name of its directory below `runs/`: its start in local time.
+      id: The name of its directory below `runs/`: its start; see `new_id`.
       recipe: The recipe's name.
       state: Its state. It stays `running` if the process was killed; `runs.RunList`
         corrects that.
@@ -36,7 +39,7 @@ class RunRecord(pydantic.BaseModel):
       metric: The metric that decides, by the recipe's task.
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
       pushed: Directory of the version that the run pushed, or that an override pushed.
-      reason: Why nothing was pushed.
+      reason: Why nothing was pushed, or which signal stopped it.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
     """
 
@@ -52,8 +55,25 @@ class RunRecord(pydantic.BaseModel):
 
     @property
     def started(self) -> datetime.datetime:
-        """When it started."""
-        return datetime.datetime.strptime(self.id, ID_FORMAT).astimezone()
+        """When it started, in UTC.
+
+        The id of an earlier release has the local time: with the UTC offset of the
+        run's end, or of this machine if that is unknown.
+        """
+        started, is_utc = _parse_id(self.id)
+        if is_utc:
+            return started.replace(tzinfo=_UTC)
+        if self.ended is None:
+            return started.astimezone(_UTC)
+        started = started.replace(tzinfo=self.ended.tzinfo)
+        if started > self.ended:  # summer time ended during the run
+            started -= datetime.timedelta(hours=1)
+        return started.astimezone(_UTC)
+
+    @property
+    def order(self) -> tuple[datetime.datetime, str]:
+        """Sorts runs by their start."""
+        return self.started, self.id
 
     @property
     def seconds(self) -> float | None:
@@ -66,6 +86,11 @@ class RunRecord(pydantic.BaseModel):
         """Sets the outcome of a run whose components have all ended."""
         self.state = REFUSED if pushed is None else PUSHED
         self.pushed, self.reason, self.value = pushed, reason, value
+
+    def stop(self, reason: str, directory: Path) -> None:
+        """Writes why a run stops; its state is `running` until its process ends."""
+        self.reason, self.ended = reason, _now()
+        self.write(directory)
 
     def write(self, directory: Path) -> None:
         """Writes the record, or replaces it."""
@@ -123,42 +148,73 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
             record.state = DATA_REFUSED
         record.reason = str(error) or type(error).__name__
         raise
-    except BaseException:  # Ctrl-C
+    except BaseException:  # Ctrl-C, SIGTERM or SIGHUP
         record.state = "interrupted"
         raise
     finally:
         record.ended = _now()
         if metadata.exists():
             reader = MetadataReader.of_file(metadata)
-            record.tfx_run_id = match_tfx_run(reader.run_ids(), record.id)
+            record.tfx_run_id = match_tfx_run(reader.run_times(), record.id)
             if record.state == "failed":  # perhaps after the push
                 record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
         record.write(directory)
 
 
+def new_id() -> str:
+    """Returns the id of a run that starts now: the time in UTC, with a `Z`."""
+    return _now().strftime(_ID_FORMAT)
+
+
+def is_id(name: str) -> bool:
+    """Returns whether a name is the id of a run, of this release or an earlier one."""
+    with contextlib.suppress(ValueError):
+        _parse_id(name)
+        return True
+    return False
+
+
 def match_tfx_run(
-    run_ids: list[str], record: str, next_record: str | None = None
+    tfx_runs: Mapping[str, datetime.datetime],
+    record: str,
+    next_record: str | None = None,
 ) -> str | None:
-    """Returns TFX's id of a run: the time when its first component started.
+    """Returns TFX's id of a run.
 
     Only one run at a time writes to an output directory, so at most one TFX run starts
     between two records.
 
     Args:
-      run_ids: TFX's ids of all runs.
+      tfx_runs: TFX's ids of all runs, and when ML Metadata stored them, the oldest
+        first.
       record: The id of the run's record.
       next_record: The id of the next record; None for the last run.
     """
-    first = datetime.datetime.strptime(record, ID_FORMAT)
-    last = datetime.datetime.max
-    if next_record is not None:
-        last = datetime.datetime.strptime(next_record, ID_FORMAT)
-    for run_id in reversed(run_ids):
-        with contextlib.suppress(ValueError):  # not an id of TFX
-            if first <= datetime.datetime.fromisoformat(run_id) < last:
-                return run_id
+    for tfx_run in reversed(list(tfx_runs.items())):
+        if _is_since(record, *tfx_run) and not (
+            next_record and _is_since(next_record, *tfx_run)
+        ):
+            return tfx_run[0]
     return None
 
 
+def _is_since(record: str, tfx_run_id: str, stored: datetime.datetime) -> bool:
+    started, is_utc = _parse_id(record)
+    if is_utc:
+        return stored >= started.replace(tzinfo=_UTC)
+    # TFX's id is the local time of the same process.
+    with contextlib.suppress(ValueError):  # of another program
+        return datetime.datetime.fromisoformat(tfx_run_id) >= started
+    return False
+
+
+def _parse_id(run_id: str) -> tuple[datetime.datetime, bool]:
+    """Returns the time in an id, without a time zone, and whether it is UTC."""
+    try:
+        return datetime.datetime.strptime(run_id, _ID_FORMAT), True
+    except ValueError:
+        return datetime.datetime.strptime(run_id, _LOCAL_ID_FORMAT), False
+
+
 def _now() -> datetime.datetime:
-    return datetime.datetime.now().astimezone()
+    return datetime.datetime.now(_UTC)

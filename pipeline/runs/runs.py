@@ -68,17 +68,19 @@ class RunList(Sequence[RunRecord]):
     def __init__(self, paths: OutputPaths) -> None:
         self._paths = paths
         parent = paths.runs
-        directories = list(parent.iterdir()) if parent.is_dir() else []
-        self._ids = sorted(
-            (
-                path.name
-                for path in directories
-                if _is_id(path.name) and (path / run_record.FILE).is_file()
-            ),
-            reverse=True,
-        )
+        directories = [
+            path
+            for path in (parent.iterdir() if parent.is_dir() else ())
+            if run_record.is_id(path.name) and (path / run_record.FILE).is_file()
+        ]
         self._running = running_id(paths)
-        self._records = [self._read(run_id) for run_id in self._ids]
+        records = map(run_record.read, directories)
+        self._records = sorted(records, key=lambda run: run.order, reverse=True)
+        following = None
+        for record in self._records:
+            if record.state == "running":
+                self._correct(record, following)
+            following = record.id
 
     def __len__(self) -> int:
         return len(self._records)
@@ -123,29 +125,17 @@ class RunList(Sequence[RunRecord]):
         return MetadataReader.of_file(self._paths.metadata)
 
     @functools.cached_property
-    def _tfx_run_ids(self) -> list[str]:
-        return self.reader.run_ids() if self.reader else []
+    def _tfx_runs(self) -> dict[str, datetime.datetime]:
+        return self.reader.run_times() if self.reader else {}
 
-    def _read(self, run_id: str) -> RunRecord:
-        record = run_record.read(self._paths.run(run_id))
-        if record.state != "running":
-            return record
+    def _correct(self, record: RunRecord, following: str | None) -> None:
+        """Completes a record that was not written at the end of its run."""
         if record.tfx_run_id is None:
-            index = self._ids.index(run_id)
-            following = self._ids[index - 1] if index else None
             record.tfx_run_id = run_record.match_tfx_run(
-                self._tfx_run_ids, run_id, following
+                self._tfx_runs, record.id, following
             )
-        if run_id != self._running:
+        if record.id != self._running:
             record.state = "interrupted"
-        return record
-
-
-def _is_id(name: str) -> bool:
-    with contextlib.suppress(ValueError):
-        datetime.datetime.strptime(name, run_record.ID_FORMAT)
-        return True
-    return False
 
 
 def running_id(paths: OutputPaths) -> str | None:

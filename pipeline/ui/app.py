@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import itertools
 import time
@@ -19,7 +18,7 @@ from modules.run_states import MARKS
 from pipeline.runs.compared_run import find_run
 from pipeline.runs.comparison import Comparison, compare
 from pipeline.ui.entries import Entry, list_entries
-from report import curves, page, templates
+from report import curves, formatting, page, templates
 from serving.access import AccessMiddleware
 from serving.head_requests import HeadMiddleware
 
@@ -177,7 +176,7 @@ class Pages:
         if not 2 <= len(keys) <= len(_LETTERS):
             raise UsageError(f"Tick 2 to {len(_LETTERS)} runs to compare them.")
         # The oldest first: the others are tested against the first.
-        return sorted(map(self._find, keys), key=lambda entry: entry.record.id)
+        return sorted(map(self._find, keys), key=lambda entry: entry.record.order)
 
     def _page(self, name: str, status: int = 200, **content: Any) -> fastapi.Response:
         text = self._templates.get_template(name).render(**content)
@@ -224,8 +223,7 @@ def _compare(runs: tuple[tuple[Any, str], ...]) -> Comparison:
 
 
 def _when(entry: Entry) -> str:
-    started: datetime.datetime = entry.record.started
-    return f"{started:%Y-%m-%d %H:%M:%S}"
+    return formatting.local_time(entry.record.started)
 
 
 async def _refuse_other_sites(

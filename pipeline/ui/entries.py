@@ -110,4 +110,4 @@ def list_entries(outputs: Sequence[Path]) -> list[Entry]:
         entries += [
             Entry(paths, record, f"{index}/{record.id}") for record in RunList(paths)
         ]
-    return sorted(entries, key=lambda entry: entry.record.id, reverse=True)
+    return sorted(entries, key=lambda entry: entry.record.order, reverse=True)

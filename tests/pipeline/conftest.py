@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import time
 
 import pytest
 
@@ -28,3 +30,19 @@ def push(past):
         return directory
 
     return push
+
+
+@pytest.fixture
+def zone():
+    """Sets the time zone of this process, as a user's `TZ` does."""
+    previous = os.environ.get("TZ")
+
+    def set_zone(name):
+        if name is None:
+            os.environ.pop("TZ", None)
+        else:
+            os.environ["TZ"] = name
+        time.tzset()
+
+    yield set_zone
+    set_zone(previous)

@@ -8,7 +8,10 @@ from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from pipeline.config.paths import OutputPaths
-from pipeline.runs.run_record import ID_FORMAT, RunRecord
+from pipeline.runs.run_record import RunRecord
+
+# Of releases that named a run after local time.
+LOCAL_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 
 
 class PastRuns:
@@ -30,22 +33,26 @@ class PastRuns:
         self._started = datetime.datetime(2026, 1, 1)
 
     def run(self, state="pushed", **fields):
-        """Adds a record of the next run, an hour after the last one."""
+        """Adds a record of the next run, an hour after the last one.
+
+        Args:
+          state: Its state.
+          **fields: Its other fields; they replace the default ones.
+        """
         self._started += datetime.timedelta(hours=1)
         tfx_run_id = (self._started + datetime.timedelta(seconds=9)).isoformat()
-        record = RunRecord(
-            id=self._started.strftime(ID_FORMAT),
-            recipe="tiny",
-            state=state,
-            metric="accuracy",
-            tfx_run_id=None if state == "running" else tfx_run_id,
-            ended=None if state == "running" else self._started.astimezone(),
-            **fields,
-        )
+        defaults = {
+            "id": self._started.strftime(LOCAL_ID_FORMAT),
+            "recipe": "tiny",
+            "metric": "accuracy",
+            "tfx_run_id": None if state == "running" else tfx_run_id,
+            "ended": None if state == "running" else self._started.astimezone(),
+        }
+        record = RunRecord(state=state, **(defaults | fields))
         directory = self.paths.run(record.id)
         directory.mkdir(parents=True)
         record.write(directory)
-        self._run = self._put_context("pipeline_run", tfx_run_id)
+        self._run = self._put_context("pipeline_run", record.tfx_run_id or tfx_run_id)
         return record
 
     def execute(

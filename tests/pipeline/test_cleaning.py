@@ -88,6 +88,28 @@ def test_runs_that_ended_before_their_first_component_do_not_count(past, train):
     assert plan(past.paths, keep=1) == []
 
 
+@pytest.mark.parametrize("reader", ["America/Los_Angeles", "Asia/Tokyo"])
+def test_newest_run_is_kept_although_an_earlier_one_has_a_later_local_time(
+    past, train, zone, reader
+):
+    zone(reader)
+    tokyo = {
+        "id": "20251125-100000-000000",
+        "ended": "2025-11-25T10:05:00+09:00",
+        "tfx_run_id": "2025-11-25T10:00:09",
+    }
+    california = {
+        "id": "20251124-180000-000000",
+        "ended": "2025-11-24T18:05:00-08:00",
+        "tfx_run_id": "2025-11-24T18:00:09",
+    }
+    _, first, _ = train("in Tokyo", **tokyo)
+    train("in California", **california)
+    obsolete = plan(past.paths, keep=1)
+    assert paths_of(obsolete, "artifact") == [first]
+    assert [path.name for path in paths_of(obsolete, "run record")] == [tokyo["id"]]
+
+
 def test_plan_deletes_nothing(past, train):
     _, model, _ = train("first")
     train("second")

@@ -172,15 +172,21 @@ def send(number):
 
 
 ASYNCHRONOUS = {"async_checkpoints": True, "checkpoint_interval": 1}
-STOPS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: SystemExit}
+STOPS = {
+    signal.SIGINT: KeyboardInterrupt,
+    signal.SIGTERM: SystemExit,
+    signal.SIGHUP: SystemExit,
+}
 
 
 @pytest.mark.parametrize(
     ("settings", "number"),
     [
-        (ASYNCHRONOUS, signal.SIGTERM),
+        (ASYNCHRONOUS, signal.SIGHUP),
+        nightly(ASYNCHRONOUS, signal.SIGTERM),
         nightly({}, signal.SIGINT),
         nightly({}, signal.SIGTERM),
+        nightly({}, signal.SIGHUP),
         nightly(ASYNCHRONOUS, signal.SIGINT),
     ],
 )
@@ -195,13 +201,36 @@ def test_signal_saves_before_it_stops_the_training(
     handlers = [signal.getsignal(other) for other in STOPS]
     with pytest.raises(STOPS[number]) as stopped:
         train(steps_per_loop=1, **settings)
-    if number == signal.SIGTERM:
-        assert stopped.value.code == 128 + signal.SIGTERM
+    if number != signal.SIGINT:
+        assert stopped.value.code == 128 + number
     assert [signal.getsignal(other) for other in STOPS] == handlers
     assert newest_step() == 5
     assert f"{number.name}: checkpoint of step 5 saved" in " ".join(lines())
     assert train(steps_per_loop=1, **settings).steps == STEPS
     assert step_resumed_from(lines) == 5
+
+
+def test_closed_terminal_does_not_stop_a_checkpoint_that_another_signal_requested(
+    train, newest_step, after_steps, lines, monkeypatch
+):
+    """The shell and the kernel both send SIGHUP."""
+    original, saved = actions.ResumableCheckpoints.save, []
+
+    def save_and_hang_up(self, *arguments, **options):
+        path = original(self, *arguments, **options)
+        if options.get("checkpoint_number") == 5:
+            send(signal.SIGHUP)
+            saved.append(5)
+        return path
+
+    after_steps(lambda t: t.global_step.numpy() == 5 and send(signal.SIGTERM))
+    monkeypatch.setattr(actions.ResumableCheckpoints, "save", save_and_hang_up)
+    with pytest.raises(SystemExit) as stopped:
+        train(steps_per_loop=1, checkpoint_interval=3)
+    assert saved == [5]
+    assert stopped.value.code == 128 + signal.SIGTERM
+    assert newest_step() == 5
+    assert "SIGTERM: checkpoint of step 5 saved" in " ".join(lines())
 
 
 def test_signal_ends_a_long_loop_after_the_current_step(

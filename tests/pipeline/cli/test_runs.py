@@ -62,6 +62,19 @@ def test_runs_fit_in_80_columns_with_the_version_or_the_reason(invoke, past):
     assert runs[1]["reason"] == LONG
 
 
+def test_start_is_shown_in_local_time_and_written_in_utc(invoke, past, zone):
+    past.run("refused", id="20251125-014907Z-123456", ended="2025-11-25T01:51:07Z")
+    for name, shown in (
+        ("Asia/Tokyo", "started 2025-11-25 10:49:07 JST, 2 min 00 s"),
+        ("America/Los_Angeles", "started 2025-11-24 17:49:07 PST, 2 min 00 s"),
+    ):
+        zone(name)
+        assert shown in joined(invoke("show", "20251125-014907"))
+        assert "20251125-014907Z " in invoke("runs")
+        (run,) = json.loads(invoke("runs", "--json"))
+        assert run["started"] == "2025-11-25T01:49:07.123456+00:00"
+
+
 def test_unfinished_run_is_shown_as_running(invoke, past):
     record = past.run("running")
     owner = f"process 1, run {past.paths.run(record.id)}\n"

@@ -73,7 +73,11 @@ def start():
 
 @pytest.mark.parametrize(
     ("number", "name", "status"),
-    [(signal.SIGINT, "Ctrl-C", 130), (signal.SIGTERM, "SIGTERM", 143)],
+    [
+        (signal.SIGINT, "Ctrl-C", 130),
+        (signal.SIGTERM, "SIGTERM", 143),
+        (signal.SIGHUP, "SIGHUP (closed terminal)", 129),
+    ],
 )
 @pytest.mark.parametrize("body", [WAIT, WAIT_TWICE, REPLACE_THE_EXCEPTION])
 def test_signal_ends_the_process_and_its_children(start, body, number, name, status):
@@ -110,20 +114,93 @@ def test_second_signal_does_not_wait_for_a_training_that_saves(start):
     assert not child.is_running()
 
 
-def test_job_in_the_background_ignores_the_ctrl_c_of_another():
-    program = """
+@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
+def test_signal_that_was_ignored_at_the_start_stays_ignored(name):
+    """A shell starts a job in the background without Ctrl-C, `nohup` without SIGHUP."""
+    program = f"""
 import os, signal
 from pipeline.local import interruption
 
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts it
+signal.signal(signal.{name}, signal.SIG_IGN)
 with interruption.stopping(print, print):
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.{name})
+assert signal.getsignal(signal.{name}) == signal.SIG_IGN
 print("went on")
 """
     finished = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert finished.stdout == "went on\n"
+
+
+SAVE = """
+import signal
+saving = []
+
+def save(number, frame):
+    if saving:
+        return
+    saving.append(number)
+    say("saving")
+    time.sleep(1)
+    say("saved")
+    stopper.stop(number)
+
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, save)
+say(child.pid)
+while True:
+    time.sleep(0.05)
+"""
+UNWIND = """
+interruption._UNWIND_SECONDS = 5.0
+try:
+    say(child.pid)
+    while True:  # a signal just before a long sleep would not end it
+        time.sleep(0.01)
+finally:
+    say("unwinding")
+    end = time.monotonic() + 0.2
+    while time.monotonic() < end:
+        time.sleep(0.01)
+    say("unwound")
+"""
+
+
+@pytest.mark.parametrize("first", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("body", "begun", "ended"),
+    [(SAVE, "saving", "saved"), (UNWIND, "unwinding", "unwound")],
+)
+def test_closed_terminal_after_another_signal_does_not_end_the_process_at_once(
+    start, first, body, begun, ended
+):
+    """The shell and the kernel both send SIGHUP; neither is an impatient user."""
+    process, child = start(body)
+    process.send_signal(first)
+    lines = [process.stdout.readline() for _ in range(2)]
+    assert f"{begun}\n" in lines
+    process.send_signal(signal.SIGHUP)
+    text, _ = process.communicate(timeout=20)
+    assert text.splitlines()[0] == ended
+    assert process.returncode == 128 + first
+    assert not child.is_running()
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(signal.SIGTERM, signal.SIGHUP), (signal.SIGHUP, signal.SIGTERM)],
+)
+def test_sigterm_and_sighup_at_once_stop_a_run_as_one_signal(start, numbers):
+    """As systemd sends them when a user logs out."""
+    process, child = start(UNWIND)
+    for number in numbers:
+        process.send_signal(number)
+    lines = process.communicate(timeout=10)[0].splitlines()
+    assert "unwound" in lines
+    assert lines[-1].startswith("stopped by SIG")
+    assert process.returncode in (129, 143)
+    assert not child.is_running()
 
 
 def test_sigterm_ends_a_job_in_the_background_that_waits_once_more(start):

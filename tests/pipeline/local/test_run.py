@@ -1,11 +1,13 @@
 """A run logs its output, and locks its output directory."""
 
 import errno
+import fcntl
 import logging
 import os
 import signal
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -15,6 +17,7 @@ from pipeline import exit_status
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.local import run
+from pipeline.runs.runs import RunList
 from tests import tiny
 from tests.e2e import commands
 
@@ -160,3 +163,60 @@ def test_kernel_releases_the_lock_of_a_killed_run(other, paths):
         assert paths.lock.read_text() == f"process {os.getpid()}, run this\n"
     with run.hold_output(paths, "run this"):  # and at the end of a run
         pass
+
+
+def test_run_whose_output_nobody_reads_ends_as_it_would_with_a_reader(paths, tmp_path):
+    """As in `run | head`: the run itself fails, because of its encoder."""
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = ["run", "--config", str(recipe), "--encoder", str(tmp_path / "absent")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipeline", *command],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+    errors = process.communicate()[1]
+    assert process.returncode == exit_status.USAGE, errors
+    assert "absent" in errors
+    (record,) = RunList(paths)
+    assert record.state == "failed"
+    assert "standard output is lost" in (paths.run(record.id) / "run.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGHUP, "stopped by SIGHUP (closed terminal)"),
+        (signal.SIGTERM, "stopped by SIGTERM"),
+    ],
+)
+def test_record_and_log_of_a_run_whose_terminal_is_gone_have_the_reason(
+    paths, tmp_path, number, reason
+):
+    """The kernel sends SIGHUP to a session when its terminal is closed."""
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    window, terminal = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipeline", "run", "--config", str(recipe)],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(terminal)
+    shown = b""
+    while b"starting" not in shown:
+        shown += os.read(window, 1024)
+    if number == signal.SIGTERM:
+        process.send_signal(number)
+        assert process.wait(timeout=60) == 128 + number
+    os.close(window)
+    assert process.wait(timeout=60) == 128 + number
+    (record,) = RunList(paths)
+    assert (record.state, record.reason) == ("interrupted", reason)
+    assert record.ended is not None
+    assert reason in (paths.run(record.id) / "run.log").read_text()

@@ -1,5 +1,7 @@
 """The journal of a served directory keeps what it has, whatever happens to it."""
 
+import datetime
+import json
 import logging
 
 import pytest
@@ -29,6 +31,17 @@ def test_journal_of_an_earlier_format_is_read(file, tmp_path):
     assert [release.confirmed for release in journal.read(tmp_path)] == [True, True]
     assert journal.override_of(tmp_path, 7).reason == "a typo"
     assert journal.withdrawal_of(tmp_path, 7).version == 6
+
+
+def test_time_of_a_decision_is_written_in_utc(tmp_path, zone):
+    zone("America/Los_Angeles")
+    before = datetime.datetime.now(datetime.timezone.utc)
+    journal.add(tmp_path, Release(action="rollback", version=7))
+    written = json.loads((tmp_path / journal.FILE).read_text())["time"]
+    assert written.endswith(("Z", "+00:00"))
+    zone("Asia/Tokyo")
+    (release,) = journal.read(tmp_path)
+    assert datetime.timedelta(0) <= release.time - before < datetime.timedelta(hours=1)
 
 
 def test_intent_is_replaced_by_the_next_decision_of_its_kind(file, tmp_path):

@@ -1,5 +1,6 @@
 """Every run leaves a record of how it ended, also if it was killed."""
 
+import datetime
 import json
 import subprocess
 import sys
@@ -95,15 +96,74 @@ def test_running_id_is_that_of_the_process_that_holds_the_lock(past):
     assert runs.running_id(past.paths) is None
 
 
+@pytest.mark.parametrize("name", ["America/Los_Angeles", "Asia/Tokyo", "UTC"])
+def test_run_has_its_start_in_utc_in_its_name_and_its_record(past, config, zone, name):
+    zone(name)
+    before = datetime.datetime.now(datetime.timezone.utc)
+    run_id = run_record.new_id()
+    after = datetime.datetime.now(datetime.timezone.utc)
+    assert f"{before:%Y%m%d-%H%M%SZ-%f}" <= run_id <= f"{after:%Y%m%d-%H%M%SZ-%f}"
+    with run_record.recording(past.paths.run(run_id), config, past.paths.metadata):
+        pass
+    content = json.loads((past.paths.run(run_id) / run_record.FILE).read_text())
+    assert content["ended"].endswith(("Z", "+00:00"))
+    zone("Asia/Kolkata")  # whoever reads it is elsewhere
+    record = run_record.read(past.paths.run(run_id))
+    assert before <= record.started <= record.ended
+    assert 0 <= record.seconds < 60
+    assert record.started.utcoffset() == datetime.timedelta(0)
+
+
+@pytest.mark.parametrize("reader", ["America/Los_Angeles", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    ("started", "ended", "seconds"),
+    [
+        ("20251125-100000-000000", "2025-11-25T10:05:00-08:00", 300),
+        ("20251125-100000-000000", "2025-11-25T10:05:00+09:00", 300),
+        # In the hour that came twice: before, across and after the change.
+        ("20251102-011000-000000", "2025-11-02T01:40:00-07:00", 1800),
+        ("20251102-015000-000000", "2025-11-02T01:20:00-08:00", 1800),
+        ("20251102-011000-000000", "2025-11-02T01:40:00-08:00", 1800),
+    ],
+)
+def test_run_that_is_named_after_local_time_has_the_offset_of_its_end(
+    zone, reader, started, ended, seconds
+):
+    zone(reader)
+    record = run_record.RunRecord(id=started, recipe="", state="pushed", ended=ended)
+    assert record.seconds == seconds
+
+
 def test_tfx_run_belongs_to_the_record_that_it_started_after():
-    tfx_runs = [
-        "2026-01-01T01:00:09.500000",
-        "2026-01-01T02:00:08",
-        "of another program",
-    ]
+    now = datetime.datetime.now(datetime.timezone.utc)
+    tfx_runs = {
+        "2026-01-01T01:00:09.500000": now,
+        "2026-01-01T02:00:08": now,
+        "of another program": now,
+    }
     for record, following, expected in (
-        (ID, "20260101-020000-000000", tfx_runs[0]),
-        ("20260101-020000-000000", None, tfx_runs[1]),
+        (ID, "20260101-020000-000000", "2026-01-01T01:00:09.500000"),
+        ("20260101-020000-000000", None, "2026-01-01T02:00:08"),
         ("20260101-013000-000000", "20260101-020000-000000", None),
+    ):
+        assert run_record.match_tfx_run(tfx_runs, record, following) == expected
+
+
+def test_tfx_run_belongs_to_a_record_by_the_time_when_ml_metadata_stored_it():
+    """TFX names a run after the local time of its process, wherever that was."""
+    hours = [
+        datetime.datetime(2026, 1, 1, hour, 0, 9, tzinfo=datetime.timezone.utc)
+        for hour in (1, 2)
+    ]
+    tfx_runs = {
+        "2026-01-01T10:00:08": hours[0],  # in Tokyo
+        "2025-12-31T18:00:08": hours[1],  # in Los Angeles
+    }
+    for record, following, expected in (
+        ("20260101-010000Z-000000", "20260101-020000Z-000000", "2026-01-01T10:00:08"),
+        ("20260101-020000Z-000000", None, "2025-12-31T18:00:08"),
+        ("20260101-013000Z-000000", "20260101-020000Z-000000", None),
+        # The last run before an upgrade.
+        ("20260101-100000-000000", "20260101-020000Z-000000", "2026-01-01T10:00:08"),
     ):
         assert run_record.match_tfx_run(tfx_runs, record, following) == expected

@@ -2,12 +2,18 @@
 
 import json
 import shutil
+import time
 
 import pytest
 
 from modules.errors import UsageError
 from pipeline.runs import run_record
 from pipeline.runs.runs import RunList
+
+# Two runs of releases that named a run after local time, and one of today's.
+TOKYO = {"id": "20251125-100000-000000", "ended": "2025-11-25T10:05:00+09:00"}
+CALIFORNIA = {"id": "20251124-180000-000000", "ended": "2025-11-24T18:05:00-08:00"}
+UTC = {"id": "20251125-030000Z-000000", "ended": "2025-11-25T03:05:00Z"}
 
 
 def test_runs_are_listed_from_the_newest_and_a_killed_one_is_interrupted(past):
@@ -88,3 +94,26 @@ def test_file_is_not_a_run(past):
     past.run()
     (past.paths.runs / "20270101-000000-000000").write_text("")
     assert len(RunList(past.paths)) == 1
+
+
+@pytest.mark.parametrize("reader", ["America/Los_Angeles", "Asia/Tokyo", "UTC"])
+def test_newest_run_is_the_last_that_started_in_any_time_zone(past, zone, reader):
+    zone(reader)
+    for fields in (TOKYO, CALIFORNIA, UTC):
+        past.run("pushed", **fields)
+    runs = RunList(past.paths)
+    assert [run.id for run in runs] == [UTC["id"], CALIFORNIA["id"], TOKYO["id"]]
+    assert runs.find("latest").id == UTC["id"]
+    assert [run.seconds for run in runs] == [300, 300, 300]
+
+
+def test_run_that_was_killed_in_another_time_zone_finds_its_components(past, zone):
+    zone("Asia/Tokyo")
+    first = past.run("running", id=run_record.new_id())
+    time.sleep(0.01)  # ML Metadata counts milliseconds
+    zone("America/Los_Angeles")
+    second = past.run("running", id=run_record.new_id())
+    runs = RunList(past.paths)
+    assert [run.id for run in runs] == [second.id, first.id]
+    assert runs[1].tfx_run_id == "2026-01-01T01:00:09"
+    assert runs[0].tfx_run_id == "2026-01-01T02:00:09"

@@ -11,7 +11,8 @@ from pipeline.runs.run_progress import (
     ProgressFile,
     TrainingProgress,
 )
-from pipeline.runs.run_record import ID_FORMAT, RunRecord
+from pipeline.runs.run_record import RunRecord
+from tests.pipeline.past_runs import LOCAL_ID_FORMAT
 from tests.pipeline.runs import finished
 from tests.report import samples
 
@@ -48,7 +49,7 @@ def write(root):
 
 def write_record(paths, run_id, state, **fields):
     """Writes `run.json`; a run that ended took two minutes."""
-    started = datetime.datetime.strptime(run_id, ID_FORMAT)
+    started = datetime.datetime.strptime(run_id, LOCAL_ID_FORMAT)
     ended = (started + datetime.timedelta(minutes=2)).astimezone()
     record = RunRecord(
         id=run_id,

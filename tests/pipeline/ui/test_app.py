@@ -188,6 +188,11 @@ def test_curves_are_those_of_the_chosen_runs(client):
     assert "2025-11-25 01:00:00" in client.get("/curves").text  # of the newest
 
 
+def test_start_is_shown_in_the_time_zone_of_the_web_view(client, zone):
+    zone("Asia/Tokyo")
+    assert "2025-11-25 13:00:00 JST" in client.get(f"/runs/0/{FAILED}").text
+
+
 def test_an_unfinished_run_is_live(client, paths):
     assert client.get("/live").text.strip() == ""
     with sample_output.running(paths) as train:
