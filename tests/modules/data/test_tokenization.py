@@ -1,6 +1,9 @@
 """Tokens, against those of Hugging Face's `tokenizers`."""
 # ruff: noqa: RUF001
 
+import os
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
