@@ -31,7 +31,7 @@ from pipeline.cli import (
 from pipeline.cli.metric_tables import verdict_tables
 from pipeline.config import recipe
 from pipeline.config.invocation import command
-from pipeline.console import Console
+from pipeline.console import Console, printing_warnings
 from pipeline.inputs import encoder_source
 from pipeline.local.interruption import end_process
 from report.content import PAGE_FILE
@@ -64,7 +64,8 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
         try:
-            return super().invoke(ctx)
+            with printing_warnings():
+                return super().invoke(ctx)
         except UsageError as error:
             console = Console(stderr=True, force_interactive=sys.stderr.isatty())
             _print_prose(f"error: {error}", console, style="red")

@@ -13,8 +13,6 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ingest.examples.data_card import CARD_FILE
-from modules import files
 from modules.config.trainer import TrainerConfig
 from modules.run_states import MARKS, PUSHED
 from pipeline.cli import options
@@ -78,13 +76,17 @@ def show_command(
 ) -> None:
     """Show RUN: an id that `runs` lists, the start of an id, or `latest`."""
     paths = options.find_output(config_file, output)
+    from pipeline.runs.run_outputs import RunOutputs
+    from pipeline.runs.run_record import SETTINGS_FILE
     from pipeline.runs.runs import Run, RunList
 
-    details = Run(paths, RunList(paths).find(run))
-    record, outputs = details.record, details.outputs
+    runs = RunList(paths)
+    details = Run(paths, runs.find(run))
+    record, card = details.record, details.data_card
+    # Without ML Metadata, whose problem `RunList` has logged, the record remains.
+    outputs = details.outputs if runs.reader else RunOutputs()
     verdict, check = outputs.verdict, outputs.serving_check
-    card = files.read_record(str(details.directory / CARD_FILE)) or {}
-    record_files = sorted(details.directory.iterdir())
+    record_files = sorted(details.directory.glob("*"))
     if as_json:
         components = [
             {**vars(component), "is_cached": component.is_cached}
@@ -96,7 +98,7 @@ def show_command(
             "verdict": verdict.as_json() if verdict else {},
             "serving_check": check.model_dump(mode="json") if check else {},
             "components": components,
-            "data_card": card,
+            "data_card": card.model_dump(mode="json") if card else {},
             "files": list(map(str, record_files)),
             "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},
         }
@@ -127,19 +129,20 @@ def show_command(
     if outputs.components:
         console.print(_components_table(details))
     if card:
-        sha256 = (card["fingerprint"] or "")[:_SHOWN_HASH]
-        line = f"data: {card['source']}" + (f", SHA-256 {sha256}" if sha256 else "")
+        sha256 = (card.fingerprint or "")[:_SHOWN_HASH]
+        line = f"data: {card.source}" + (f", SHA-256 {sha256}" if sha256 else "")
         console.print(line, soft_wrap=True)
         counts = ", ".join(
-            f"{split} {rows['rows']:,}"
-            + (f" ({rows['bad']} bad)" if rows["bad"] else "")
-            for split, rows in card["splits"].items()
+            f"{split} {rows.rows:,}" + (f" ({rows.bad} bad)" if rows.bad else "")
+            for split, rows in card.splits.items()
         )
         if counts:
             console.print(f"rows: {counts}")
     report = details.directory / PAGE_FILE
+    settings = details.directory / SETTINGS_FILE
     lines = [
-        *([f"report: {report}"] if report.exists() else []),
+        *([f"report: {report}"] if report in record_files else []),
+        *([] if settings in record_files else [f"settings: {settings} is missing"]),
         f"artifacts: {details.paths.artifacts}",
         f"record: {details.directory}",
         f"  {', '.join(path.name for path in record_files)}",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ingest.examples.bad_rows import BadRowsError
-from modules import environment, file_lock
+from modules import environment, file_lock, run_metadata
 from modules.errors import DataRefusedError, UsageError
 from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
@@ -41,12 +41,15 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
       The run.
 
     Raises:
-      UsageError: A source or the data is invalid, or another run uses the output
-        directory.
+      UsageError: A source or the data is invalid, another run uses the output
+        directory, or its ML Metadata cannot be read.
       KeyboardInterrupt: Ctrl-C stopped the run.
       SystemExit: SIGTERM stopped it.
     """
     paths = OutputPaths.of(config)
+    # TFX would add its tables to any database; an empty one is left by a killed run.
+    if paths.metadata.exists() and paths.metadata.stat().st_size:
+        run_metadata.connect(paths.metadata)
     started = datetime.datetime.now()
     directory = paths.run(started.strftime(run_record.ID_FORMAT))
     with (

@@ -52,13 +52,14 @@ def trace(paths: OutputPaths, model: str) -> Node:
         Model artifact.
 
     Raises:
-      UsageError: The model is not in ML Metadata.
+      UsageError: The model is not in ML Metadata, or that cannot be read.
     """
-    if not paths.metadata.exists():
+    runs = RunList(paths, requires_metadata=True)
+    reader = runs.reader
+    if reader is None:
         raise UsageError(f"there are no runs in {paths.root}")
-    reader = MetadataReader.of_file(paths.metadata)
     artifact = _find_artifact(paths, reader, model)
-    return _Tracer(reader, RunList(paths)).trace(reader.producing_execution(artifact))
+    return _Tracer(reader, runs).trace(reader.producing_execution(artifact))
 
 
 def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> Any:

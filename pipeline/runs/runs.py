@@ -7,17 +7,23 @@ import dataclasses
 import datetime
 import fcntl
 import functools
+import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ingest.examples.data_card import CARD_FILE, DataCard
 from modules.errors import UsageError
-from modules.run_metadata import MetadataReader
+from modules.run_metadata import MetadataError, MetadataReader
 from pipeline.config.paths import OutputPaths
-from pipeline.runs import run_record
+from pipeline.runs import damage, run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 
 LATEST = "latest"
+_SHOWN_IDS = 3
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,9 +43,18 @@ class Run:
         """The directory of its record."""
         return self.paths.run(self.record.id)
 
+    @property
+    def data_card(self) -> DataCard | None:
+        """Where its rows came from; None before they are read."""
+        return damage.read(str(self.directory / CARD_FILE), DataCard)
+
     @functools.cached_property
     def outputs(self) -> RunOutputs:
-        """What its components wrote, so far."""
+        """What its components wrote, so far.
+
+        Raises:
+          MetadataError: ML Metadata cannot be read.
+        """
         if not self.paths.metadata.exists():
             return RunOutputs()
         reader = MetadataReader.of_file(self.paths.metadata)
@@ -59,26 +74,36 @@ class RunList(Sequence[RunRecord]):
     """The runs of an output directory, the newest first.
 
     A record in the state `running` belongs to the run that holds the lock of the
-    directory, or to a run that was killed, whose state is corrected.
+    directory, or to a run that was killed, whose state is corrected. What cannot be
+    read is logged as a warning, and the rest is listed.
 
     Args:
       paths: The output directory.
+      requires_metadata: Whether ML Metadata must be readable.
+
+    Attributes:
+      reader: ML Metadata; None before the first component of the first run, or if it
+        cannot be read.
+      problems: The warnings, a line each.
+
+    Raises:
+      MetadataError: ML Metadata cannot be read, but is required.
     """
 
-    def __init__(self, paths: OutputPaths) -> None:
+    def __init__(self, paths: OutputPaths, *, requires_metadata: bool = False) -> None:
         self._paths = paths
-        parent = paths.runs
-        directories = list(parent.iterdir()) if parent.is_dir() else []
-        self._ids = sorted(
-            (
-                path.name
-                for path in directories
-                if _is_id(path.name) and (path / run_record.FILE).is_file()
-            ),
-            reverse=True,
-        )
-        self._running = running_id(paths)
+        self.problems: list[str] = []
+        self.reader = self._open_metadata(requires_metadata)
+        self._tfx_run_ids = self.reader.run_ids() if self.reader else []
+        self._ids = sorted(filter(self._is_run, self._list_names()), reverse=True)
+        self._running = None
+        try:
+            self._running = running_id(paths)
+        except OSError as error:
+            advice = "delete it; until then no run is shown as running"
+            self._warn(damage.describe(paths.lock, error, advice))
         self._records = [self._read(run_id) for run_id in self._ids]
+        self._warn_of_unknown()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -115,20 +140,67 @@ class RunList(Sequence[RunRecord]):
                 return record
         return None
 
-    @functools.cached_property
-    def reader(self) -> MetadataReader | None:
-        """ML Metadata; None before the first component of the first run."""
+    def is_known(self, record: RunRecord) -> bool:
+        """Returns whether ML Metadata has the components of a run."""
+        return record.tfx_run_id in self._tfx_run_ids
+
+    def _warn(self, problem: str) -> None:
+        self.problems.append(problem)
+        logger.warning("%s", problem)
+
+    def _open_metadata(self, is_required: bool) -> MetadataReader | None:
         if not self._paths.metadata.exists():
             return None
-        return MetadataReader.of_file(self._paths.metadata)
+        try:
+            return MetadataReader.of_file(self._paths.metadata)
+        except MetadataError as error:
+            if is_required:
+                raise
+            self._warn(str(error))
+            return None
 
-    @functools.cached_property
-    def _tfx_run_ids(self) -> list[str]:
-        return self.reader.run_ids() if self.reader else []
+    def _list_names(self) -> list[str]:
+        try:
+            return os.listdir(self._paths.runs)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            advice = "make it a directory that you may read"
+            self._warn(damage.describe(self._paths.runs, error, advice))
+            return []
+
+    def _is_run(self, name: str) -> bool:
+        if not _is_id(name):
+            return False
+        try:
+            (self._paths.run(name) / run_record.FILE).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # `run_record.read` describes it
+            return True
+        return True
+
+    def _warn_of_unknown(self) -> None:
+        """Warns of runs with components that ML Metadata does not know."""
+        database = self._paths.metadata
+        if self.reader is None and database.exists():
+            return
+        ids = [r.id for r in self if r.tfx_run_id and not self.is_known(r)]
+        if ids:
+            shown = ", ".join(ids[:_SHOWN_IDS])
+            if len(ids) > _SHOWN_IDS:
+                shown += f" and {len(ids) - _SHOWN_IDS} more"
+            what = "does not know" if database.exists() else "is missing; it had"
+            self._warn(
+                f"{database} {what} the run{'s' if len(ids) > 1 else ''} {shown}: the "
+                "components and the lineage are unknown; restore it from a backup"
+            )
 
     def _read(self, run_id: str) -> RunRecord:
         record = run_record.read(self._paths.run(run_id))
-        if record.state != "running":
+        if record.damage:
+            self._warn(record.damage)
+        elif record.state != "running":
             return record
         if record.tfx_run_id is None:
             index = self._ids.index(run_id)
@@ -136,7 +208,7 @@ class RunList(Sequence[RunRecord]):
             record.tfx_run_id = run_record.match_tfx_run(
                 self._tfx_run_ids, run_id, following
             )
-        if run_id != self._running:
+        if record.state == "running" and run_id != self._running:
             record.state = "interrupted"
         return record
 
@@ -149,8 +221,15 @@ def _is_id(name: str) -> bool:
 
 
 def running_id(paths: OutputPaths) -> str | None:
-    """Returns the id of the run that holds the lock of an output directory, or None."""
-    with contextlib.suppress(FileNotFoundError), open(paths.lock) as file:
+    """Returns the id of the run that holds the lock of an output directory, or None.
+
+    Raises:
+      OSError: The lock cannot be read.
+    """
+    with (
+        contextlib.suppress(FileNotFoundError),
+        open(paths.lock, encoding="utf-8", errors="backslashreplace") as file,
+    ):
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
