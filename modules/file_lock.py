@@ -42,7 +42,7 @@ def hold(
     Raises:
       LockedError: Another process holds the lock, and `wait` is None.
     """
-    with open(path, "a+", encoding="utf-8") as file:
+    with open(path, "a+", encoding="utf-8", errors="backslashreplace") as file:
         if not _try(file):
             file.seek(0)
             other = file.read().strip() or "another process"

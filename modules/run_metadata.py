@@ -198,6 +198,11 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
     try:
         _check(database)
         return _connect(database, is_writable=is_writable)
+    except UnicodeEncodeError as error:
+        raise MetadataError(
+            f"{database} cannot be read: ML Metadata reads only paths in UTF-8; rename "
+            "the directory"
+        ) from error
     except (sqlite3.Error, RuntimeError) as error:
         advice = (
             "restore it from a backup, or move it away: the next run creates a new one"

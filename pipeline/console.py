@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import rich.console
 
 # Packages whose warnings a user can act on, also where TensorFlow's are hidden.
@@ -25,6 +27,11 @@ class Console(rich.console.Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
+
+
+def print_json(content: Any) -> None:
+    """Prints JSON for a script, in ASCII: it is valid in any encoding of stdout."""
+    click.echo(json.dumps(content, indent=1, default=str))
 
 
 @contextlib.contextmanager

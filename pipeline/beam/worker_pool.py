@@ -29,6 +29,8 @@ from apache_beam.runners.worker.worker_pool_main import (
 )
 from apache_beam.utils import thread_pool_executor
 
+from modules import environment
+
 _LOGGER = logging.getLogger(__name__)
 _RESTART_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0
@@ -115,6 +117,7 @@ def _connect_for(request: beam_fn_api_pb2.StartWorkerRequest) -> None:
 @click.argument("address")
 def main(address: str) -> None:
     """Runs the pool until Ctrl-C or SIGTERM, then ends its workers."""
+    environment.set_up()
     logging.basicConfig(level=logging.INFO)
     # Beam starts its workers as `python`, which must be this one.
     folder = Path(sys.executable).parent

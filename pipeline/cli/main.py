@@ -61,6 +61,11 @@ class _Commands(click.Group):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Parses the arguments and runs a command."""
+        environment.escape_unprintable()
+        return super().main(*args, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
         try:
@@ -108,7 +113,12 @@ def run(
     options.override_sources(overrides, data, encoder, output)
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
-    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
+    with os.fdopen(
+        os.dup(sys.stdout.fileno()),
+        "w",
+        encoding=sys.stdout.encoding,
+        errors=sys.stdout.errors,
+    ) as terminal:
         # rich treats any output with colors as a terminal, such as the log of a CI job.
         console = Console(file=terminal, force_interactive=terminal.isatty())
         environment.set_up()

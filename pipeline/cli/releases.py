@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from pipeline.cli.metric_tables import one_value
 from pipeline.cli.tables import SHORT_ID, plain_table
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
-from pipeline.console import Console
+from pipeline.console import Console, print_json
 from pipeline.releases.rollback import roll_back
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def versions_command(
             ]
             for name, versions in pushed.items()
         }
-        click.echo(json.dumps(content, indent=1, default=str))
+        print_json(content)
         return
     if not any(pushed.values()):
         click.echo(f"no version was pushed from {paths.root}")

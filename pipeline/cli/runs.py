@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from modules.run_states import MARKS, PUSHED
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import SHORT_ID, plain_table
-from pipeline.console import Console
+from pipeline.console import Console, print_json
 from report.content import PAGE_FILE
 from report.formatting import duration
 
@@ -42,7 +41,7 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
 
     runs = RunList(paths)
     if as_json:
-        _print_json([_run_as_json(run) for run in runs])
+        print_json([_run_as_json(run) for run in runs])
         return
     if not runs:
         click.echo(f"no runs in {paths.root}")
@@ -102,7 +101,7 @@ def show_command(
             "files": list(map(str, record_files)),
             "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},
         }
-        _print_json(content)
+        print_json(content)
         return
     console = Console(highlight=False)
     console.print(f"run {record.id}, recipe {record.recipe}")
@@ -169,7 +168,7 @@ def lineage_command(
 
     node = trace(paths, model)
     if as_json:
-        _print_json(dataclasses.asdict(node))
+        print_json(dataclasses.asdict(node))
         return
     Console().print(_tree(node))
 
@@ -177,10 +176,6 @@ def lineage_command(
 def _run_as_json(run: RunRecord) -> dict[str, Any]:
     content = run.model_dump(mode="json")
     return {**content, "started": run.started.isoformat(), "seconds": run.seconds}
-
-
-def _print_json(content: Any) -> None:
-    click.echo(json.dumps(content, ensure_ascii=False, indent=1, default=str))
 
 
 def _result(run: RunRecord, *, whole: bool = False) -> Text:

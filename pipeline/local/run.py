@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import io
 import logging
 import os
 import sys
@@ -161,10 +162,12 @@ def redirect_output(log: Path) -> Iterator[None]:
     """Redirects the output of this process, C++ included, to a file.
 
     Args:
-      log: The file. Records of Python's logging are written to it, too.
+      log: The file, in UTF-8. Records of Python's logging are written to it, too.
     """
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
-    handler = logging.FileHandler(log)
+    streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
+    settings = [{"encoding": s.encoding, "errors": s.errors} for s in streams]
+    handler = logging.FileHandler(log, encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(
         logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     )
@@ -174,10 +177,12 @@ def redirect_output(log: Path) -> Iterator[None]:
             warnings.simplefilter("ignore", FutureWarning)
             for descriptor in (1, 2):
                 os.dup2(file.fileno(), descriptor)
+            for stream in streams:
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
             yield
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        for stream, setting in zip(streams, settings, strict=True):
+            stream.reconfigure(**setting)  # flushes it, too
         for descriptor, copy in zip((1, 2), saved, strict=True):
             os.dup2(copy, descriptor)
             os.close(copy)
