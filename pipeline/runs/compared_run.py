@@ -86,7 +86,7 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
             settings = yaml.safe_load(settings_file.read_text(encoding="utf-8"))
         task = TaskConfig.model_validate(settings["task"])
         split = settings["evaluator"]["split"]
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
         advice = "restore it from a backup, or compare other runs"
         message = damage.describe(settings_file, error, advice)
         raise UsageError(f"run {record.id}: {message}") from error

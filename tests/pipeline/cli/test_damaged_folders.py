@@ -182,6 +182,7 @@ DAMAGES = {
     "torn record": (find_record, replace(TORN), []),
     "empty record": (find_record, replace(""), []),
     "record that is a list": (find_record, replace("[1]"), []),
+    "record of nested lists": (find_record, replace("[" * 200_000), []),
     "record that is not UTF-8": (find_record, replace(NOT_UTF8), []),
     "directory as record": (find_record, replace_by_directory, []),
     "directory as lock": (find_lock, replace_by_directory, []),
@@ -238,6 +239,18 @@ def test_damage_of_a_file_is_one_line_where_it_is_read(output, invoke, name):
         assert result.exit_code == 0
         count = 1 if command == reader else 0
         assert len(lines_about(find(output), result.output)) == count
+
+
+@pytest.mark.parametrize(
+    "damage", [replace(TORN), replace("{}"), replace("[1]"), replace(LATER)]
+)
+def test_lineage_of_a_version_with_a_damaged_manifest(output, invoke, damage):
+    manifest = output.paths.pushed / "1" / "manifest.json"
+    damage(manifest)
+    result = invoke("lineage", "1")
+    assert result.exit_code == 0
+    assert len(lines_about(manifest, result.stderr)) == 1
+    assert "Trainer of run" in result.stdout
 
 
 @pytest.mark.parametrize("command", ["runs", "show latest", "versions"])

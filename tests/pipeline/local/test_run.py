@@ -11,6 +11,7 @@ import pytest
 from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import load_config
 from pipeline.local import run
 from tests import tiny
 from tests.e2e import commands
@@ -54,6 +55,20 @@ def test_output_of_python_and_c_goes_to_the_log(tmp_path, capfd):
     text = log.read_text()
     for line in ("from C, out", "from C, err", "from logging"):
         assert line in text
+
+
+@pytest.mark.parametrize("content", [b"notes\n" * 999, b"SQLite format 3\0torn"])
+def test_run_adds_no_tables_to_a_database_of_another_program(
+    tmp_path, console, content
+):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    paths = OutputPaths.of(config)
+    paths.root.mkdir()
+    paths.metadata.write_bytes(content)
+    with pytest.raises(UsageError, match="cannot be read as ML Metadata: "):
+        run.run_locally(config, console)
+    assert paths.metadata.read_bytes() == content
+    assert [path.name for path in paths.root.iterdir()] == ["metadata.sqlite"]
 
 
 def test_help_imports_neither_tensorflow_nor_tfx():
