@@ -126,6 +126,23 @@ def test_run_without_its_settings_is_refused_by_the_path(output, compare, damage
         assert line.startswith(f"error: run {FIRST}: {settings} cannot be read: ")
 
 
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("run/predictions/eval.tsv", tear),
+        ("run/predictions/eval.tsv", garble),
+        ("examples/Split-eval/data_tfrecord-00000-of-00001.gz", tear),
+        ("examples/Split-eval/data_tfrecord-00000-of-00001.gz", garble),
+    ],
+)
+def test_damaged_rows_of_a_run_are_one_line(output, compare, file, damage):
+    damage(output.root / "artifacts-a" / file)
+    result = compare(FIRST, SECOND)
+    assert result.exit_code == 2
+    (line,) = (line for line in result.stderr.splitlines() if "artifacts-a" in line)
+    assert line.startswith("error: the ")
+
+
 def test_run_that_ml_metadata_does_not_know_is_refused(output, compare):
     record = output.root / "runs" / FIRST / "run.json"
     content = json.loads(record.read_text())

@@ -1,5 +1,6 @@
 """A damaged file of an output directory costs one line; the rest is shown."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -33,13 +34,14 @@ def installed_code(monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
 
 
-@pytest.fixture
-def output(past, push):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
     """Three runs; the first two pushed a version, one of which was overridden."""
+    past = PastRuns(tmp_path_factory.mktemp("damaged") / "output")
     for version in (1, 2, None):
         record = past.run(
             "pushed" if version else "refused",
-            pushed=str(push(version)) if version else None,
+            pushed=str(past.push(version)) if version else None,
             reason="" if version else "accuracy is 0.5",
         )
         directory = past.paths.run(record.id)
@@ -65,7 +67,17 @@ def output(past, push):
             past.set_property(pushed, "pushed_version", str(version))
     release = Release(action="override", version=1, run=FIRST, reason="a typo")
     journal.add(past.paths.pushed, release)
+    shutil.copytree(past.paths.root, past.paths.root.with_name("whole"))
     return past
+
+
+@pytest.fixture
+def output(written):
+    """The same in each test: ML Metadata has absolute paths."""
+    root = written.paths.root
+    shutil.rmtree(root)
+    shutil.copytree(root.with_name("whole"), root)
+    return written
 
 
 @pytest.fixture
@@ -288,8 +300,8 @@ def test_locked_database_is_one_line_within_seconds(output, invoke):
     assert LAST[:15] in result.stdout
 
 
-def test_runs_that_the_database_does_not_know_are_named_once(output, invoke):
-    other = PastRuns(output.paths.root.with_name("other"))
+def test_runs_that_the_database_does_not_know_are_named_once(output, invoke, tmp_path):
+    other = PastRuns(tmp_path / "other")
     other.run()
     shutil.copy(other.paths.metadata, output.paths.metadata)
     shown = invoke("show", "latest")
@@ -315,16 +327,14 @@ def test_run_whose_record_is_gone_hides_nothing(output, invoke):
 
 
 def test_clean_keeps_a_damaged_run_and_what_it_wrote(output, invoke):
-    replace(TORN)(find_record(output))
-    output.run()
-    output.execute("Trainer", ["model: Model"], custom_config="{}")
-    result = invoke("clean", "--keep", "1", "--yes")
-    assert result.exit_code == 0
-    assert "freed" in result.stdout
-    assert find_record(output).is_file()
-    assert find_verdict(output, 5).is_file()
-    assert not find_verdict(output).exists()
-    assert not output.paths.run(LAST).exists()
+    record = output.paths.run(FIRST) / "run.json"
+    content, before = record.read_bytes(), contents(output.paths.root)
+    replace(TORN)(record)
+    assert "nothing to delete" in invoke("clean", "--keep", "1", "--yes").stdout
+    replace(content)(record)
+    assert contents(output.paths.root) == before
+    assert "freed" in invoke("clean", "--keep", "1", "--yes").stdout
+    assert not find_verdict(output, 2).exists()
 
 
 def test_missing_settings_are_named(output, invoke):
@@ -359,25 +369,20 @@ def test_unreadable_directory_is_one_line(output, invoke, name):
     assert ("1 earlier" if name == "record" else "1 served") in shown
 
 
-class unprivileged:  # noqa: N801
-    """Copies a directory, and becomes a user without the rights of root."""
-
-    def __init__(self, directory):
-        self._directory = directory
-
-    def __enter__(self):
-        self._user = os.geteuid()
-        self._parent = Path(tempfile.mkdtemp())
-        root = shutil.copytree(self._directory, self._parent / "output")
-        if self._user == 0:
-            for path in (self._parent, *self._parent.rglob("*")):
-                os.chown(path, 65534, 65534)
-            os.seteuid(65534)
-        return root
-
-    def __exit__(self, *_):
-        os.seteuid(self._user)
-        shutil.rmtree(self._parent)
+@contextlib.contextmanager
+def unprivileged(directory):
+    """Yields a copy of a directory, to a user without the rights of root."""
+    user, parent = os.geteuid(), Path(tempfile.mkdtemp())
+    root = shutil.copytree(directory, parent / "output")
+    if user == 0:
+        for path in (parent, *parent.rglob("*")):
+            os.chown(path, 65534, 65534)
+        os.seteuid(65534)
+    try:
+        yield root
+    finally:
+        os.seteuid(user)
+        shutil.rmtree(parent)
 
 
 @pytest.mark.parametrize("name", DAMAGES)
