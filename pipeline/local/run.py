@@ -166,7 +166,7 @@ def redirect_output(log: Path) -> Iterator[None]:
     """
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
     streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
-    settings = [{"encoding": s.encoding, "errors": s.errors} for s in streams]
+    settings = [(stream.encoding, stream.errors) for stream in streams]
     handler = logging.FileHandler(log, encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(
         logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -181,8 +181,8 @@ def redirect_output(log: Path) -> Iterator[None]:
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
             yield
     finally:
-        for stream, setting in zip(streams, settings, strict=True):
-            stream.reconfigure(**setting)  # flushes it, too
+        for stream, (encoding, errors) in zip(streams, settings, strict=True):
+            stream.reconfigure(encoding=encoding, errors=errors)  # flushes it, too
         for descriptor, copy in zip((1, 2), saved, strict=True):
             os.dup2(copy, descriptor)
             os.close(copy)

@@ -25,6 +25,7 @@ from modules.errors import UsageError
 from pipeline.runs import damage
 
 FILE = "releases.jsonl"
+ADVICE = "restore it from a backup, or move it away"  # if it cannot be read
 
 Action = Literal["rollback", "override"]
 
@@ -98,15 +99,12 @@ def read(directory: Path) -> list[Release]:
       UsageError: The journal cannot be read.
     """
     path = directory / FILE
-    advice = "restore it from a backup, or move it away"
     try:
-        if path.is_dir():  # nothing can be recorded: the next release is refused
-            logger.warning("%s cannot be read: it is a directory; %s", path, advice)
         if not path.is_file():
             return []
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise UsageError(damage.describe(path, error, advice)) from error
+        raise UsageError(damage.describe(path, error, ADVICE)) from error
     releases: list[Release] = []
     for number, line in enumerate(lines, start=1):
         try:

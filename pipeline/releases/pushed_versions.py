@@ -108,8 +108,12 @@ def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
 
 def list_releases(directory: Path) -> list[Release]:
     """Returns `journal.read`; none, after a warning, if that cannot be read."""
+    path = directory / journal.FILE
     try:
-        return journal.read(directory)
+        releases = journal.read(directory)
+        if path.is_dir():  # which `rollback` and `override` cannot write
+            logger.warning("%s is a directory; %s", path, journal.ADVICE)
+        return releases
     except UsageError as error:
         logger.warning("%s", error)
         return []
