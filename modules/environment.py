@@ -5,6 +5,7 @@ import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import io
 import logging
 import os
 import sys
@@ -14,10 +15,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_ESCAPE = "backslashreplace"
+_STREAMS = "PYTHONIOENCODING"  # ENCODING:ERRORS of the streams of a new process
 
 
 def set_up(*, quiet: bool = False) -> None:
     """Prepares this process for TensorFlow and TFX. Calling it again does no harm.
+
+    The processes that it starts, such as Beam's workers, print any text, too.
 
     It imports neither. The settings of TensorFlow take effect when TensorFlow is
     imported, or at once if it has been imported. This process and its child processes
@@ -28,6 +33,9 @@ def set_up(*, quiet: bool = False) -> None:
         libraries that announce the end of a Python version. A user can do nothing about
         them.
     """
+    escape_unprintable()
+    encoding, _, _ = os.environ.get(_STREAMS, "").partition(":")
+    os.environ[_STREAMS] = f"{encoding}:{_ESCAPE}"
     if quiet:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         warnings.simplefilter("ignore", FutureWarning)
@@ -38,6 +46,17 @@ def set_up(*, quiet: bool = False) -> None:
         exempt_from_autograph()
     elif quiet or not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder(quiet=quiet and sys.stderr is not None))
+
+
+def escape_unprintable() -> None:
+    """Escapes characters that the encoding of stdout or stderr lacks.
+
+    By default Python raises UnicodeEncodeError: a path that Orbit prints would stop a
+    training.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_ESCAPE)
 
 
 def exempt_from_autograph() -> None:

@@ -36,9 +36,12 @@ def parse(text: str | bytes, path: object) -> Any:
 
     Raises:
       FormatError: This release cannot read the format.
-      json.JSONDecodeError: The text is not JSON.
+      ValueError: The text is not JSON.
     """
-    content = json.loads(text)
+    try:
+        content = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error
     number = content.pop(_KEY, FORMAT) if isinstance(content, dict) else FORMAT
     if number != FORMAT:
         raise FormatError(

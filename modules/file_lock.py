@@ -53,7 +53,9 @@ def hold(
       LockedError: Another process holds the lock, and `wait` is None.
     """
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context(open(path, "a+", encoding="utf-8"))
+        file = stack.enter_context(
+            open(path, "a+", encoding="utf-8", errors="backslashreplace")
+        )
         if not _try(file, stack):
             file.seek(0)
             other = file.read().strip() or "another process"
@@ -71,7 +73,9 @@ def find_owner(path: str | Path) -> str | None:
     """Returns what the owner of a lock wrote into its file; None if it is free."""
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context(open(path, encoding="utf-8"))
+            file = stack.enter_context(
+                open(path, encoding="utf-8", errors="backslashreplace")
+            )
             _lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB, stack)
         except FileNotFoundError:
             return None

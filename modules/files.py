@@ -10,6 +10,7 @@ import json
 import math
 import os
 import posixpath
+import stat
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -49,9 +50,10 @@ def size(path: str) -> int | None:
     """Returns the size of a file in bytes; None if it does not exist."""
     if uris.is_local(path):
         try:
-            return os.stat(path).st_size
+            status = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        return None if stat.S_ISDIR(status.st_mode) else status.st_size
     from tensorflow import errors
 
     try:

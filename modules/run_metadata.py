@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import sqlite3
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from modules.errors import UsageError
 from modules.run_states import ComponentState
 
 # The types of the contexts that TFX creates for each run and for each component.
@@ -26,6 +29,10 @@ _STATES: dict[int, ComponentState] = {
     mlmd.Execution.FAILED: "failed",
     mlmd.Execution.CANCELED: "interrupted",
 }
+
+
+class MetadataError(UsageError):
+    """A file is not a whole database of ML Metadata."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +68,11 @@ class MetadataReader:
 
     @classmethod
     def of_file(cls, database: Path) -> MetadataReader:
-        """Reads a SQLite database, which must exist."""
+        """Reads a SQLite database, which must exist.
+
+        Raises:
+          MetadataError: It is not a whole database of ML Metadata.
+        """
         return cls(connect(database))
 
     def run_times(self) -> dict[str, datetime.datetime]:
@@ -85,8 +96,10 @@ class MetadataReader:
         return self.executions(self.latest_run_id())
 
     def executions(self, run_id: str) -> list[tuple[ComponentRun, mlmd.Execution]]:
-        """Returns the component executions of a run, in order."""
+        """Returns the component executions of a run, in order; none if unknown."""
         run = self._store.get_context_by_type_and_name(RUN_TYPE, run_id)
+        if run is None:
+            return []
         executions = self._store.get_executions_by_context(run.id)
         return [
             (self.describe(execution), execution)
@@ -185,7 +198,47 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
     Args:
       database: The file, which must exist.
       is_writable: Whether to open it for writing.
+
+    Raises:
+      MetadataError: It is not a whole database of ML Metadata.
     """
+    try:
+        _check(database)
+        return _connect(database, is_writable=is_writable)
+    except UnicodeEncodeError as error:
+        raise MetadataError(
+            f"{database} cannot be read: ML Metadata reads only paths in UTF-8; rename "
+            "the directory"
+        ) from error
+    except (sqlite3.Error, RuntimeError) as error:
+        advice = (
+            "restore it from a backup, or move it away: the next run creates a new one"
+        )
+        if "locked" in str(error):
+            advice = "wait until the program that writes to it ends"
+        (reason, *_) = str(error).splitlines()
+        raise MetadataError(
+            f"{database} cannot be read as ML Metadata: {reason}; {advice}"
+        ) from error
+
+
+def _check(database: Path) -> None:
+    """Raises sqlite3.Error unless a file is a whole database of ML Metadata.
+
+    MetadataStore creates its tables in any database that it may write to, waits 40
+    seconds for a lock, and reads a damaged database until it reaches the damage.
+    """
+    if database.is_dir():  # of which SQLite reports an I/O error
+        raise sqlite3.DatabaseError("it is a directory")
+    address = f"{database.absolute().as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+        connection.execute("SELECT schema_version FROM MLMDEnv").fetchone()
+        ((result,),) = connection.execute("PRAGMA quick_check(1)")
+        if result != "ok":
+            raise sqlite3.DatabaseError(result)
+
+
+def _connect(database: Path, *, is_writable: bool) -> MetadataStore:
     connection = mlmd.ConnectionConfig()
     connection.sqlite.filename_uri = str(database)
     modes = mlmd.SqliteMetadataSourceConfig

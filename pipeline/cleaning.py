@@ -47,7 +47,9 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     It keeps the newest runs, the run whose model is served, and all that they read or
     wrote, so that a cached component of a kept run finds its outputs. It also keeps
     unfinished trainings that the installed code would resume, pushed and withdrawn
-    versions with the records of their runs, and directories of no known run.
+    versions with the records of their runs, the runs of damaged versions, and what it
+    cannot place: directories of no known run, runs whose record is damaged, and runs
+    that ML Metadata does not know.
 
     Args:
       paths: The output directory.
@@ -55,14 +57,13 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
         component do not count.
 
     Raises:
-      UsageError: ML Metadata describes another directory, such as the original of a
-        copy.
+      UsageError: ML Metadata cannot be read, or describes another directory, such as
+        the original of a copy.
     """
-    runs = RunList(paths)
+    runs = RunList(paths, requires_metadata=True)
     # A run that ended before its first component, for example because of a setting,
-    # wrote nothing to keep.
-    tfx_run_ids = runs.reader.run_ids() if runs.reader else []
-    counted = [run for run in runs if run.tfx_run_id in tfx_run_ids]
+    # wrote nothing to keep. What a damaged run wrote is kept in any case.
+    counted = [run for run in runs if runs.is_known(run) and not run.damage]
     if len(counted) <= keep or runs.reader is None:
         return []
     for artifact in runs.reader.artifacts(tfx_names.MODEL_TYPE):
@@ -85,6 +86,9 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
 
     Artifacts are marked as deleted in ML Metadata first, so that TFX's cache does not
     return a deleted artifact.
+
+    Raises:
+      UsageError: A directory cannot be deleted.
     """
     ids = [entry.artifact for entry in obsolete if entry.artifact is not None]
     if ids:
@@ -94,7 +98,13 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
             artifact.state = mlmd.Artifact.DELETED
         store.put_artifacts(artifacts)
     for entry in obsolete:
-        shutil.rmtree(entry.path)
+        try:
+            shutil.rmtree(entry.path)
+        except OSError as error:
+            raise UsageError(
+                f"{error.filename} cannot be deleted: {error.strerror}. Correct the "
+                "cause and run `clean` again"
+            ) from error
 
 
 class _Planner:
@@ -126,8 +136,9 @@ class _Planner:
         kept |= {
             version.tfx_run_id
             for version in pushed
-            if version.state == "served" and version.tfx_run_id
+            if version.state in ("served", "incomplete") and version.tfx_run_id
         }
+        kept |= {run.tfx_run_id for run in runs if run.damage and run.tfx_run_id}
         self._executions = [
             execution
             for run_id in run_ids
@@ -191,7 +202,8 @@ class _Planner:
     def records(self) -> Iterator[Obsolete]:
         """Yields records of runs that are not kept; see `plan`."""
         for run in self._runs:
-            if run.id not in self._kept_records:
+            is_placed = run.tfx_run_id is None or self._runs.is_known(run)
+            if run.id not in self._kept_records and is_placed and not run.damage:
                 path = self._paths.run(run.id)
                 yield _obsolete("run record", path, "older than the runs that are kept")
 

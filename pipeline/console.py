@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import click
 import rich.console
 
 from pipeline import exit_status
 
 _STDIN, _STDOUT, _STDERR = range(3)
+# Packages whose warnings a user can act on, also where TensorFlow's are hidden.
+_LOGGERS = ("pipeline.runs", "pipeline.releases", "modules.served_versions")
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +109,9 @@ def open_terminal() -> Iterator[OutputStream]:
     """
     copy = os.dup(sys.stdout.fileno())
     with (
-        OutputStream(copy, _log_loss, encoding="utf-8") as terminal,
+        OutputStream(
+            copy, _log_loss, encoding=sys.stdout.encoding, errors=sys.stdout.errors
+        ) as terminal,
         contextlib.redirect_stdout(_guarded(sys.stdout, _log_loss)),
     ):
         yield terminal
@@ -142,3 +148,45 @@ def _ignore(error: OSError) -> None:
 
 def _log_loss(error: OSError) -> None:
     logger.warning("standard output is lost: %s; the run continues", error.strerror)
+
+
+def print_json(content: Any) -> None:
+    """Prints JSON for a script, in ASCII: it is valid in any encoding of stdout."""
+    click.echo(json.dumps(content, indent=1, default=str))
+
+
+@contextlib.contextmanager
+def printing_warnings() -> Iterator[None]:
+    """Prints our warnings on stderr as long as the context is open, each of them once.
+
+    Several readers of a command may meet the same damaged file.
+    """
+    root = logging.getLogger()
+    # Libraries add one when they log during their import.
+    others = [h for h in root.handlers if type(h) is logging.StreamHandler]
+    handler = _Warnings()
+    for other in others:
+        root.removeHandler(other)
+    root.addHandler(handler)
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        for other in others:
+            root.addHandler(other)
+
+
+class _Warnings(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._printed: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = f"{record.levelname}:{record.name}:{record.getMessage()}"
+        if record.name.startswith(_LOGGERS):
+            text = f"warning: {record.getMessage()}"
+        if text not in self._printed:
+            self._printed.add(text)
+            Console(stderr=True).print(text, highlight=False, soft_wrap=True)

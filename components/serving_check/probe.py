@@ -54,7 +54,7 @@ class Journal:
     def record(self, **entries: Any) -> None:
         """Adds entries and replaces the file atomically."""
         self._content.update(entries)
-        with open(f"{self._path}.new", "w") as file:
+        with open(f"{self._path}.new", "w", encoding="utf-8") as file:
             json.dump(self._content, file)
         os.replace(f"{self._path}.new", self._path)
 
@@ -76,7 +76,7 @@ def main(request_path: str, response_path: str) -> None:
       request_path: The request, JSON.
       response_path: The response, JSON.
     """
-    with open(request_path) as file:
+    with open(request_path, encoding="utf-8") as file:
         request = json.load(file)
     # Kills the process even if a call never returns to Python.
     signal.alarm(request["timeout_seconds"])

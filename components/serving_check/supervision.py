@@ -69,7 +69,7 @@ def run_probe(
         "signatures": [signature.model_dump() for signature in request.signatures],
         "timeout_seconds": _START_SECONDS + request.timeout_seconds,
     }
-    with open(request_path, "w") as file:
+    with open(request_path, "w", encoding="utf-8") as file:
         json.dump(content, file)
     command = [python, "-I", probe.__file__, request_path, response_path]
     process = start_process(command, directory, log_path)
@@ -80,7 +80,7 @@ def run_probe(
             os.killpg(process.pid, signal.SIGKILL)
         status = process.wait()
     response = _read_response(response_path)
-    with open(log_path, errors="replace") as file:
+    with open(log_path, encoding="utf-8", errors="replace") as file:
         lines = [line.strip() for line in file if line.strip()]
     log = lines[-1][:500] if lines else "it wrote nothing"
     phase = response.get("phase", probe.IMPORTING)
@@ -156,5 +156,5 @@ def _show(size: int) -> str:
 def _read_response(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
         return {}
-    with open(path) as file:
+    with open(path, encoding="utf-8") as file:
         return json.load(file)

@@ -67,4 +67,4 @@ def find_missing(ops: Iterable[str], tf_serving_version: str) -> list[str]:
 @functools.cache
 def _table() -> dict[str, Any]:
     file = importlib.resources.files(__package__).joinpath("text_ops.json")
-    return json.loads(file.read_text())
+    return json.loads(file.read_text("utf-8"))

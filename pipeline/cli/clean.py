@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from pathlib import Path
 
 import click
@@ -13,7 +12,7 @@ from rich.table import Column
 
 from pipeline.cli import options
 from pipeline.cli.tables import plain_table
-from pipeline.console import Console
+from pipeline.console import Console, print_json
 
 
 @click.command("clean")
@@ -54,7 +53,7 @@ def clean_command(
             cleaning.delete(paths, obsolete)
     if as_json:
         content = [dataclasses.asdict(entry) for entry in obsolete]
-        click.echo(json.dumps(content, indent=1, default=str))
+        print_json(content)
         return
     if not obsolete:
         click.echo(f"nothing to delete in {paths.root}")

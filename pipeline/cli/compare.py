@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from rich.text import Text
 from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.metric_tables import LETTERS, comparison_table
-from pipeline.console import Console
+from pipeline.console import Console, print_json
 
 if TYPE_CHECKING:
     from pipeline.runs.comparison import ChangedRow, Comparison
@@ -71,7 +72,8 @@ def compare_command(
     if csv_file is not None:
         _write_csv(comparison, runs[0].task.text_columns, csv_file)
     if as_json:
-        click.echo(comparison.model_dump_json(indent=1))
+        # pydantic's own JSON has NaN as a string.
+        print_json(json.loads(comparison.model_dump_json()))
         return
     console = Console()
     for letter, run in zip(LETTERS, comparison.runs, strict=False):

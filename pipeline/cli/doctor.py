@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from rich.text import Text
 from modules import environment
 from pipeline import exit_status
 from pipeline.cli import options
-from pipeline.console import Console
+from pipeline.console import Console, print_json
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -51,7 +50,7 @@ def doctor_command(
             status.update(f"checked: {check.name}")
     if as_json:
         content = [dataclasses.asdict(check) for check in checks]
-        click.echo(json.dumps(content, ensure_ascii=False, indent=1))
+        print_json(content)
     else:
         result = Column("result", overflow="fold")
         table = Table(Column("check", no_wrap=True), Column("", no_wrap=True), result)

@@ -31,7 +31,12 @@ from pipeline.cli import (
 from pipeline.cli.metric_tables import verdict_tables
 from pipeline.config import recipe
 from pipeline.config.invocation import command
-from pipeline.console import Console, guard_streams, open_terminal
+from pipeline.console import (
+    Console,
+    guard_streams,
+    open_terminal,
+    printing_warnings,
+)
 from pipeline.inputs import encoder_source
 from pipeline.local.interruption import end_process
 from report.content import PAGE_FILE
@@ -62,14 +67,16 @@ class _Commands(click.Group):
                 formatter.write_dl(rows)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Runs the command line."""
+        """Parses the arguments and runs a command."""
         guard_streams()
+        environment.escape_unprintable()
         return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
         try:
-            return super().invoke(ctx)
+            with printing_warnings():
+                return super().invoke(ctx)
         except UsageError as error:
             console = Console(stderr=True, force_interactive=sys.stderr.isatty())
             _print_prose(f"error: {error}", console, style="red")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG
-from pipeline.console import Console
+from pipeline.console import Console, print_json
 from pipeline.onboarding.data_set import MOST_TEST_SIZE, Choices, DataSet, look_at
 from pipeline.onboarding.guess import Kind
 
@@ -184,7 +183,7 @@ def inspect_command(
         result = project.inspection
     if as_json:
         content = {"guessed": guessed, **dataclasses.asdict(result)}
-        click.echo(json.dumps(content, ensure_ascii=False, indent=1))
+        print_json(content)
     else:
         _show(result, terminal)
     sys.exit(exit_status.USAGE if result.refused else exit_status.SUCCESS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,7 @@ from pipeline.cli.metric_tables import one_value
 from pipeline.cli.tables import plain_table, short_id
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
-from pipeline.console import Console
-from pipeline.releases import journal
+from pipeline.console import Console, print_json
 from pipeline.releases.rollback import roll_back
 from report.formatting import local_time
 
@@ -45,7 +43,11 @@ def versions_command(
 ) -> None:
     """List the pushed versions of a model, and which one is served."""
     paths = options.find_output(config_file, output)
-    from pipeline.releases.pushed_versions import list_pushed, recipe_names
+    from pipeline.releases.pushed_versions import (
+        list_pushed,
+        list_releases,
+        recipe_names,
+    )
 
     names = [paths.name] if paths.name else recipe_names(paths.root)
     pushed = {name: list_pushed(OutputPaths(paths.root, name)) for name in names}
@@ -61,7 +63,7 @@ def versions_command(
             ]
             for name, versions in pushed.items()
         }
-        click.echo(json.dumps(content, indent=1, default=str))
+        print_json(content)
         return
     if not any(pushed.values()):
         click.echo(f"no version was pushed from {paths.root}")
@@ -74,12 +76,14 @@ def versions_command(
         lines = []
         for version in versions:
             release = version.release
+            if version.problem:
+                lines.append(f"{version.directory} is incomplete: {version.problem}")
             if release is not None and release.confirmed:
                 what = "overridden" if release.action == "override" else "rolled back"
                 reason = f": {release.reason}" if release.reason else ""
                 lines.append(f"{version.version} {what} {_author(release)}{reason}")
         served = next((v.version for v in versions if v.state == "served"), None)
-        for release in journal.read(OutputPaths(paths.root, name).pushed):
+        for release in list_releases(OutputPaths(paths.root, name).pushed):
             if release.confirmed:
                 continue
             what, again = f"rollback to {release.version}", f"{release.version}"
@@ -91,7 +95,7 @@ def versions_command(
                 advice = "another version was pushed since, so it is obsolete"
             lines.append(f"{what} {_author(release)}, is not complete: {advice}")
         for line in lines:
-            console.print(line, highlight=False)
+            console.print(line, highlight=False, soft_wrap=True)
 
 
 @click.command("rollback")
@@ -143,7 +147,7 @@ def override_command(
     from pipeline.releases import override
     from pipeline.runs.runs import RunList
 
-    record = RunList(paths).find(run)
+    record = RunList(paths, requires_metadata=True).find(run)
     paths = OutputPaths(paths.root, record.recipe)
     override.find_refused(paths, record)  # before TFX is imported
     environment.set_up(quiet=True)

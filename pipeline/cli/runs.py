@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +12,12 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ingest.examples.data_card import CARD_FILE
-from modules import files
 from modules.config.trainer import TrainerConfig
 from modules.run_states import MARKS, PUSHED
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import plain_table, short_id
-from pipeline.console import Console
+from pipeline.console import Console, print_json
 from report.content import PAGE_FILE
 from report.formatting import duration, local_time
 
@@ -44,7 +41,7 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
 
     runs = RunList(paths)
     if as_json:
-        _print_json([_run_as_json(run) for run in runs])
+        print_json([_run_as_json(run) for run in runs])
         return
     if not runs:
         click.echo(f"no runs in {paths.root}")
@@ -78,13 +75,17 @@ def show_command(
 ) -> None:
     """Show RUN: an id that `runs` lists, the start of an id, or `latest`."""
     paths = options.find_output(config_file, output)
+    from pipeline.runs.run_outputs import RunOutputs
+    from pipeline.runs.run_record import SETTINGS_FILE
     from pipeline.runs.runs import Run, RunList
 
-    details = Run(paths, RunList(paths).find(run))
-    record, outputs = details.record, details.outputs
+    runs = RunList(paths)
+    details = Run(paths, runs.find(run))
+    record, card = details.record, details.data_card
+    # Without ML Metadata, whose problem `RunList` has logged, the record remains.
+    outputs = details.outputs if runs.reader else RunOutputs()
     verdict, check = outputs.verdict, outputs.serving_check
-    card = files.read_record(str(details.directory / CARD_FILE)) or {}
-    record_files = sorted(details.directory.iterdir())
+    record_files = sorted(details.directory.glob("*"))
     if as_json:
         components = [
             {**vars(component), "is_cached": component.is_cached}
@@ -96,11 +97,11 @@ def show_command(
             "verdict": verdict.as_json() if verdict else {},
             "serving_check": check.model_dump(mode="json") if check else {},
             "components": components,
-            "data_card": card,
+            "data_card": card.model_dump(mode="json") if card else {},
             "files": list(map(str, record_files)),
             "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},
         }
-        _print_json(content)
+        print_json(content)
         return
     console = Console(highlight=False)
     console.print(f"run {record.id}, recipe {record.recipe}")
@@ -127,19 +128,20 @@ def show_command(
     if outputs.components:
         console.print(_components_table(details))
     if card:
-        sha256 = (card["fingerprint"] or "")[:_SHOWN_HASH]
-        line = f"data: {card['source']}" + (f", SHA-256 {sha256}" if sha256 else "")
+        sha256 = (card.fingerprint or "")[:_SHOWN_HASH]
+        line = f"data: {card.source}" + (f", SHA-256 {sha256}" if sha256 else "")
         console.print(line, soft_wrap=True)
         counts = ", ".join(
-            f"{split} {rows['rows']:,}"
-            + (f" ({rows['bad']} bad)" if rows["bad"] else "")
-            for split, rows in card["splits"].items()
+            f"{split} {rows.rows:,}" + (f" ({rows.bad} bad)" if rows.bad else "")
+            for split, rows in card.splits.items()
         )
         if counts:
             console.print(f"rows: {counts}")
     report = details.directory / PAGE_FILE
+    settings = details.directory / SETTINGS_FILE
     lines = [
-        *([f"report: {report}"] if report.exists() else []),
+        *([f"report: {report}"] if report in record_files else []),
+        *([] if settings in record_files else [f"settings: {settings} is missing"]),
         f"artifacts: {details.paths.artifacts}",
         f"record: {details.directory}",
         f"  {', '.join(path.name for path in record_files)}",
@@ -166,7 +168,7 @@ def lineage_command(
 
     node = trace(paths, model)
     if as_json:
-        _print_json(dataclasses.asdict(node))
+        print_json(dataclasses.asdict(node))
         return
     Console().print(_tree(node))
 
@@ -174,10 +176,6 @@ def lineage_command(
 def _run_as_json(run: RunRecord) -> dict[str, Any]:
     content = run.model_dump(mode="json")
     return {**content, "started": run.started.isoformat(), "seconds": run.seconds}
-
-
-def _print_json(content: Any) -> None:
-    click.echo(json.dumps(content, ensure_ascii=False, indent=1, default=str))
 
 
 def _result(run: RunRecord, *, whole: bool = False) -> Text:

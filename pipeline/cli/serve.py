@@ -142,7 +142,7 @@ def serve_command(**options: Any) -> None:
     New versions in DIR are loaded while the server runs. SIGTERM drains it.
     """
     environment.set_up(quiet=True)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", force=True)
     logging.getLogger("serving").setLevel(logging.INFO)
     from serving import launch
     from serving.batching import BatchingSettings

@@ -150,7 +150,7 @@ def _check_python() -> Iterator[Check]:
 def _read_stacks() -> Iterator[tuple[str, str, list[str]]]:
     """Yields name, oldest glibc and Pythons of each stack."""
     with contextlib.suppress(FileNotFoundError):
-        for line in (_STACKS / "stacks.txt").read_text().splitlines():
+        for line in (_STACKS / "stacks.txt").read_text("utf-8").splitlines():
             if line and not line.startswith("#"):
                 name, glibc, *pythons = line.split()
                 yield name, glibc, pythons
@@ -192,7 +192,7 @@ def _check_packages() -> Check:
 def _read_lock(path: Path) -> dict[NormalizedName, str]:
     """Returns the version of each package that the lock has for this machine."""
     versions = {}
-    for line in path.read_text().splitlines():
+    for line in path.read_text("utf-8").splitlines():
         if line and not line.startswith((" ", "#")):
             requirement = Requirement(line.rstrip("\\").strip())
             if requirement.marker is None or requirement.marker.evaluate():
@@ -210,7 +210,7 @@ def _join(names: list[str]) -> str:
 def _check_cpu() -> Check:
     flags = set()
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
             if line.startswith("flags"):
                 flags = set(line.split())
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from ingest import output_directory
 from ingest.examples.bad_rows import BadRowsError
-from modules import environment, file_lock, uris
+from modules import environment, file_lock, run_metadata, uris
 from modules.config import cluster
 from modules.errors import DataRefusedError, UsageError
 from modules.run_metadata import MetadataReader
@@ -46,8 +47,8 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
       The run.
 
     Raises:
-      UsageError: A source, the data or `TF_CONFIG` is invalid, or another run uses the
-        output directory.
+      UsageError: A source, the data or `TF_CONFIG` is invalid, another run uses the
+        output directory, or its ML Metadata cannot be read.
       KeyboardInterrupt: Ctrl-C stopped the run.
       SystemExit: SIGTERM or SIGHUP stopped it.
     """
@@ -56,6 +57,9 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
     uris.refuse_pattern("output", str(paths.root))
     directory = paths.run(run_record.new_id())
     with hold_output(paths, f"run {directory}"), contextlib.ExitStack() as recorded:
+        # TFX would add its tables to any database. A killed run leaves an empty one.
+        if paths.metadata.exists() and paths.metadata.stat().st_size:
+            run_metadata.connect(paths.metadata)
         with _writing(paths):
             recording = run_record.recording(directory, config, paths.metadata)
             record = recorded.enter_context(recording)
@@ -175,10 +179,12 @@ def redirect_output(log: Path) -> Iterator[None]:
     """Redirects the output of this process, C++ included, to a file.
 
     Args:
-      log: The file. Records of Python's logging are written to it, too.
+      log: The file, in UTF-8. Records of Python's logging are written to it, too.
     """
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
-    handler = logging.FileHandler(log)
+    streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
+    settings = [(stream.encoding, stream.errors) for stream in streams]
+    handler = logging.FileHandler(log, encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(
         logging.Formatter(
             "%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"
@@ -190,10 +196,12 @@ def redirect_output(log: Path) -> Iterator[None]:
             warnings.simplefilter("ignore", FutureWarning)
             for descriptor in (1, 2):
                 os.dup2(file.fileno(), descriptor)
+            for stream in streams:
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
             yield
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        for stream, (encoding, errors) in zip(streams, settings, strict=True):
+            stream.reconfigure(encoding=encoding, errors=errors)  # flushes it, too
         for descriptor, copy in zip((1, 2), saved, strict=True):
             os.dup2(copy, descriptor)
             os.close(copy)

@@ -246,7 +246,7 @@ class _Builder:
             ).write(self._directory / _DATA_FOLDER)
         else:
             (self._directory / _DATA_FOLDER).rmdir()
-        (self._directory / ".gitignore").write_text(f"{_OUTPUT_FOLDER}/\n")
+        (self._directory / ".gitignore").write_text(f"{_OUTPUT_FOLDER}/\n", "utf-8")
         readme = _readme(self._target, settings, task)
         (self._directory / "README.md").write_text(readme, encoding="utf-8")
         is_skipped = bad_rows.skips and bad_rows.counts

@@ -22,8 +22,10 @@ import pydantic
 
 from modules import file_format
 from modules.errors import UsageError
+from pipeline.runs import damage
 
 FILE = "releases.jsonl"
+ADVICE = "restore it from a backup, or move it away"  # if it cannot be read
 
 Action = Literal["rollback", "override"]
 
@@ -97,12 +99,12 @@ def read(directory: Path) -> list[Release]:
       UsageError: The journal cannot be read.
     """
     path = directory / FILE
-    if not path.is_file():
-        return []
     try:
+        if not path.is_file():
+            return []
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise UsageError(damage.describe(path, error, ADVICE)) from error
     releases: list[Release] = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -110,7 +112,9 @@ def read(directory: Path) -> list[Release]:
         except file_format.FormatError:
             raise
         except ValueError:  # its writer was killed, or the disk was full
-            logger.warning("%s:%d is not a record and is skipped", path, number)
+            logger.warning(
+                "%s:%d is not a record and is skipped; delete the line", path, number
+            )
             continue
         kind = release.action, release.run
         releases = [r for r in releases if r.confirmed or (r.action, r.run) != kind]
@@ -153,20 +157,20 @@ def find_intent(
     return None
 
 
-def override_of(directory: Path, version: int) -> Release | None:
+def override_of(releases: list[Release], version: int) -> Release | None:
     """Returns the override that pushed a version; None if the gate blessed it."""
-    for release in read(directory):
+    for release in releases:
         if release.action == "override" and release.version == version:
             return release
     return None
 
 
-def withdrawal_of(directory: Path, version: int) -> Release | None:
+def withdrawal_of(releases: list[Release], version: int) -> Release | None:
     """Returns the last rollback that withdrew a version, or None.
 
     It is unconfirmed if it was killed before its end.
     """
-    for release in reversed(read(directory)):
+    for release in reversed(releases):
         if version in release.withdrawn:
             return release
     return None

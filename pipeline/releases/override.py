@@ -141,6 +141,12 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     outputs = Run(paths, run).outputs
     verdict, check = outputs.verdict, outputs.serving_check
     if verdict is None:
+        artifact = outputs.artifacts.get(tfx_names.MODEL_VERDICT)
+        if artifact is not None and Path(artifact.uri).is_dir():
+            raise UsageError(
+                f"the verdict of run {run.id} in {artifact.uri} is missing or damaged; "
+                "restore it from a backup"
+            )
         raise UsageError(f"the artifacts of run {run.id} were deleted; run it again")
     if check and check.reasons:
         raise UsageError(

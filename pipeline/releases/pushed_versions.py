@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import logging
+import os
 import re
 from pathlib import Path
 from typing import Any, Literal
 
-from modules import served_versions
-from modules.run_metadata import MetadataReader, creation_time, values
+from modules import file_format, served_versions
+from modules.errors import UsageError
+from modules.run_metadata import creation_time, values
 from modules.verdicts import PUSHED_DESTINATION
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import NAME_PATTERN
 from pipeline.config.tfx_names import PUSHED_MODEL_TYPE
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
+from pipeline.runs import damage
 from pipeline.runs.runs import RunList
+
+logger = logging.getLogger(__name__)
 
 State = Literal["served", "earlier", "withdrawn", "incomplete"]
 
@@ -38,6 +45,7 @@ class PushedVersion:
       value: Its value on all rows of `evaluator.split`; None if unknown.
       release: The rollback that withdrew it, or the override that pushed it, which may
         be unconfirmed.
+      problem: Why it is incomplete; empty if it is complete.
     """
 
     version: int
@@ -50,6 +58,7 @@ class PushedVersion:
     metric: str = ""
     value: float | None = None
     release: Release | None = None
+    problem: str = ""
 
 
 def recipe_names(root: Path) -> list[str]:
@@ -65,52 +74,76 @@ def recipe_names(root: Path) -> list[str]:
 
 
 def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
-    """Returns the pushed and the withdrawn versions, the newest first."""
-    states: dict[Path, State] = {}
+    """Returns the pushed and the withdrawn versions, the newest first.
+
+    What cannot be read is logged as a warning, and the rest is listed.
+    """
+    pushes = _Pushes(paths)
+    pushed = []
     state: State
     for directory, state in (
         (paths.pushed, "served"),
         (paths.pushed / served_versions.WITHDRAWN, "withdrawn"),
     ):
-        for name in served_versions.list_versions(str(directory)):
-            if served_versions.find_problem(str(directory / name)):
-                states[directory / name] = "incomplete"
-            else:
-                states[directory / name] = state
-                if state == "served":
-                    state = "earlier"
-    pushes = _Pushes(paths)
-    pushed = [pushes.describe(path, state) for path, state in states.items()]
+        try:
+            names = served_versions.list_versions(str(directory))
+        except OSError as error:
+            logger.warning("%s", damage.describe(directory, error, "make it readable"))
+            continue
+        for name in names:
+            path = directory / name
+            try:
+                problem = served_versions.find_problem(str(path))
+            except file_format.FormatError as error:
+                problem = str(error)
+            if problem:
+                version = pushes.describe(path, "incomplete")
+                pushed.append(dataclasses.replace(version, problem=problem))
+                continue
+            pushed.append(pushes.describe(path, state))
+            if state == "served":
+                state = "earlier"
     return sorted(pushed, key=lambda version: version.version, reverse=True)
+
+
+def list_releases(directory: Path) -> list[Release]:
+    """Returns `journal.read`; none, after a warning, if that cannot be read."""
+    path = directory / journal.FILE
+    try:
+        releases = journal.read(directory)
+        if path.is_dir():  # which `rollback` and `override` cannot write
+            logger.warning("%s is a directory; %s", path, journal.ADVICE)
+        return releases
+    except UsageError as error:
+        logger.warning("%s", error)
+        return []
 
 
 class _Pushes:
     """Reads who pushed a version, from ML Metadata and the journal."""
 
     def __init__(self, paths: OutputPaths) -> None:
-        self._directory = paths.pushed
+        self._releases = list_releases(paths.pushed)
         self._runs = RunList(paths)
         self._artifacts: dict[str, Any] = {}
-        if paths.metadata.exists():
-            self._reader = MetadataReader.of_file(paths.metadata)
-            for artifact in self._reader.artifacts(PUSHED_MODEL_TYPE):
-                destination = Path(values(artifact).get(PUSHED_DESTINATION, ""))
-                if destination.parent.name == paths.name:
-                    self._artifacts[destination.name] = artifact
+        reader = self._runs.reader
+        for artifact in reader.artifacts(PUSHED_MODEL_TYPE) if reader else ():
+            destination = Path(values(artifact).get(PUSHED_DESTINATION, ""))
+            if destination.parent.name == paths.name:
+                self._artifacts[destination.name] = artifact
 
     def describe(self, path: Path, state: State) -> PushedVersion:
         number = int(path.name)
-        release = journal.override_of(self._directory, number)
+        release = journal.override_of(self._releases, number)
         if state == "withdrawn":
-            release = journal.withdrawal_of(self._directory, number)
+            release = journal.withdrawal_of(self._releases, number)
         described = PushedVersion(
             number, path, state, directory_size(path), release=release
         )
-        artifact = self._artifacts.get(path.name)
-        if artifact is None:
+        artifact, reader = self._artifacts.get(path.name), self._runs.reader
+        if artifact is None or reader is None:
             return described
-        execution = self._reader.producing_execution(artifact)
-        tfx_run_id = self._reader.run_id_of(execution)
+        tfx_run_id = reader.run_id_of(reader.producing_execution(artifact))
         run = self._runs.of_tfx_run(tfx_run_id)
         described = dataclasses.replace(
             described,
@@ -125,6 +158,13 @@ class _Pushes:
 
 
 def directory_size(path: Path) -> int:
-    """Returns the bytes of all files of a directory; links are not followed."""
-    files = (file for file in path.rglob("*") if not file.is_dir())
-    return sum(file.lstat().st_size for file in files)
+    """Returns the bytes of all files of a directory that can be read.
+
+    Links are not followed.
+    """
+    size = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):  # no permission, or just deleted
+                size += os.lstat(os.path.join(folder, name)).st_size
+    return size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from modules.run_metadata import values
 from modules.verdicts import PUSHED_DESTINATION
 from pipeline.config import recipe, tfx_names
 from pipeline.config.paths import OutputPaths
+from pipeline.runs import damage, run_record
 from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE, RunRecord
 from pipeline.runs.runs import Run, RunList
 
@@ -49,19 +51,19 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         directory of a version that a run pushed.
 
     Raises:
-      UsageError: There is no such run, or it did not train a model.
+      UsageError: There is no such run, it did not train a model, or its settings or ML
+        Metadata cannot be read.
     """
     directory = Path(name).resolve()
     if served_versions.is_saved_model(str(directory)):
         paths = _output_of(directory)
-        runs = RunList(paths)
+        runs = RunList(paths, requires_metadata=True)
         record = _find_pushing_run(runs, directory)
-    elif (directory / SETTINGS_FILE).is_file():
+    elif os.path.lexists(directory / run_record.FILE):
         paths = _output_of(directory)
-        runs = RunList(paths)
-        record = runs.find(directory.name)
+        record = RunList(paths, requires_metadata=True).find(directory.name)
     else:
-        runs = RunList(paths)
+        runs = RunList(paths, requires_metadata=True)
         record = runs.find(name)
     run = Run(paths, record)
     artifacts = run.outputs.artifacts
@@ -72,19 +74,27 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         why = f"its Trainer did not finish; {run.directory / LOG_FILE} shows why"
         if record.state == "running":
             why = "it is running; compare it when its Trainer has ended"
+        elif record.tfx_run_id and not run.outputs.components:
+            why = f"{paths.metadata} does not know it; restore it from a backup"
         raise UsageError(f"run {record.id} has no predictions: {why}") from error
     settings_file = run.directory / SETTINGS_FILE
     try:
-        # Settings that the release of the run did not have get today's defaults.
-        settings = recipe.load_config(settings_file).model_dump(mode="json")
-    except UsageError:
-        settings = yaml.safe_load(settings_file.read_text(encoding="utf-8"))
-    task = TaskConfig.model_validate(settings["task"])
+        try:
+            # Settings that the release of the run did not have get today's defaults.
+            settings = recipe.load_config(settings_file).model_dump(mode="json")
+        except UsageError:
+            settings = yaml.safe_load(settings_file.read_text(encoding="utf-8"))
+        task = TaskConfig.model_validate(settings["task"])
+        split = settings["evaluator"]["split"]
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
+        advice = "restore it from a backup, or compare other runs"
+        message = damage.describe(settings_file, error, advice)
+        raise UsageError(f"run {record.id}: {message}") from error
     return FinishedRun(
         name=record.id,
         settings=settings,
         task=task,
-        split=settings["evaluator"]["split"],
+        split=split,
         model_run=model_run,
         examples=examples,
     )

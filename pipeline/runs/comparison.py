@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -265,6 +266,11 @@ def _read_predictions(
         raise UsageError(
             f"run {run.name} has no predictions of the split {split!r} in "
             f"{run.model_run}: {error.strerror}"
+        ) from error
+    except (ValueError, TypeError, LookupError, csv.Error) as error:
+        raise UsageError(
+            f"the predictions of run {run.name} in {run.model_run} are damaged (split "
+            f"{split!r}, {type(error).__name__}); restore them from a backup"
         ) from error
 
 

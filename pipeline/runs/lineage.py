@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from modules.run_metadata import MetadataReader, creation_time, values
 from modules.verdicts import PUSHED_VERSION
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
+from pipeline.runs import damage
 from pipeline.runs.runs import RunList
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,13 +56,14 @@ def trace(paths: OutputPaths, model: str) -> Node:
         Model artifact.
 
     Raises:
-      UsageError: The model is not in ML Metadata.
+      UsageError: The model is not in ML Metadata, or that cannot be read.
     """
-    if not paths.metadata.exists():
+    runs = RunList(paths, requires_metadata=True)
+    reader = runs.reader
+    if reader is None:
         raise UsageError(f"there are no runs in {paths.root}")
-    reader = MetadataReader.of_file(paths.metadata)
     artifact = _find_artifact(paths, reader, model)
-    return _Tracer(reader, RunList(paths)).trace(reader.producing_execution(artifact))
+    return _Tracer(reader, runs).trace(reader.producing_execution(artifact))
 
 
 def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> Any:
@@ -141,13 +146,18 @@ def _overridden(properties: dict[str, Any]) -> dict[str, Any]:
 def _manifest(directory: Path, version: str) -> dict[str, Any]:
     """Returns the hashes of the files that were pushed, if the version exists."""
     for path in (directory / version, directory / served_versions.WITHDRAWN / version):
-        manifest = served_versions.read_manifest(str(path))
-        if manifest:
-            return {
-                f"{Path(name).name} sha256": file["sha256"]
-                for name, file in sorted(manifest.items())
-                if name.startswith(("saved_model", "variables/variables.data"))
-            }
+        try:
+            manifest = served_versions.read_manifest(str(path))
+            if manifest:
+                return {
+                    f"{Path(name).name} sha256": file["sha256"]
+                    for name, file in sorted(manifest.items())
+                    if name.startswith(("saved_model", "variables/variables.data"))
+                }
+        except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
+            advice = "restore it from a backup; its hashes are unknown"
+            manifest_file = path / served_versions.MANIFEST_FILE
+            logger.warning("%s", damage.describe(manifest_file, error, advice))
     return {}
 
 

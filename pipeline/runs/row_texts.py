@@ -5,6 +5,7 @@ from __future__ import annotations
 from ingest.examples import tf_examples
 from modules import environment, files
 from modules.config.task import NO_ID, TaskConfig
+from modules.errors import UsageError
 
 
 def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ...]]:
@@ -17,6 +18,9 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
 
     Returns:
       An empty dict if the Examples hold tokens, or were deleted.
+
+    Raises:
+      UsageError: A file of the Examples is damaged.
     """
     if task.is_tokenized:
         return {}
@@ -27,11 +31,17 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
     paths = files.list_records([f"{examples}/Split-{split}/*"])
     texts: dict[int, tuple[str, ...]] = {}
     repeated = set()
-    for serialized in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
-        row = tf_examples.to_row(serialized)
-        # `to_row` returns None for an empty feature.
-        values = tuple(str(row.get(column) or "") for column in task.text_columns)
-        row_id = row.get(task.id_column, NO_ID)
-        if texts.setdefault(row_id, values) != values:
-            repeated.add(row_id)
+    try:
+        for serialized in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
+            row = tf_examples.to_row(serialized)
+            # `to_row` returns None for an empty feature.
+            values = tuple(str(row.get(column) or "") for column in task.text_columns)
+            row_id = row.get(task.id_column, NO_ID)
+            if texts.setdefault(row_id, values) != values:
+                repeated.add(row_id)
+    except tf.errors.OpError as error:
+        raise UsageError(
+            f"the texts in {examples} cannot be read ({type(error).__name__}); restore "
+            "them from a backup, or compare without texts: --rows 0"
+        ) from error
     return {row_id: row for row_id, row in texts.items() if row_id not in repeated}

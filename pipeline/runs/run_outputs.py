@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from modules import files, uris, verdicts
+import pydantic
+
+from modules import uris, verdicts
 from modules.run_metadata import ComponentRun, MetadataReader, values
 from modules.verdicts import DataVerdict, ServingReport, Verdict
 from pipeline.config import tfx_names
+from pipeline.runs import damage
+
+_Record = TypeVar("_Record", bound=pydantic.BaseModel)
 
 
 class RunOutputs:
     """The components of a run and their artifacts.
 
-    Attributes of outputs that are not written yet, or were deleted, are None or empty.
+    Attributes of outputs that are not written yet, were deleted or, after a warning,
+    cannot be read are None or empty.
 
     Args:
       reader: ML Metadata.
@@ -41,20 +47,18 @@ class RunOutputs:
     @functools.cached_property
     def data_verdict(self) -> DataVerdict | None:
         """DataGate's verdict."""
-        content = self._read(tfx_names.DATA_VERDICT, verdicts.VERDICT_FILE)
-        return DataVerdict.model_validate(content) if content else None
+        return self._read(tfx_names.DATA_VERDICT, verdicts.VERDICT_FILE, DataVerdict)
 
     @functools.cached_property
     def verdict(self) -> Verdict | None:
         """The Evaluator's verdict."""
-        content = self._read(tfx_names.MODEL_VERDICT, verdicts.VERDICT_FILE)
-        return Verdict.model_validate(content) if content else None
+        return self._read(tfx_names.MODEL_VERDICT, verdicts.VERDICT_FILE, Verdict)
 
     @functools.cached_property
     def serving_check(self) -> ServingReport | None:
         """The report of the serving check."""
-        content = self._read(tfx_names.INFRA_BLESSING, verdicts.SERVING_CHECK_FILE)
-        return ServingReport.model_validate(content) if content else None
+        file = verdicts.SERVING_CHECK_FILE
+        return self._read(tfx_names.INFRA_BLESSING, file, ServingReport)
 
     @property
     def pushed(self) -> str | None:
@@ -95,9 +99,11 @@ class RunOutputs:
                 return entry.value
         return None
 
-    def _read(self, output: tuple[str, str], file: str) -> Any:
+    def _read(
+        self, output: tuple[str, str], file: str, model: type[_Record]
+    ) -> _Record | None:
         artifact = self.artifacts.get(output)
-        return artifact and files.read_record(uris.join(artifact.uri, file))
+        return artifact and damage.read(uris.join(artifact.uri, file), model)
 
     def _properties(self, output: tuple[str, str]) -> dict[str, Any]:
         artifact = self.artifacts.get(output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pydantic
 
 from modules import file_format
 from modules.errors import DataRefusedError
-from modules.run_metadata import MetadataReader
+from modules.run_metadata import MetadataError, MetadataReader
 from modules.run_states import DATA_REFUSED, PUSHED, REFUSED, RunState
 from pipeline.config.recipe import Config
+from pipeline.runs import damage
 from pipeline.runs.run_outputs import RunOutputs
 
 # In the same directory: the recipe with every setting, the log, data card and report.
@@ -25,6 +27,8 @@ _ID_FORMAT = "%Y%m%d-%H%M%SZ-%f"
 # Of earlier releases, in local time: the clock may have been set back in between.
 _LOCAL_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 _UTC = datetime.timezone.utc
+
+logger = logging.getLogger(__name__)
 
 
 class RunRecord(pydantic.BaseModel):
@@ -41,6 +45,7 @@ class RunRecord(pydantic.BaseModel):
       pushed: Directory of the version that the run pushed, or that an override pushed.
       reason: Why nothing was pushed, or which signal stopped it.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
+      damage: Why the record cannot be read; empty if it can. It is not written.
     """
 
     id: str
@@ -52,6 +57,7 @@ class RunRecord(pydantic.BaseModel):
     pushed: str | None = None
     reason: str = ""
     tfx_run_id: str | None = None
+    damage: str = pydantic.Field("", exclude=True)
 
     @property
     def started(self) -> datetime.datetime:
@@ -115,14 +121,21 @@ def read(directory: Path) -> RunRecord:
     try:
         content = file_format.parse(path.read_bytes(), path)
         record = RunRecord.model_validate(content)
-    except file_format.FormatError as error:
-        reason = str(error)
     except (OSError, ValueError) as error:  # damaged, or just deleted
         reason = f"its record cannot be read: {type(error).__name__}"
-    else:
-        record.id = directory.name  # a copy has the id of the original
-        return record
-    return RunRecord(id=directory.name, recipe="", state="failed", reason=reason)
+        if isinstance(error, file_format.FormatError):
+            reason = str(error)
+        advice = "restore it from a backup, or delete the directory of the run"
+        return RunRecord(
+            id=directory.name,
+            recipe="",
+            state="failed",
+            reason=reason,
+            damage=damage.describe(path, error, advice),
+        )
+    record.id = directory.name  # a copy has the id of the original
+    record.damage = ""
+    return record
 
 
 @contextlib.contextmanager
@@ -153,11 +166,14 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
         raise
     finally:
         record.ended = _now()
-        if metadata.exists():
-            reader = MetadataReader.of_file(metadata)
-            record.tfx_run_id = match_tfx_run(reader.run_times(), record.id)
-            if record.state == "failed":  # perhaps after the push
-                record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
+        try:
+            if metadata.exists():
+                reader = MetadataReader.of_file(metadata)
+                record.tfx_run_id = match_tfx_run(reader.run_times(), record.id)
+                if record.state == "failed":  # perhaps after the push
+                    record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
+        except MetadataError as error:  # the error of the run is raised, not this one
+            logger.warning("%s", error)
         record.write(directory)
 
 

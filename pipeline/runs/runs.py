@@ -5,18 +5,24 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ingest.examples.data_card import CARD_FILE, DataCard
 from modules import file_lock
 from modules.errors import UsageError
-from modules.run_metadata import MetadataReader
+from modules.run_metadata import MetadataError, MetadataReader
 from pipeline.config.paths import OutputPaths
-from pipeline.runs import run_record
+from pipeline.runs import damage, run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 
 LATEST = "latest"
+_SHOWN_IDS = 3
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +42,18 @@ class Run:
         """The directory of its record."""
         return self.paths.run(self.record.id)
 
+    @property
+    def data_card(self) -> DataCard | None:
+        """Where its rows came from; None before they are read."""
+        return damage.read(str(self.directory / CARD_FILE), DataCard)
+
     @functools.cached_property
     def outputs(self) -> RunOutputs:
-        """What its components wrote, so far."""
+        """What its components wrote, so far.
+
+        Raises:
+          MetadataError: ML Metadata cannot be read.
+        """
         if not self.paths.metadata.exists():
             return RunOutputs()
         reader = MetadataReader.of_file(self.paths.metadata)
@@ -58,28 +73,42 @@ class RunList(Sequence[RunRecord]):
     """The runs of an output directory, the newest first.
 
     A record in the state `running` belongs to the run that holds the lock of the
-    directory, or to a run that was killed, whose state is corrected.
+    directory, or to a run that was killed, whose state is corrected. What cannot be
+    read is logged as a warning, and the rest is listed.
 
     Args:
       paths: The output directory.
+      requires_metadata: Whether ML Metadata must be readable.
+
+    Attributes:
+      reader: ML Metadata; None before the first component of the first run, or if it
+        cannot be read.
+      problems: The warnings, a line each.
+
+    Raises:
+      MetadataError: ML Metadata cannot be read, but is required.
     """
 
-    def __init__(self, paths: OutputPaths) -> None:
+    def __init__(self, paths: OutputPaths, *, requires_metadata: bool = False) -> None:
         self._paths = paths
-        parent = paths.runs
-        directories = [
-            path
-            for path in (parent.iterdir() if parent.is_dir() else ())
-            if run_record.is_id(path.name) and (path / run_record.FILE).is_file()
-        ]
-        self._running = running_id(paths)
-        records = map(run_record.read, directories)
-        self._records = sorted(records, key=lambda run: run.order, reverse=True)
+        self.problems: list[str] = []
+        self.reader = self._open_metadata(requires_metadata)
+        self._tfx_runs = self.reader.run_times() if self.reader else {}
+        self._running = None
+        try:
+            self._running = running_id(paths)
+        except OSError as error:
+            advice = "delete it; until then no run is shown as running"
+            self._warn(damage.describe(paths.lock, error, advice))
+        directories = map(paths.run, filter(self._is_run, self._list_names()))
+        self._records = sorted(
+            map(run_record.read, directories), key=lambda run: run.order, reverse=True
+        )
         following = None
         for record in self._records:
-            if record.state == "running":
-                self._correct(record, following)
+            self._complete(record, following)
             following = record.id
+        self._warn_of_unknown()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -116,28 +145,81 @@ class RunList(Sequence[RunRecord]):
                 return record
         return None
 
-    @functools.cached_property
-    def reader(self) -> MetadataReader | None:
-        """ML Metadata; None before the first component of the first run."""
+    def is_known(self, record: RunRecord) -> bool:
+        """Returns whether ML Metadata has the components of a run."""
+        return record.tfx_run_id in self._tfx_runs
+
+    def _warn(self, problem: str) -> None:
+        self.problems.append(problem)
+        logger.warning("%s", problem)
+
+    def _open_metadata(self, is_required: bool) -> MetadataReader | None:
         if not self._paths.metadata.exists():
             return None
-        return MetadataReader.of_file(self._paths.metadata)
+        try:
+            return MetadataReader.of_file(self._paths.metadata)
+        except MetadataError as error:
+            if is_required:
+                raise
+            self._warn(str(error))
+            return None
 
-    @functools.cached_property
-    def _tfx_runs(self) -> dict[str, datetime.datetime]:
-        return self.reader.run_times() if self.reader else {}
+    def _list_names(self) -> list[str]:
+        try:
+            return os.listdir(self._paths.runs)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            advice = "make it a directory that you may read"
+            self._warn(damage.describe(self._paths.runs, error, advice))
+            return []
 
-    def _correct(self, record: RunRecord, following: str | None) -> None:
-        """Completes a record that was not written at the end of its run."""
+    def _is_run(self, name: str) -> bool:
+        if not run_record.is_id(name):
+            return False
+        try:
+            (self._paths.run(name) / run_record.FILE).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # `run_record.read` describes it
+            return True
+        return True
+
+    def _warn_of_unknown(self) -> None:
+        """Warns of runs with components that ML Metadata does not know."""
+        database = self._paths.metadata
+        if self.reader is None and database.exists():
+            return
+        ids = [r.id for r in self if r.tfx_run_id and not self.is_known(r)]
+        if ids:
+            shown = ", ".join(ids[:_SHOWN_IDS])
+            if len(ids) > _SHOWN_IDS:
+                shown += f" and {len(ids) - _SHOWN_IDS} more"
+            what = "does not know" if database.exists() else "is missing; it had"
+            self._warn(
+                f"{database} {what} the run{'s' if len(ids) > 1 else ''} {shown}: the "
+                "components and the lineage are unknown; restore it from a backup"
+            )
+
+    def _complete(self, record: RunRecord, following: str | None) -> None:
+        """Completes a record that is damaged or was not written at its run's end."""
+        if record.damage:
+            self._warn(record.damage)
+        elif record.state != "running":
+            return
         if record.tfx_run_id is None:
             record.tfx_run_id = run_record.match_tfx_run(
                 self._tfx_runs, record.id, following
             )
-        if record.id != self._running:
+        if record.state == "running" and record.id != self._running:
             record.state = "interrupted"
 
 
 def running_id(paths: OutputPaths) -> str | None:
-    """Returns the id of the run that holds the lock of an output directory, or None."""
+    """Returns the id of the run that holds the lock of an output directory, or None.
+
+    Raises:
+      OSError: The lock cannot be read.
+    """
     owner = file_lock.find_owner(paths.lock)
     return None if owner is None else Path(owner).name

@@ -17,7 +17,7 @@ from modules.errors import UsageError
 from modules.run_states import MARKS
 from pipeline.runs.compared_run import find_run
 from pipeline.runs.comparison import Comparison, compare
-from pipeline.ui.entries import Entry, list_entries
+from pipeline.ui.entries import Entry, list_entries, list_problems
 from report import curves, formatting, page, templates
 from serving.access import AccessMiddleware
 from serving.head_requests import HeadMiddleware
@@ -97,7 +97,9 @@ class Pages:
     def runs(self) -> fastapi.Response:
         """The table of runs."""
         entries = list_entries(self._outputs)
-        return self._page("runs.html.jinja", entries=entries, **_running(entries))
+        problems = list_problems(self._outputs)
+        content = {"entries": entries, "problems": problems, **_running(entries)}
+        return self._page("runs.html.jinja", **content)
 
     def live(self) -> fastapi.Response:
         """The runs that are running, as a part of a page."""

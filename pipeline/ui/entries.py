@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.config.paths import OutputPaths
-from pipeline.runs import run_progress
+from pipeline.runs import damage, run_progress
 from pipeline.runs.run_progress import Progress
 from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
 from pipeline.runs.runs import Run, RunList
@@ -34,12 +34,33 @@ class Entry(Run):
 
     @property
     def report(self) -> Report | None:
-        """Its report; None if the file is missing or has an unknown format."""
+        """Its report; None if the file is missing or cannot be read."""
         try:
-            path = self.directory / JSON_FILE
-            return _read_report(path, path.stat().st_mtime_ns)
-        except (OSError, ValueError):
+            return self._read_report()
+        except (OSError, ValueError):  # `problems` describes it
             return None
+
+    @property
+    def problems(self) -> list[str]:
+        """What cannot be read of its record, a line each."""
+        problems = [self.record.damage] if self.record.damage else []
+        settings = self.directory / SETTINGS_FILE
+        for path, read in (
+            (self.directory / JSON_FILE, self._read_report),
+            (settings, settings.read_bytes),
+        ):
+            try:
+                read()
+            except (OSError, ValueError) as error:
+                is_missing = isinstance(error, FileNotFoundError)
+                if not is_missing or path == settings:
+                    advice = "restore it from a backup"
+                    problems.append(damage.describe(path, error, advice))
+        return problems
+
+    def _read_report(self) -> Report | None:
+        path = self.directory / JSON_FILE
+        return _read_report(path, path.stat().st_mtime_ns)
 
     @property
     def progress(self) -> Progress:
@@ -96,6 +117,15 @@ def _read_report(path: Path, modified: int) -> Report | None:
     """Reads a report; `modified` is a part of the cache key."""
     del modified
     return read_report(str(path))
+
+
+def list_problems(outputs: Sequence[Path]) -> list[str]:
+    """Returns what cannot be read of output directories, a line each.
+
+    Args:
+      outputs: The output directories.
+    """
+    return [p for output in outputs for p in RunList(OutputPaths(output, "")).problems]
 
 
 def list_entries(outputs: Sequence[Path]) -> list[Entry]:

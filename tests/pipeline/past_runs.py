@@ -1,6 +1,7 @@
 """Writes output directories of runs, as TFX and `run` leave them."""
 
 import datetime
+import hashlib
 import json
 from pathlib import Path
 
@@ -54,6 +55,17 @@ class PastRuns:
         record.write(directory)
         self._run = self._put_context("pipeline_run", record.tfx_run_id or tfx_run_id)
         return record
+
+    def push(self, version):
+        """Writes a version as `served_versions.push` does; returns its directory."""
+        directory = self.paths.pushed / str(version)
+        directory.mkdir(parents=True)
+        graph = f"graph of {version}".encode()
+        (directory / "saved_model.pb").write_bytes(graph)
+        sha256 = hashlib.sha256(graph).hexdigest()
+        files = {"saved_model.pb": {"size": len(graph), "sha256": sha256}}
+        (directory / "manifest.json").write_text(json.dumps({"files": files}))
+        return directory
 
     def execute(
         self,

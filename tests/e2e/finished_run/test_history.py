@@ -104,7 +104,7 @@ def test_refused_model_is_not_pushed_until_an_override_records_who_and_why(
     assert override["version"] == pushed
     card = finished.paths.pushed / str(pushed) / "README.md"
     assert "the test rows are wrong" in card.read_text()
-    release = journal.override_of(finished.paths.pushed, pushed)
+    release = journal.override_of(journal.read(finished.paths.pushed), pushed)
     assert (release.by, release.run) == (
         override["by"],
         RunList(finished.paths)[0].id,

@@ -75,6 +75,83 @@ def test_version_that_was_rolled_back_is_compared(output, compare):
     assert f"A  {SECOND}" in compare(withdrawn, FIRST, "--rows", "0").stdout
 
 
+def tear(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def remove(path):
+    path.unlink()
+
+
+def garble(path):
+    path.write_bytes(b"name: gr\xf6\xdfe")
+
+
+def leave_a_bracket_open(path):
+    path.write_text("task: {metric: accuracy")
+
+
+def replace_by_directory(path):
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("damage", [tear, remove, replace_by_directory])
+@pytest.mark.parametrize("name", ["config.yaml", "run.json", "metadata.sqlite"])
+def test_damaged_run_that_is_not_compared_hides_nothing(output, compare, name, damage):
+    output.add("20261126-000000-000000", write_run(output.root, "c", seed=2))
+    path = output.root / "runs" / "20261126-000000-000000" / name
+    if name == "metadata.sqlite":
+        path = output.root / name
+    damage(path)
+    result = compare(FIRST, SECOND, "--rows", "0")
+    if name == "metadata.sqlite":
+        assert result.exit_code == 2
+        assert str(path) in result.stderr.splitlines()[0]
+        return
+    assert result.exit_code == 0
+    assert "B against A: accuracy is " in result.stdout
+
+
+@pytest.mark.parametrize(
+    "damage", [garble, leave_a_bracket_open, remove, replace_by_directory]
+)
+def test_run_without_its_settings_is_refused_by_the_path(output, compare, damage):
+    settings = output.root / "runs" / FIRST / "config.yaml"
+    damage(settings)
+    for name in (FIRST, settings.parent):
+        result = compare(name, SECOND)
+        assert result.exit_code == 2
+        (line,) = result.stderr.splitlines()
+        assert line.startswith(f"error: run {FIRST}: {settings} cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("run/predictions/eval.tsv", tear),
+        ("run/predictions/eval.tsv", garble),
+        ("examples/Split-eval/data_tfrecord-00000-of-00001.gz", tear),
+        ("examples/Split-eval/data_tfrecord-00000-of-00001.gz", garble),
+    ],
+)
+def test_damaged_rows_of_a_run_are_one_line(output, compare, file, damage):
+    damage(output.root / "artifacts-a" / file)
+    result = compare(FIRST, SECOND)
+    assert result.exit_code == 2
+    (line,) = (line for line in result.stderr.splitlines() if "artifacts-a" in line)
+    assert line.startswith("error: the ")
+
+
+def test_run_that_ml_metadata_does_not_know_is_refused(output, compare):
+    record = output.root / "runs" / FIRST / "run.json"
+    content = json.loads(record.read_text())
+    record.write_text(json.dumps({**content, "tfx_run_id": "2001-01-01T00:00:00"}))
+    result = compare(FIRST, SECOND)
+    assert result.exit_code == 2
+    assert "metadata.sqlite does not know it; restore it" in result.stderr
+
+
 def test_runs_of_two_output_directories(output, compare, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

@@ -62,6 +62,20 @@ def test_output_of_python_and_c_goes_to_the_log(tmp_path, capfd):
         assert line in text
 
 
+@pytest.mark.parametrize("content", [b"notes\n" * 999, b"SQLite format 3\0torn"])
+def test_run_adds_no_tables_to_a_database_of_another_program(
+    tmp_path, console, content
+):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    paths = OutputPaths.of(config)
+    paths.root.mkdir()
+    paths.metadata.write_bytes(content)
+    with pytest.raises(UsageError, match="cannot be read as ML Metadata: "):
+        run.run_locally(config, console)
+    assert paths.metadata.read_bytes() == content
+    assert [path.name for path in paths.root.iterdir()] == ["metadata.sqlite"]
+
+
 def test_help_imports_neither_tensorflow_nor_tfx():
     program = (
         "import sys\nfrom pipeline.cli.main import main\n"

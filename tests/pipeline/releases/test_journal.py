@@ -29,8 +29,8 @@ def file(tmp_path):
 
 def test_journal_of_an_earlier_format_is_read(file, tmp_path):
     assert [release.confirmed for release in journal.read(tmp_path)] == [True, True]
-    assert journal.override_of(tmp_path, 7).reason == "a typo"
-    assert journal.withdrawal_of(tmp_path, 7).version == 6
+    assert journal.override_of(journal.read(tmp_path), 7).reason == "a typo"
+    assert journal.withdrawal_of(journal.read(tmp_path), 7).version == 6
 
 
 def test_time_of_a_decision_is_written_in_utc(tmp_path, zone):

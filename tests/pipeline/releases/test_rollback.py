@@ -71,8 +71,8 @@ def test_who_when_and_why_is_recorded(directory, past):
     (pushed, _, _) = list_pushed(past.paths)
     assert pushed.release.reason == "slow on long texts"
     assert "@" in pushed.release.by
-    assert journal.withdrawal_of(directory, 3) == pushed.release
-    assert journal.withdrawal_of(directory, 2) is None
+    assert journal.withdrawal_of(journal.read(directory), 3) == pushed.release
+    assert journal.withdrawal_of(journal.read(directory), 2) is None
 
 
 def test_user_without_a_name_can_roll_back(directory, monkeypatch):
@@ -284,7 +284,7 @@ def test_another_decision_replaces_a_rollback_that_was_killed(directory, past, k
     release = roll_back(directory, 3, "as it was")
     assert release.previous is None  # the command that would undo it serves version 3
     assert journal.read(directory) == [release]
-    assert journal.withdrawal_of(directory, 2) == release
+    assert journal.withdrawal_of(journal.read(directory), 2) == release
     assert states(past) == {3: "served", 2: "withdrawn", 1: "earlier"}
 
 

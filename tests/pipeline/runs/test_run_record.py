@@ -64,6 +64,16 @@ def test_error_ends_the_record_with_its_state_and_message(record, past, error, s
     assert ended.ended is not None
 
 
+def test_damaged_database_does_not_replace_the_error_of_a_run(record, past):
+    def fail(_):
+        past.paths.metadata.write_bytes(b"")
+        raise ValueError("loss is NaN")
+
+    with pytest.raises(ValueError, match="loss is NaN"):
+        record(fail)
+    assert (read(past).state, read(past).reason) == ("failed", "loss is NaN")
+
+
 def test_outcome_of_a_finished_run_is_recorded(record):
     refused = record(lambda entry: entry.finish(None, "accuracy is 0.5", 0.5))
     assert (refused.state, refused.reason) == ("refused", "accuracy is 0.5")

@@ -1,0 +1,59 @@
+"""Describes files that cannot be read, and reads those that may be damaged."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TypeVar
+
+import pydantic
+
+from modules import file_format, files
+
+_Model = TypeVar("_Model", bound=pydantic.BaseModel)
+
+logger = logging.getLogger(__name__)
+
+
+def describe(path: object, error: Exception, advice: str) -> str:
+    """Returns one line: the file, why it cannot be read, and what to do.
+
+    Args:
+      path: The file.
+      error: The error of its reader.
+      advice: What to do.
+    """
+    match error:
+        case file_format.FormatError():
+            return str(error)
+        case OSError():
+            reason = error.strerror or type(error).__name__
+        case UnicodeDecodeError():
+            reason = f"byte {error.start + 1} is not UTF-8"
+        case json.JSONDecodeError():
+            reason = f"it is not JSON, line {error.lineno} column {error.colno}"
+        case pydantic.ValidationError():
+            (first, *_) = error.errors()
+            where = ".".join(map(str, first["loc"]))
+            reason = f"{where}: {first['msg']}" if where else first["msg"]
+        case _:
+            reason = type(error).__name__
+    return f"{path} cannot be read: {reason}; {advice}"
+
+
+def read(path: str, model: type[_Model]) -> _Model | None:
+    """Reads a record that a run wrote.
+
+    Args:
+      path: The file.
+      model: Its content.
+
+    Returns:
+      The record; None if there is no file, or, after a warning, if it is damaged.
+    """
+    try:
+        content = files.read_record(path)
+        return None if content is None else model.model_validate(content)
+    except (OSError, ValueError) as error:
+        logger.warning("%s", describe(path, error, "restore it from a backup"))
+        return None

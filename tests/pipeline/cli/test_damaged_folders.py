@@ -1,0 +1,441 @@
+"""A damaged file of an output directory costs one line; the rest is shown."""
+
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from modules import fingerprint
+from modules.verdicts import Verdict
+from pipeline.cli.main import main
+from pipeline.releases import journal
+from pipeline.releases.journal import Release
+from pipeline.runs.run_record import SETTINGS_FILE
+from tests.pipeline.past_runs import PastRuns
+from tests.pipeline.ui.conftest import serving
+
+TORN = '{"format": 1, "act'
+LATER = '{"format": 2}'
+NOT_UTF8 = b'{"reason": "gr\xf6\xdfe"}'
+FIRST, DAMAGED, LAST = (f"20260101-0{hour}0000-000000" for hour in (1, 2, 3))
+
+
+@pytest.fixture(autouse=True)
+def installed_code(monkeypatch):
+    """Replaces the fingerprint of the training, which imports TensorFlow."""
+    monkeypatch.setattr(fingerprint, "of_code", lambda _: "of this code")
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Three runs; the first two pushed a version, one of which was overridden."""
+    past = PastRuns(tmp_path_factory.mktemp("damaged") / "output")
+    for version in (1, 2, None):
+        record = past.run(
+            "pushed" if version else "refused",
+            pushed=str(past.push(version)) if version else None,
+            reason="" if version else "accuracy is 0.5",
+        )
+        directory = past.paths.run(record.id)
+        (directory / SETTINGS_FILE).write_text("name: tiny\n")
+        config = json.dumps({"code_fingerprint": "of other code"})
+        (model,) = past.execute("Trainer", ["model: Model"], custom_config=config)
+        (verdict,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
+        judged = Verdict(
+            blessed=bool(version), splits=["eval"], champion=None, metrics=[]
+        )
+        past.write_json(verdict, "verdict.json", judged.as_json())
+        if version:
+            destination = past.paths.pushed / str(version)
+            settings = {"filesystem": {"base_directory": str(destination.parent)}}
+            (pushed,) = past.execute(
+                "AtomicPusher",
+                ["pushed_model: PushedModel"],
+                inputs=[model, verdict],
+                push_destination=json.dumps(settings),
+                version=str(version),
+            )
+            past.set_property(pushed, "pushed_destination", str(destination))
+            past.set_property(pushed, "pushed_version", str(version))
+    release = Release(action="override", version=1, run=FIRST, reason="a typo")
+    journal.add(past.paths.pushed, release)
+    shutil.copytree(past.paths.root, past.paths.root.with_name("whole"))
+    return past
+
+
+@pytest.fixture
+def output(written):
+    """The same in each test: ML Metadata has absolute paths."""
+    root = written.paths.root
+    shutil.rmtree(root)
+    shutil.copytree(root.with_name("whole"), root)
+    return written
+
+
+@pytest.fixture
+def invoke(output):
+    def invoke(*arguments):
+        options = ["--output", str(output.paths.root)]
+        return CliRunner().invoke(main, [*map(str, arguments), *options])
+
+    return invoke
+
+
+def find_database(output):
+    return output.paths.metadata
+
+
+def find_journal(output):
+    return output.paths.pushed / journal.FILE
+
+
+def find_record(output):
+    return output.paths.run(DAMAGED) / "run.json"
+
+
+def find_lock(output):
+    return output.paths.lock
+
+
+def find_version(output):
+    return output.paths.pushed / "2"
+
+
+def find_verdict(output, execution=8):
+    """Returns the verdict of the last run, or that of another execution."""
+    verdicts = output.paths.artifacts / "Evaluator" / "verdict"
+    return verdicts / str(execution) / "verdict.json"
+
+
+def find_card(output):
+    return output.paths.run(LAST) / "data_card.json"
+
+
+def replace(content):
+    def damage(path):
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return damage
+
+
+def append(content):
+    def damage(path):
+        replace(path.read_bytes() + content.encode())(path)
+
+    return damage
+
+
+def prepend(content):
+    def damage(path):
+        replace(content.encode() + path.read_bytes())(path)
+
+    return damage
+
+
+def truncate(path):
+    replace(path.read_bytes()[: path.stat().st_size // 2])(path)
+
+
+def replace_by_directory(path):
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def in_manifest(damage):
+    return lambda version: damage(version / "manifest.json")
+
+
+def replace_graph_by_directory(version):
+    """Of a model that was copied by hand; its variables are listed as complete."""
+    (version / "manifest.json").unlink()
+    (version / "variables").mkdir()
+    (version / "variables/variables.index").touch()
+    (version / "variables/variables.data-00000-of-00001").touch()
+    replace_by_directory(version / "saved_model.pb")
+
+
+def replace_by_another_database(path):
+    path.unlink()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE notes (text)")
+    database.close()
+
+
+def overwrite_pages(path):
+    content = bytearray(path.read_bytes())
+    content[8192:] = b"\xff" * (len(content) - 8192)
+    replace(bytes(content))(path)
+
+
+OUTPUTS = {
+    "runs": [FIRST[:15], DAMAGED[:15], LAST[:15]],
+    "show latest": [f"run {LAST}, recipe tiny", "refused: accuracy is 0.5"],
+    "versions": ["1 earlier", "2 served", "1 overridden by"],
+    "lineage 1": [f"AtomicPusher of run {FIRST[:15]}", "Trainer"],
+    "clean --keep 1 -v": [],
+}
+# Damage that each command meets, and the commands that cannot go on.
+NO_METADATA = ["lineage 1", "clean --keep 1 -v"]
+DAMAGES = {
+    "torn database": (find_database, truncate, NO_METADATA),
+    "empty database": (find_database, replace(""), NO_METADATA),
+    "text as database": (find_database, replace("notes\n" * 999), NO_METADATA),
+    "foreign database": (find_database, replace_by_another_database, NO_METADATA),
+    "overwritten database": (find_database, overwrite_pages, NO_METADATA),
+    "directory as database": (find_database, replace_by_directory, NO_METADATA),
+    "torn record": (find_record, replace(TORN), []),
+    "empty record": (find_record, replace(""), []),
+    "record that is a list": (find_record, replace("[1]"), []),
+    "record of nested lists": (find_record, replace("[" * 200_000), []),
+    "record that is not UTF-8": (find_record, replace(NOT_UTF8), []),
+    "directory as record": (find_record, replace_by_directory, []),
+    "directory as lock": (find_lock, replace_by_directory, []),
+}
+# Damage that one command meets.
+READ_BY = {
+    "torn journal": (find_journal, append(TORN), "versions"),
+    "journal torn before its end": (find_journal, prepend(TORN + "\n"), "versions"),
+    "garbled manifest": (find_version, in_manifest(replace(NOT_UTF8)), "versions"),
+    "later manifest": (find_version, in_manifest(replace(LATER)), "versions"),
+    "directory as manifest": (
+        find_version,
+        in_manifest(replace_by_directory),
+        "versions",
+    ),
+    "directory as graph": (find_version, replace_graph_by_directory, "versions"),
+    "torn verdict": (find_verdict, replace(TORN), "show latest"),
+    "empty verdict": (find_verdict, replace(""), "show latest"),
+    "directory as verdict": (find_verdict, replace_by_directory, "show latest"),
+    "torn data card": (find_card, replace(TORN), "show latest"),
+    "data card of another program": (find_card, replace('{"a": 1}'), "show latest"),
+    "later data card": (find_card, replace(LATER), "show latest"),
+    "directory as data card": (find_card, replace_by_directory, "show latest"),
+}
+
+
+def lines_about(path, printed):
+    return [line for line in printed.splitlines() if str(path) in line]
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_one_line_and_the_rest_is_shown(output, invoke, name):
+    find, damage, refused = DAMAGES[name]
+    damage(find(output))
+    for command, expected in OUTPUTS.items():
+        result = invoke(*command.split())
+        (line,) = lines_about(find(output), result.stderr)
+        if command in refused:
+            assert result.exit_code == 2
+            assert line.startswith("error: ")
+        else:
+            assert result.exit_code == 0
+            assert line.startswith("warning: ")
+            shown = " ".join(result.stdout.split())
+            assert all(text in shown for text in expected)
+
+
+@pytest.mark.parametrize("name", READ_BY)
+def test_damage_of_a_file_is_one_line_where_it_is_read(output, invoke, name):
+    find, damage, reader = READ_BY[name]
+    damage(find(output))
+    for command in ("runs", "show latest", "versions", "lineage 1"):
+        result = invoke(*command.split())
+        assert result.exit_code == 0
+        count = 1 if command == reader else 0
+        assert len(lines_about(find(output), result.output)) == count
+
+
+@pytest.mark.parametrize(
+    "damage", [replace(TORN), replace("{}"), replace("[1]"), replace(LATER)]
+)
+def test_lineage_of_a_version_with_a_damaged_manifest(output, invoke, damage):
+    manifest = output.paths.pushed / "1" / "manifest.json"
+    damage(manifest)
+    result = invoke("lineage", "1")
+    assert result.exit_code == 0
+    assert len(lines_about(manifest, result.stderr)) == 1
+    assert "Trainer of run" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["runs", "show latest", "versions"])
+def test_json_is_whole_next_to_a_damaged_database(output, invoke, command):
+    replace("")(output.paths.metadata)
+    assert json.loads(invoke(*command.split(), "--json").stdout)
+    assert output.paths.metadata.read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", [name for name in DAMAGES if "database" in name])
+def test_readers_and_clean_do_not_change_a_foreign_database(output, invoke, name):
+    _, damage, _ = DAMAGES[name]
+    damage(output.paths.metadata)
+    before = contents(output.paths.root)
+    for command in (*OUTPUTS, "clean --keep 1 --yes", f"override {LAST} --reason x"):
+        invoke(*command.split())
+    assert contents(output.paths.root) == before
+
+
+def contents(root):
+    return {
+        path: path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and path.name != "run.lock"
+    }
+
+
+def test_locked_database_is_one_line_within_seconds(output, invoke):
+    with sqlite3.connect(output.paths.metadata, isolation_level=None) as database:
+        database.execute("BEGIN EXCLUSIVE")
+        result = invoke("runs")
+    database.close()
+    assert result.exit_code == 0
+    assert "is locked" in result.stderr
+    assert LAST[:15] in result.stdout
+
+
+def test_runs_that_the_database_does_not_know_are_named_once(output, invoke, tmp_path):
+    other = PastRuns(tmp_path / "other")
+    other.run()
+    shutil.copy(other.paths.metadata, output.paths.metadata)
+    shown = invoke("show", "latest")
+    assert f"run {LAST}, recipe tiny" in shown.stdout
+    (line,) = lines_about(output.paths.metadata, shown.stderr)
+    assert f"does not know the runs {LAST}, {DAMAGED}" in line
+    before = contents(output.paths.root)
+    assert invoke("clean", "--keep", "1", "--yes").exit_code == 0
+    assert contents(output.paths.root) == before
+    refused = invoke("override", LAST, "--reason", "x")
+    assert refused.exit_code == 2
+    assert "does not know" in refused.stderr
+
+
+def test_run_whose_record_is_gone_hides_nothing(output, invoke):
+    shutil.rmtree(output.paths.run(DAMAGED))
+    for command, expected in OUTPUTS.items():
+        result = invoke(*command.split())
+        assert (result.exit_code, result.stderr) == (0, "")
+        if command not in ("runs",):
+            shown = " ".join(result.stdout.split())
+            assert all(text in shown for text in expected)
+
+
+def test_clean_keeps_a_damaged_run_and_what_it_wrote(output, invoke):
+    record = output.paths.run(FIRST) / "run.json"
+    content, before = record.read_bytes(), contents(output.paths.root)
+    replace(TORN)(record)
+    assert "nothing to delete" in invoke("clean", "--keep", "1", "--yes").stdout
+    replace(content)(record)
+    assert contents(output.paths.root) == before
+    assert "freed" in invoke("clean", "--keep", "1", "--yes").stdout
+    assert not find_verdict(output, 2).exists()
+
+
+def test_missing_settings_are_named(output, invoke):
+    path = output.paths.run(LAST) / SETTINGS_FILE
+    path.unlink()
+    shown = invoke("show", "latest")
+    assert shown.exit_code == 0
+    assert len(lines_about(path, shown.output)) == 1
+
+
+@pytest.mark.parametrize("name", ["version", "record", "files of a version"])
+def test_unreadable_directory_is_one_line(output, invoke, name):
+    version = output.paths.pushed / "2"
+    path = {"record": find_record(output).parent}.get(name, version)
+    with unprivileged(output.paths.root) as root:
+        path = root / path.relative_to(output.paths.root)
+        path.chmod(0o400 if name == "files of a version" else 0)
+        try:
+            results = {
+                command: CliRunner().invoke(
+                    main, [*command.split(), "--output", str(root)]
+                )
+                for command in ("runs", "show latest", "versions", "clean --keep 1")
+            }
+        finally:
+            path.chmod(0o700)
+    for result in results.values():
+        assert isinstance(result.exception, SystemExit | None), result.exception
+    affected = "runs" if name == "record" else "versions"
+    assert len(lines_about(path, results[affected].output)) == 1
+    shown = " ".join(results["versions"].stdout.split())
+    assert ("1 earlier" if name == "record" else "1 served") in shown
+
+
+@contextlib.contextmanager
+def unprivileged(directory):
+    """Yields a copy of a directory, to a user without the rights of root."""
+    user, parent = os.geteuid(), Path(tempfile.mkdtemp())
+    root = shutil.copytree(directory, parent / "output")
+    if user == 0:
+        for path in (parent, *parent.rglob("*")):
+            os.chown(path, 65534, 65534)
+        os.seteuid(65534)
+    try:
+        yield root
+    finally:
+        os.seteuid(user)
+        shutil.rmtree(parent)
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_web_view_shows_the_damage_and_the_other_runs(output, name):
+    find, damage, _ = DAMAGES[name]
+    damage(find(output))
+    with serving([output.paths.root]) as address:
+        page = httpx.get(address)
+        assert page.status_code == 200
+        assert page.text.count(f'value="0/{LAST}"') == 1
+        assert page.text.count(str(find(output))) == 1
+        assert httpx.get(f"{address}/live").status_code == 200
+        assert httpx.get(f"{address}/runs/0/{LAST}").status_code == 200
+        compared = {"run": [f"0/{FIRST}", f"0/{LAST}"]}
+        refused = httpx.get(f"{address}/compare/result", params=compared)
+        assert refused.status_code == 400
+
+
+def test_next_release_does_not_join_a_torn_line(output, invoke):
+    append(TORN)(find_journal(output))
+    assert invoke("rollback", "1", "--reason", "slow").exit_code == 0
+    versions = invoke("versions")
+    assert "2 rolled back by" in " ".join(versions.stdout.split())
+    assert len(lines_about(find_journal(output), versions.stderr)) == 1
+
+
+def test_journal_that_is_a_directory_stops_a_rollback_but_not_a_list(output, invoke):
+    replace_by_directory(find_journal(output))
+    versions = invoke("versions")
+    assert versions.exit_code == 0
+    assert "2 served" in " ".join(versions.stdout.split())
+    assert len(lines_about(find_journal(output), versions.stderr)) == 1
+    rollback = invoke("rollback")
+    assert rollback.exit_code == 2
+    assert "cannot be written: Is a directory" in rollback.stderr
+    assert (output.paths.pushed / "2").is_dir()
+
+
+def test_damaged_verdict_is_not_overridden(output, invoke):
+    replace(TORN)(find_verdict(output))
+    result = invoke("override", LAST, "--reason", "x")
+    assert result.exit_code == 2
+    assert f"the verdict of run {LAST} in " in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("damage", [replace(TORN), replace_by_directory])
+def test_web_view_names_the_damaged_files_of_a_run(output, damage):
+    report = output.paths.run(LAST) / "report.json"
+    settings = output.paths.run(LAST) / SETTINGS_FILE
+    damage(report)
+    settings.unlink()
+    with serving([output.paths.root]) as address:
+        page = httpx.get(f"{address}/runs/0/{LAST}")
+    assert page.status_code == 200
+    assert page.text.count(str(report)) == 1
+    assert page.text.count(str(settings)) == 1
