@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +186,21 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
         modes.READWRITE if is_writable else modes.READONLY
     )
     return MetadataStore(connection)
+
+
+def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
+    """Marks artifacts as deleted, so that TFX's cache does not return them.
+
+    Args:
+      database: A SQLite database of ML Metadata.
+      artifacts: Their ids.
+    """
+    if artifacts:
+        store = connect(database, is_writable=True)
+        marked = store.get_artifacts_by_id(artifacts)
+        for artifact in marked:
+            artifact.state = mlmd.Artifact.DELETED
+        store.put_artifacts(marked)
 
 
 def creation_time(item: mlmd.Artifact | mlmd.Execution) -> datetime.datetime:

@@ -87,12 +87,7 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
     return a deleted artifact.
     """
     ids = [entry.artifact for entry in obsolete if entry.artifact is not None]
-    if ids:
-        store = run_metadata.connect(paths.metadata, is_writable=True)
-        artifacts = store.get_artifacts_by_id(ids)
-        for artifact in artifacts:
-            artifact.state = mlmd.Artifact.DELETED
-        store.put_artifacts(artifacts)
+    run_metadata.mark_as_deleted(paths.metadata, ids)
     for entry in obsolete:
         shutil.rmtree(entry.path)
 

@@ -24,7 +24,10 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
     import tensorflow as tf  # takes seconds, and not every comparison reads texts
 
     # The layout of TFX's artifacts.
-    paths = files.list_records([f"{examples}/Split-{split}/*"])
+    try:
+        paths = files.list_records([f"{examples}/Split-{split}/*"])
+    except files.MissingRecordsError:
+        return {}
     texts: dict[int, tuple[str, ...]] = {}
     repeated = set()
     for serialized in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
