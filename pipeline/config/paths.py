@@ -52,11 +52,6 @@ class OutputPaths:
         return self.root / "artifacts"
 
     @property
-    def artifact_files(self) -> Path:
-        """The names and sizes of the artifacts' files."""
-        return self.root / "artifacts.json"
-
-    @property
     def pushed(self) -> Path:
         """Directory of versions that a model server watches."""
         return self.root / "serving" / self.name

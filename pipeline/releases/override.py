@@ -7,13 +7,20 @@ from pathlib import Path
 from ml_metadata import errors as metadata_errors
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import files, run_metadata, run_states, served_versions, uris, verdicts
+from modules import (
+    files,
+    run_metadata,
+    run_states,
+    served_versions,
+    uris,
+    verdicts,
+    written_files,
+)
 from modules.errors import UsageError
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
-from pipeline.runs import artifact_files
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import Run
@@ -111,7 +118,7 @@ def _push(
     verdict_directory = outputs.artifacts[tfx_names.MODEL_VERDICT].uri
     verdict_file = uris.join(verdict_directory, verdicts.VERDICT_FILE)
     files.write_record(verdict_file, verdict.as_json())
-    artifact_files.record(paths, [outputs.artifacts[tfx_names.MODEL_VERDICT]])
+    written_files.record(Path(verdict_directory))
     run.pushed = str(paths.pushed / version)
     run.write(paths.run(run.id))
     report = read_report(str(paths.run(run.id) / JSON_FILE))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modules import files, served_versions
+from modules import files, served_versions, written_files
 from modules.errors import UsageError
 from modules.run_metadata import MetadataReader
 from modules.verdicts import Verdict
@@ -17,7 +17,7 @@ from pipeline.releases import journal, override
 from pipeline.releases.override import find_refused
 from pipeline.releases.pushed_versions import list_pushed
 from pipeline.releases.rollback import roll_back
-from pipeline.runs import artifact_files, run_record
+from pipeline.runs import run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.runs import RunList
 
@@ -96,7 +96,7 @@ STEPS = {
     "push": (served_versions, "push", False),
     "metadata": (override, "_write_metadata", True),
     "verdict": (files, "write_record", True),
-    "artifact's files": (artifact_files, "record", True),
+    "its files": (written_files, "record", True),
     "run record": (run_record.RunRecord, "write", True),
     "confirmation": (journal, "add", True),
 }
@@ -108,8 +108,9 @@ def kill_before(step, patched):
 
     def killed(function, name):
         def call(*arguments, **options):
-            # The push and `artifact_files.record` write these.
-            if not str(arguments[0]).endswith(("manifest.json", "artifacts.json")):
+            # The push and `written_files.record` write these.
+            ignored = ("manifest.json", written_files.RECORD)
+            if not str(arguments[0]).endswith(ignored):
                 calls.append(name)
                 if len(calls) > [*STEPS].index(step):
                     raise Killed

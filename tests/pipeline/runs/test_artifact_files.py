@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from modules import written_files
 from modules.run_metadata import MetadataReader
 from pipeline.runs import artifact_files
 
@@ -49,9 +50,15 @@ def add_one(directory):
     (directory / "Split-train" / "data-00001-of-00002.gz").write_text("more")
 
 
+def empty_all(directory):
+    for path in directory.rglob("*"):
+        if path.is_file():
+            path.write_text("")
+
+
 @pytest.mark.parametrize(
     ("change", "count"),
-    [(delete_records, 2), (empty_one, 1), (add_one, 1), (shutil.rmtree, 3)],
+    [(delete_records, 2), (empty_one, 1), (add_one, 1), (empty_all, 1)],
 )
 def test_changed_artifact_is_named_and_not_taken_from_the_cache(
     past, transform, caplog, change, count
@@ -102,15 +109,24 @@ def test_hidden_files_of_a_desktop_are_no_change(past, transform, caplog):
     assert caplog.messages == []
 
 
-def test_new_database_does_not_use_the_records_of_the_old_one(past, transform, caplog):
+def test_killed_run_leaves_a_split_without_records(past, transform, caplog):
+    directory = Path(transform[0].uri)
+    delete_records(directory)
+    (directory / written_files.RECORD).unlink()
+    with artifact_files.checked(past.paths):
+        assert deleted(past) == [transform[0].id]
+
+
+def test_directory_is_recorded_again_if_a_new_database_uses_it(past, transform, caplog):
     other = type(past)(past.paths.root.with_name("other"))
+    past.paths.metadata.unlink()
     other.run()
-    artifacts = other.execute("Transform", ["examples: Examples", "graph: Graph"])
-    for artifact, old in zip(artifacts, transform, strict=True):
-        assert artifact.id == old.id
-        other.set_uri(artifact, old.uri)
-        delete_records(Path(old.uri))
-    shutil.copy(other.paths.metadata, past.paths.metadata)
+    with artifact_files.checked(past.paths):
+        artifacts = other.execute("Transform", ["examples: Examples", "graph: Graph"])
+        for artifact, old in zip(artifacts, transform, strict=True):
+            other.set_uri(artifact, old.uri)
+            empty_one(Path(old.uri))
+        shutil.copy(other.paths.metadata, past.paths.metadata)
     with artifact_files.checked(past.paths):
         assert deleted(past) == []
     assert caplog.messages == []
@@ -118,7 +134,7 @@ def test_new_database_does_not_use_the_records_of_the_old_one(past, transform, c
 
 def test_files_that_a_command_rewrites_are_recorded_again(past, transform, caplog):
     empty_one(Path(transform[0].uri))
-    artifact_files.record(past.paths, [transform[0]])
+    written_files.record(Path(transform[0].uri))
     with artifact_files.checked(past.paths):
         assert deleted(past) == []
     assert caplog.messages == []
