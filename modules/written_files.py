@@ -1,7 +1,7 @@
 """The files of a directory as they were written, for those who reuse the directory.
 
-A hidden file in the directory has the names and sizes of the others. Contents are not
-read. Hidden files do not count.
+A JSON file, the record, has their names and sizes. Contents are not read, and hidden
+files do not count.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ RECORD = ".files.json"
 _FILES = "files"
 
 
-def record(directory: Path) -> None:
-    """Records the files of a complete directory."""
-    files.write_record(str(directory / RECORD), {_FILES: _sizes(directory)})
+def record(directory: Path, path: Path | None = None) -> None:
+    """Records the files of a complete directory.
+
+    Args:
+      directory: The directory.
+      path: The record; None is `.files.json` in the directory.
+    """
+    path = path or directory / RECORD
+    files.write_record(str(path), {_FILES: _sizes(directory)})
 
 
-def is_recorded(directory: Path) -> bool:
-    """Returns whether the files of a directory are recorded."""
-    return (directory / RECORD).is_file()
-
-
-def count_changes(directory: Path) -> int:
+def count_changes(directory: Path, path: Path | None = None) -> int:
     """Returns how many files are missing, additional or of another size.
 
     Args:
-      directory: A directory. Without a record, as a killed run leaves it, only the
+      directory: The directory. Without a record, as a killed run leaves it, only the
         empty splits of TFX's artifacts count.
+      path: As for `record`.
     """
     try:
-        recorded = files.read_record(str(directory / RECORD))
+        recorded = files.read_record(str(path or directory / RECORD))
     except ValueError:  # the record itself is damaged
         return 1
     if recorded is None:

@@ -19,6 +19,7 @@ from modules.run_metadata import MetadataReader, values
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.releases.pushed_versions import directory_size, list_pushed, recipe_names
+from pipeline.runs import artifact_files
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import RunList
 
@@ -90,6 +91,8 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
     run_metadata.mark_as_deleted(paths.metadata, ids)
     for entry in obsolete:
         shutil.rmtree(entry.path)
+        if entry.artifact is not None:
+            artifact_files.record_of(entry.path).unlink(missing_ok=True)
 
 
 class _Planner:

@@ -33,7 +33,7 @@ def checked(paths: OutputPaths) -> Iterator[None]:
     known, changed = set(), []
     for artifact, directory in _cached(paths):
         known.add(artifact)
-        if count := written_files.count_changes(directory):
+        if count := written_files.count_changes(directory, record_of(directory)):
             changed.append(artifact)
             logger.warning(
                 "%s is not used from the cache: %d of its files are missing or have "
@@ -48,8 +48,14 @@ def checked(paths: OutputPaths) -> Iterator[None]:
     finally:
         for artifact, directory in _cached(paths):
             # In a new database the ids and directories begin anew.
-            if artifact not in known or not written_files.is_recorded(directory):
-                written_files.record(directory)
+            if artifact not in known or not record_of(directory).is_file():
+                written_files.record(directory, record_of(directory))
+
+
+def record_of(directory: Path) -> Path:
+    """Returns the record of an artifact's files, next to the artifact's directory."""
+    # Not in it: TFX reads the only file of some artifacts (`get_only_uri_in_dir`).
+    return directory.with_name(f".{directory.name}{written_files.RECORD}")
 
 
 def _cached(paths: OutputPaths) -> Iterator[tuple[int, Path]]:

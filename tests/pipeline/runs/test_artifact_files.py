@@ -58,7 +58,7 @@ def empty_all(directory):
 
 @pytest.mark.parametrize(
     ("change", "count"),
-    [(delete_records, 2), (empty_one, 1), (add_one, 1), (empty_all, 1)],
+    [(delete_records, 2), (empty_one, 1), (add_one, 1), (empty_all, 3)],
 )
 def test_changed_artifact_is_named_and_not_taken_from_the_cache(
     past, transform, caplog, change, count
@@ -74,6 +74,17 @@ def test_changed_artifact_is_named_and_not_taken_from_the_cache(
     with artifact_files.checked(past.paths):
         pass
     assert len(caplog.messages) == 1
+
+
+def test_damaged_record_counts_as_a_change(past, transform, caplog):
+    artifact_files.record_of(Path(transform[0].uri)).write_text("")
+    with artifact_files.checked(past.paths):
+        assert deleted(past) == [transform[0].id]
+
+
+def test_artifacts_hold_only_what_their_component_wrote(past, transform):
+    names = {path.name for path in Path(transform[0].uri).rglob("*") if path.is_file()}
+    assert names == {"content", "data-00000-of-00001.gz"}
 
 
 def test_unchanged_artifacts_stay_in_the_cache(past, transform, caplog):
@@ -112,7 +123,7 @@ def test_hidden_files_of_a_desktop_are_no_change(past, transform, caplog):
 def test_killed_run_leaves_a_split_without_records(past, transform, caplog):
     directory = Path(transform[0].uri)
     delete_records(directory)
-    (directory / written_files.RECORD).unlink()
+    artifact_files.record_of(directory).unlink()
     with artifact_files.checked(past.paths):
         assert deleted(past) == [transform[0].id]
 
@@ -134,7 +145,8 @@ def test_directory_is_recorded_again_if_a_new_database_uses_it(past, transform, 
 
 def test_files_that_a_command_rewrites_are_recorded_again(past, transform, caplog):
     empty_one(Path(transform[0].uri))
-    written_files.record(Path(transform[0].uri))
+    directory = Path(transform[0].uri)
+    written_files.record(directory, artifact_files.record_of(directory))
     with artifact_files.checked(past.paths):
         assert deleted(past) == []
     assert caplog.messages == []
