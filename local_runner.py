@@ -12,6 +12,7 @@ from pipeline.config.paths import CONFIG_VARIABLE, DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.platforms import local_platform
+from pipeline.runs import artifact_files
 
 
 def run() -> None:
@@ -25,7 +26,8 @@ def run() -> None:
     paths = OutputPaths.of(config)
     inputs = resolve_inputs(config, paths)
     dag = create_pipeline(config, inputs, local_platform(paths, config.beam))
-    tfx.orchestration.LocalDagRunner().run(dag)
+    with artifact_files.checked(paths):
+        tfx.orchestration.LocalDagRunner().run(dag)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from modules import file_format, uris
+from modules.errors import UsageError
 
 _OBJECT_STORES = ("gs://", "s3://", "minio://")
+
+
+class MissingRecordsError(UsageError):
+    """No file matches the patterns of records to read."""
 
 
 def list_files(directory: str) -> list[str]:
@@ -89,14 +94,27 @@ def list_records(patterns: Iterable[str]) -> list[str]:
 
     It leaves out files about the records, incomplete files, and folders of lost
     attempts of a Beam job (`FileBasedSink._create_temp_dir`).
+
+    Args:
+      patterns: Local or remote file patterns.
+
+    Raises:
+      MissingRecordsError: No file matches.
     """
+    patterns = list(patterns)
     others = ("_", ".", "beam-temp-")
-    return sorted(
+    paths = sorted(
         path
         for pattern in patterns
         for path in _gfile().glob(pattern)
         if not posixpath.basename(path.rstrip("/")).startswith(others)
     )
+    if not paths:
+        raise MissingRecordsError(
+            f"no file of records matches {', '.join(patterns)}. If a component wrote "
+            "them, delete the directory of that output; the next run writes it again"
+        )
+    return paths
 
 
 def make_directory(path: str) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +246,21 @@ def _connect(database: Path, *, is_writable: bool) -> MetadataStore:
         modes.READWRITE if is_writable else modes.READONLY
     )
     return MetadataStore(connection)
+
+
+def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
+    """Marks artifacts as deleted, so that TFX's cache does not return them.
+
+    Args:
+      database: A SQLite database of ML Metadata.
+      artifacts: Their ids.
+    """
+    if artifacts:
+        store = connect(database, is_writable=True)
+        marked = store.get_artifacts_by_id(artifacts)
+        for artifact in marked:
+            artifact.state = mlmd.Artifact.DELETED
+        store.put_artifacts(marked)
 
 
 def creation_time(

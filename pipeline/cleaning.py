@@ -18,6 +18,7 @@ from modules.run_metadata import MetadataReader, values
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.releases.pushed_versions import directory_size, list_pushed, recipe_names
+from pipeline.runs import artifact_files
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import RunList
 
@@ -91,15 +92,12 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
       UsageError: A directory cannot be deleted.
     """
     ids = [entry.artifact for entry in obsolete if entry.artifact is not None]
-    if ids:
-        store = run_metadata.connect(paths.metadata, is_writable=True)
-        artifacts = store.get_artifacts_by_id(ids)
-        for artifact in artifacts:
-            artifact.state = mlmd.Artifact.DELETED
-        store.put_artifacts(artifacts)
+    run_metadata.mark_as_deleted(paths.metadata, ids)
     for entry in obsolete:
         try:
             shutil.rmtree(entry.path)
+            if entry.artifact is not None:
+                artifact_files.record_of(entry.path).unlink(missing_ok=True)
         except OSError as error:
             raise UsageError(
                 f"{error.filename} cannot be deleted: {error.strerror}. Correct the "

@@ -27,7 +27,7 @@ from ingest.working_directory import (
     WorkingDirectory,
     refuse_existing,
 )
-from modules import fingerprint, uris
+from modules import fingerprint, uris, written_files
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.errors import UsageError
 
@@ -97,9 +97,11 @@ def _resolve(
     if span is not None:
         span = Span(span.number, str(destination), SPAN)
         destination /= number
+    written_files.delete_changed(destination, report)
     # The name is a hash of the content: an existing directory has the same files.
     with contextlib.suppress(DestinationExistsError):
         prepare(source, str(destination), task, report, settings, files)
+        written_files.record(destination)
     examples = find_examples(str(destination))
     # An earlier run may have read the same rows from another path.
     card = examples.card.model_copy(update={"source": source})

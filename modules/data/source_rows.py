@@ -117,10 +117,13 @@ def _read(pattern: str) -> Iterator[tuple[bytes, Callable[[], str]]]:
     # Imported here, because writing locations does not need TensorFlow.
     import tensorflow as tf
 
-    paths = files.list_records([pattern])
-    sidecar = os.path.join(os.path.dirname(paths[0]), LOCATIONS_FILE) if paths else ""
+    try:
+        paths = files.list_records([pattern])
+    except files.MissingRecordsError:  # deleted since ExampleGen read them
+        return
+    sidecar = os.path.join(os.path.dirname(paths[0]), LOCATIONS_FILE)
     origins = None
-    if sidecar and tf.io.gfile.exists(sidecar):
+    if tf.io.gfile.exists(sidecar):
         with tf.io.gfile.GFile(sidecar) as lines:
             origins = Locations(list(lines))
     number = 0

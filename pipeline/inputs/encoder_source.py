@@ -17,7 +17,7 @@ from ingest.working_directory import (
     WorkingDirectory,
     refuse_existing,
 )
-from modules import fingerprint, uris
+from modules import fingerprint, uris, written_files
 from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
@@ -226,11 +226,13 @@ def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
         fingerprint.of_code(conversion.__name__),
     )
     destination = paths.encoder(key)
+    written_files.delete_changed(destination, report)
     if not destination.exists():
         report(f"importing the encoder {source} to {destination}")
         # Another process may import it meanwhile.
         with contextlib.suppress(DestinationExistsError):
             _convert(source, destination, None, report)
+            written_files.record(destination)
     return str(destination)
 
 

@@ -32,7 +32,15 @@ from report.formatting import duration
 _RUNNING = "Component %s is running."
 _CACHED = "A cached execution %d is used."
 _FINISHED = "Component %s is finished."
-_LOGGERS = ("absl", "components", "ingest", "modules", "pipeline.beam", "report")
+_LOGGERS = (
+    "absl",
+    "components",
+    "ingest",
+    "modules",
+    "pipeline.beam",
+    "pipeline.runs",
+    "report",
+)
 _INDENT = 2
 
 

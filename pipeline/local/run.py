@@ -24,7 +24,7 @@ from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 from pipeline.platforms import local_platform
-from pipeline.runs import run_record
+from pipeline.runs import artifact_files, run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.runs import Run
 from report.content import PAGE_FILE
@@ -158,7 +158,8 @@ def _run(
     dag = create_pipeline(config, inputs, platform)
     progress.expect([component.id for component in dag.components])
     try:
-        tfx.orchestration.LocalDagRunner().run(dag)
+        with artifact_files.checked(paths):
+            tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
         write_report(str(record), error.report)
         raise DataRefusedError(f"{error}\nreport: {record / PAGE_FILE}") from error

@@ -7,12 +7,21 @@ from pathlib import Path
 from ml_metadata import errors as metadata_errors
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import files, run_metadata, run_states, served_versions, uris, verdicts
+from modules import (
+    files,
+    run_metadata,
+    run_states,
+    served_versions,
+    uris,
+    verdicts,
+    written_files,
+)
 from modules.errors import UsageError
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
+from pipeline.runs import artifact_files
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import Run
@@ -110,6 +119,8 @@ def _push(
     verdict_directory = outputs.artifacts[tfx_names.MODEL_VERDICT].uri
     verdict_file = uris.join(verdict_directory, verdicts.VERDICT_FILE)
     files.write_record(verdict_file, verdict.as_json())
+    verdict_path = Path(verdict_directory)
+    written_files.record(verdict_path, artifact_files.record_of(verdict_path))
     run.pushed = str(paths.pushed / version)
     run.write(paths.run(run.id))
     report = read_report(str(paths.run(run.id) / JSON_FILE))

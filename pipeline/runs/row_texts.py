@@ -28,7 +28,10 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
     import tensorflow as tf  # takes seconds, and not every comparison reads texts
 
     # The layout of TFX's artifacts.
-    paths = files.list_records([f"{examples}/Split-{split}/*"])
+    try:
+        paths = files.list_records([f"{examples}/Split-{split}/*"])
+    except files.MissingRecordsError:
+        return {}
     texts: dict[int, tuple[str, ...]] = {}
     repeated = set()
     try:

@@ -60,6 +60,8 @@ def test_records_of_a_directory_are_listed_without_other_files(directory):
         files.write(f"{directory}/train/{name}", name)
     records = files.list_records([f"{directory}/train/*", f"{directory}/eval/*"])
     assert records == [f"{directory}/train/0.gz", f"{directory}/train/1.gz"]
+    with pytest.raises(files.MissingRecordsError, match=r"matches .*/eval/\*\. If"):
+        files.list_records([f"{directory}/eval/*"])
 
 
 def test_writes_to_an_object_store_leave_no_directories(bucket, object_store):

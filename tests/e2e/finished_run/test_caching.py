@@ -1,6 +1,7 @@
 """A run executes the components that an edit concerns, and no others."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,18 @@ def test_other_encoder_weights_train_again(start_training, finished, tmp_path):
     other = tiny.write_encoder(tmp_path / "other", seed=1)
     shutil.copy(other / "model.safetensors", finished.recipe.parent / "encoder")
     assert start_training() == {"Trainer"}
+
+
+def test_deleted_records_of_a_cached_transform_are_written_again(
+    start_training, finished, console
+):
+    examples = finished.output("Transform", "transformed_examples").uri
+    for path in Path(examples).glob("*/*.gz"):
+        path.unlink()
+    assert start_training() == {"Transform", "Trainer"}
+    assert f"{examples} is not used from the cache: 2 of" in console.file.getvalue()
+    written = finished.output("Transform", "transformed_examples").uri
+    assert len([*Path(written).glob("*/*.gz")]) == 2
 
 
 @pytest.mark.nightly

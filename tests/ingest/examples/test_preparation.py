@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -238,6 +239,23 @@ def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):
     with open(source / "train.tsv", "a") as file:
         file.write("99\t1\tA cat.\tThe cat.\n")
     assert examples_lib.resolve_examples(str(source), TASK, paths.examples) != first
+
+
+@pytest.mark.parametrize("damage", ["deleted", "emptied"])
+def test_damaged_examples_are_written_again(tmp_path, damage):
+    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    first = examples_lib.resolve_examples(source, TASK, paths.examples)
+    (path,) = Path(first.directory, "train").glob("*.gz")
+    path.unlink() if damage == "deleted" else path.write_text("")
+    reported = []
+    again = examples_lib.resolve_examples(source, TASK, paths.examples, reported.append)
+    assert again == first
+    assert len(read(first.directory, "train")) == 5
+    assert reported[0] == (
+        f"{first.directory} is written again: 1 of its files are missing or have "
+        "changed"
+    )
 
 
 def write_rows(tmp_path, kind):

@@ -114,6 +114,18 @@ def test_saved_model_in_a_config_is_imported_once_and_used_again(tmp_path):
     assert [path.name for path in directory.parent.iterdir()] == [directory.name]
 
 
+def test_damaged_import_is_written_again(tmp_path):
+    config, reported = saved_model_config(tmp_path), []
+    resolved = resolve_encoder(config)
+    directory = Path(resolved.directory)
+    (directory / "bert_model.ckpt.index").unlink()
+    assert resolve_encoder(config, report=reported.append) == resolved
+    assert reported == [
+        f"{directory} is written again: 1 of its files are missing or have changed",
+        f"importing the encoder {tmp_path / 'encoder'} to {directory}",
+    ]
+
+
 def test_two_processes_that_need_the_same_source_import_it_once(tmp_path, monkeypatch):
     config = saved_model_config(tmp_path)
     convert, imports = conversion.convert, []

@@ -15,6 +15,7 @@ from pipeline.runs import run_progress
 ABSL = logging.getLogger("absl")
 TRAINING = logging.getLogger("modules.training.actions")
 GATE = logging.getLogger("components.data_gate.component")
+FILES = logging.getLogger("pipeline.runs.artifact_files")
 CARD = logging.getLogger("report.model_card")
 WARNING = "eval: 3 of 40 rows [of train] are repeated"
 LOOP = {"seed": 0, "steps": 40, "loss": 0.5, "examples_per_second": 61.23}
@@ -62,6 +63,7 @@ def test_plain_lines_show_only_components_steps_and_warnings(console):
         GATE.info("rows read")
         GATE.warning(WARNING)
         CARD.warning("the head is not YAML")
+        FILES.warning("examples/1 is not used from the cache")
         finish("Trainer")
     start("Later")
     assert console.file.getvalue().splitlines() == [
@@ -69,6 +71,7 @@ def test_plain_lines_show_only_components_steps_and_warnings(console):
         "  step 1/2",
         f"  warning: {WARNING}",
         "  the head is not YAML",
+        "  examples/1 is not used from the cache",
         "✓ Trainer 0.0 s",
     ]
 

@@ -1,0 +1,76 @@
+"""The files of artifacts, which TFX's cache does not look at.
+
+TFX takes an output from its cache if the output's directory exists, whatever is in it.
+So the files are recorded after a run, and compared before the next one. An artifact
+that has changed is marked as deleted in ML Metadata; then TFX runs its component again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from modules import run_metadata, written_files
+from modules.run_metadata import MetadataReader
+from pipeline.config.paths import OutputPaths
+
+logger = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def checked(paths: OutputPaths) -> Iterator[None]:
+    """Checks the artifacts of earlier runs, and records those of a run in the context.
+
+    The artifacts of a run that is killed are recorded after the next run.
+
+    Args:
+      paths: The output directory. The caller holds its lock.
+    """
+    known, changed = set(), []
+    for artifact, directory in _cached(paths):
+        known.add(artifact)
+        if count := written_files.count_changes(directory, record_of(directory)):
+            changed.append(artifact)
+            logger.warning(
+                "%s is not used from the cache: %d of its files are missing or have "
+                "changed, so %s runs again where a run needs it",
+                directory,
+                count,
+                directory.relative_to(paths.artifacts).parts[0],
+            )
+    run_metadata.mark_as_deleted(paths.metadata, changed)
+    try:
+        yield
+    finally:
+        for artifact, directory in _cached(paths):
+            # In a new database the ids and directories begin anew.
+            if artifact not in known or not record_of(directory).is_file():
+                written_files.record(directory, record_of(directory))
+
+
+def record_of(directory: Path) -> Path:
+    """Returns the record of an artifact's files, next to the artifact's directory."""
+    # Not in it: TFX reads the only file of some artifacts (`get_only_uri_in_dir`).
+    return directory.with_name(f".{directory.name}{written_files.RECORD}")
+
+
+def _cached(paths: OutputPaths) -> Iterator[tuple[int, Path]]:
+    """Yields the artifacts that TFX's cache may return: id and directory."""
+    if not paths.metadata.exists():
+        return
+    # Writable, because TFX's first connection may have been killed before it wrote.
+    store = run_metadata.connect(paths.metadata, is_writable=True)
+    for artifact in MetadataReader(store).artifacts():
+        directory = Path(artifact.uri)
+        if directory.is_file():  # the page of a report, which has more files next to it
+            directory = directory.parent
+        if (
+            artifact.state == mlmd.Artifact.LIVE
+            and directory.is_relative_to(paths.artifacts)
+            and directory.is_dir()  # else TFX runs the component again, too
+        ):
+            yield artifact.id, directory
