@@ -78,16 +78,22 @@ def find_model(directory: Path, name: str | None = None) -> Source:
         the directory is a numbered version.
 
     Raises:
-      SettingsError: The directory has no complete SavedModel.
+      SettingsError: The directory has no complete SavedModel, or cannot be read.
     """
     path = directory.resolve()
     is_version = served_versions.is_version(path.name)
-    if is_version and served_versions.is_saved_model(str(path)):
-        default = path.parent.name
-    else:
-        default = path.name
-    source = Source(name or default, directory.absolute())
-    if not source.scan():
+    try:
+        if is_version and served_versions.is_saved_model(str(path)):
+            default = path.parent.name
+        else:
+            default = path.name
+        source = Source(name or default, directory.absolute())
+        complete = source.scan()
+    except OSError as error:
+        raise SettingsError(
+            f"--model {directory} cannot be read: {error.filename}: {error.strerror}"
+        ) from error
+    if not complete:
         raise SettingsError(
             f"--model {directory} has no complete SavedModel, itself or in a "
             "numbered directory; give the directory that a run pushes to, such as "
