@@ -90,17 +90,22 @@ def find_model(directory: str) -> str:
       directory: Local, or remote (`gs://`).
 
     Raises:
-      UsageError: There is no complete SavedModel, or TensorFlow would read its path as
-        a file pattern.
+      UsageError: There is no complete SavedModel, it cannot be read, or TensorFlow
+        would read its path as a file pattern.
     """
     uris.refuse_pattern("--model", directory)
-    if served_versions.is_saved_model(directory):
-        problem = served_versions.find_problem(directory)
-        if problem:
-            raise UsageError(f"--model {directory} is incomplete: {problem}")
-        return directory
-    for version in served_versions.list_complete(directory):
-        return uris.join(directory, version)
+    try:
+        if served_versions.is_saved_model(directory):
+            problem = served_versions.find_problem(directory)
+            if problem:
+                raise UsageError(f"--model {directory} is incomplete: {problem}")
+            return directory
+        for version in served_versions.list_complete(directory):
+            return uris.join(directory, version)
+    except OSError as error:
+        raise UsageError(
+            f"--model {directory} cannot be read: {error.filename}: {error.strerror}"
+        ) from error
     raise UsageError(
         f"--model {directory} has no SavedModel; give the directory after `pushed` "
         "in the last line of the output of `run`"

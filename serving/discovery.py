@@ -82,19 +82,25 @@ def find_model(directory: Path, name: str | None = None) -> Source:
         the directory is a numbered version.
 
     Raises:
-      SettingsError: The directory has no complete SavedModel, or no URL can reach the
-        name.
+      SettingsError: The directory has no complete SavedModel, or cannot be read, or no
+        URL can reach the name.
     """
     path = directory.resolve()
     is_version = served_versions.is_version(path.name)
-    if is_version and served_versions.is_saved_model(str(path)):
-        default = path.parent.name
-    else:
-        default = path.name
-    name = default if name is None else name
-    check_name(name, "--name")
-    source = Source(name, directory.absolute())
-    if not source.scan():
+    try:
+        if is_version and served_versions.is_saved_model(str(path)):
+            default = path.parent.name
+        else:
+            default = path.name
+        name = default if name is None else name
+        check_name(name, "--name")
+        source = Source(name, directory.absolute())
+        complete = source.scan()
+    except OSError as error:
+        raise SettingsError(
+            f"--model {directory} cannot be read: {error.filename}: {error.strerror}"
+        ) from error
+    if not complete:
         raise SettingsError(
             f"--model {directory} has no complete SavedModel, itself or in a "
             "numbered directory; give the directory that a run pushes to, such as "

