@@ -43,7 +43,7 @@ class OutputStream(io.TextIOWrapper):
     Nobody reads a closed pipe or a closed terminal, and a disk may be full.
 
     Args:
-      descriptor: The file descriptor.
+      descriptor: The file descriptor, which the stream does not close.
       on_loss: Called with the error of the first write that fails.
       **options: Further arguments of `TextIOWrapper`.
     """
@@ -51,7 +51,7 @@ class OutputStream(io.TextIOWrapper):
     def __init__(
         self, descriptor: int, on_loss: Callable[[OSError], None], **options: Any
     ) -> None:
-        file = io.FileIO(descriptor, "w", closefd=descriptor > _STDERR)
+        file = io.FileIO(descriptor, "w", closefd=False)
         super().__init__(io.BufferedWriter(file), **options)
         self._on_loss = on_loss
 
@@ -109,6 +109,7 @@ def open_terminal() -> Iterator[OutputStream]:
     """
     copy = os.dup(sys.stdout.fileno())
     with (
+        contextlib.closing(io.FileIO(copy, "w")),
         OutputStream(
             copy, _log_loss, encoding=sys.stdout.encoding, errors=sys.stdout.errors
         ) as terminal,
