@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from modules import files
 from modules.errors import UsageError
 
 VOCAB_FILE = "vocab.txt"
@@ -37,6 +38,20 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 class EncoderError(UsageError):
     """An encoder is incomplete, not a BERT, or does not match its configuration."""
+
+
+def find_config(directory: str) -> str | None:
+    """Returns the name of an encoder's configuration file; None if it is missing.
+
+    If there are those of both formats, the weights decide.
+    """
+    names = files.list_names(directory)
+    weights = {
+        MODEL_GARDEN_CONFIG: any(n.startswith(MODEL_GARDEN_WEIGHTS) for n in names),
+        HUGGING_FACE_CONFIG: bool(names & {HUGGING_FACE_WEIGHTS, HUGGING_FACE_INDEX}),
+    }
+    configs = [name for name in weights if name in names]
+    return max(configs, key=weights.__getitem__, default=None)  # the first of several
 
 
 def read_json(path: str) -> dict[str, Any]:

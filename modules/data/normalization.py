@@ -1,7 +1,7 @@
 """BERT's normalization of text, as a model of tensorflow-text's `FastBertNormalizer`.
 
 The models that tensorflow-text builds fold case, apply NFKC and replace control
-characters by spaces. BERT lowers case, applies NFD and drops control characters, each
+characters by spaces. BERT drops control characters, and it lowers case and applies NFD
 only if its tokenizer's settings say so.
 """
 
@@ -74,15 +74,11 @@ def _list_replacements(settings: TokenizerSettings) -> Iterator[tuple[str, str]]
     for code in (code for codes in _CODE_POINTS for code in codes):
         character = chr(code)
         kind = category(character)
-        if settings.clean_text and (
-            (kind in ("Cc", "Cf", "Co") and character not in "\t\n\r")
-            or character == "\ufffd"
-        ):
-            yield character, ""
-            continue
-        # Python has four separators of records as spaces, Unicode does not.
-        if character.isspace() and not "\x1c" <= character <= "\x1f":
+        if character in "\t\n\r" or kind in ("Zs", "Zl", "Zp"):
             yield character, " "
+            continue
+        if kind in ("Cc", "Cf", "Co") or character == "\ufffd":
+            yield character, ""
             continue
         normalized = character
         if settings.strip_accents:

@@ -108,7 +108,7 @@ def unpad(
     checks = [
         *_check_masks(ids, mask, segment_ids),
         *_check_lengths(mask, max_seq_length),
-        _check_range("input_ids", ids, "vocab_size", len(read_vocab(vocab_file))),
+        _check_range("input_ids", ids, "a vocabulary of", len(read_vocab(vocab_file))),
         _check_range(
             "segment_ids",
             segment_ids,
@@ -319,8 +319,8 @@ def read_vocab(vocab_file: str) -> list[str]:
 
 def _type_vocab_size(vocab_file: str) -> int:
     directory = os.path.dirname(vocab_file)
-    for name in (encoder_files.MODEL_GARDEN_CONFIG, encoder_files.HUGGING_FACE_CONFIG):
-        path = os.path.join(directory, name)
-        if tf.io.gfile.exists(path):
-            return int(encoder_files.read_json(path)[encoder_files.TYPES_KEY])
-    return _DEFAULT_TYPES
+    name = encoder_files.find_config(directory)
+    if name is None:
+        return _DEFAULT_TYPES
+    config = encoder_files.read_json(os.path.join(directory, name))
+    return int(config[encoder_files.TYPES_KEY])

@@ -126,7 +126,7 @@ def _wordpiece_model(vocab_file: str, longest: int) -> np.ndarray:
     with tf.init_scope():
         tokenizer = tf_text.FastWordpieceTokenizer(
             vocab=tokenizer_files.read_words(vocab_file),
-            max_bytes_per_word=_UTF8_BYTES * longest,
+            max_bytes_per_word=min(_UTF8_BYTES * longest, np.iinfo(np.int32).max),
             no_pretokenization=True,
         )
         return tokenizer._model.numpy()

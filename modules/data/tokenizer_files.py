@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from modules.encoder_files import (
     ADDED_TOKENS_FILE,
-    HUGGING_FACE_CONFIG,
     LOWER_CASE_KEY,
-    MODEL_GARDEN_CONFIG,
     SPECIAL_TOKENS,
     SPECIAL_TOKENS_FILE,
     TOKENIZER_CONFIG,
     TOKENIZER_FILE,
     TYPES_KEY,
     EncoderError,
+    find_config,
     read_json,
 )
 
 _SUBWORD_PREFIX = "##"
 _MASK = "[MASK]"
+_LONGEST = "max_input_chars_per_word"
 _FAST = "Fast"  # the end of a class's name, for a tokenizer in Rust
 # Classes of Transformers that split text as BERT does. The last two take everything
 # from `tokenizer.json`.
@@ -38,6 +39,7 @@ _SUPPORTED = {
     "do_basic_tokenize": True,
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
+    "wordpieces_prefix": _SUBWORD_PREFIX,
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
     "cls_token": "[CLS]",
@@ -57,14 +59,12 @@ class TokenizerSettings:
       do_lower_case: Whether characters become lower case.
       strip_accents: Whether characters are decomposed (NFD) and lose their accents.
       tokenize_chinese_chars: Whether each CJK character is a word.
-      clean_text: Whether control characters are dropped.
       max_input_chars_per_word: A word with more characters is unknown.
     """
 
     do_lower_case: bool
     strip_accents: bool
     tokenize_chinese_chars: bool = True
-    clean_text: bool = True
     max_input_chars_per_word: int = 100
 
     @classmethod
@@ -119,8 +119,9 @@ def read_words(path: str) -> list[str]:
         # Not `splitlines`: a token may be a line separator of Unicode.
         return [line.rstrip(" \t\r") for line in text.rstrip(" \t\r\n").split("\n")]
     tokenizer = read_json(path)
-    ids = dict(tokenizer["model"]["vocab"])
-    ids |= {added["content"]: added["id"] for added in tokenizer["added_tokens"] or ()}
+    with _refusing_other_forms(path):
+        added = tokenizer.get("added_tokens") or ()
+        ids = {**tokenizer["model"]["vocab"], **{a["content"]: a["id"] for a in added}}
     tokens: dict[int, str] = {}
     for token, index in ids.items():
         if tokens.setdefault(index, token) != token:
@@ -163,24 +164,22 @@ def find_settings(directory: str) -> dict[str, Any]:
       EncoderError: A setting means that text is not split as BERT's tokenizer does, is
         not of its type, or contradicts another file of the tokenizer.
     """
-    names = (*list_files(directory), MODEL_GARDEN_CONFIG, HUGGING_FACE_CONFIG)
-    contents = {
-        name: read_json(os.path.join(directory, name))
-        for name in names
-        if _exists(directory, name)
-    }
+    config = find_config(directory)
+    names = (*list_files(directory), *([config] if config else ()))
+    contents = {name: read_json(os.path.join(directory, name)) for name in names}
+    has_one_type = config is not None and contents[config].get(TYPES_KEY) == 1
     found: dict[str, tuple[Any, str]] = {}  # the value and its file
     for name, content in contents.items():
         path = os.path.join(directory, name)
         if name == ADDED_TOKENS_FILE:
             _check_added(path, content)
             continue
-        if name == TOKENIZER_FILE:
-            has_one_type = any(c.get(TYPES_KEY) == 1 for c in contents.values())
-            settings = _read_tokenizer(path, content, has_one_type)
-        else:
-            _check_keys(path, content)
-            settings = content
+        settings = content
+        with _refusing_other_forms(path):
+            if name == TOKENIZER_FILE:
+                settings = _read_tokenizer(path, content, has_one_type)
+            else:
+                _check_keys(path, content)
         for field in dataclasses.fields(TokenizerSettings):
             value = settings.get(field.name)
             if value is None:
@@ -195,8 +194,19 @@ def find_settings(directory: str) -> dict[str, Any]:
     return {key: value for key, (value, _) in found.items()}
 
 
+@contextlib.contextmanager
+def _refusing_other_forms(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError) as error:
+        raise EncoderError(
+            f"{path} is not a file of Hugging Face's tokenizers "
+            f"({type(error).__name__}: {error}); copy it from the encoder's source"
+        ) from error
+
+
 def _check_value(path: str, key: str, value: object) -> None:
-    if key == "max_input_chars_per_word":
+    if key == _LONGEST:
         if type(value) is not int or value < 1:
             raise EncoderError(
                 f"{path}: {key} is {value!r}; write a whole number above 0"
@@ -226,6 +236,8 @@ def _check_keys(path: str, config: dict[str, Any]) -> None:
             raise EncoderError(
                 f"{path}: {key} is {value!r}; only {supported!r} is supported"
             )
+    for key in ("bos_token", "eos_token"):
+        _check_added(f"{path}: {key}", filter(None, [config.get(key)]))
     for key in (
         *("never_split", "additional_special_tokens", "extra_special_tokens"),
         "added_tokens_decoder",
@@ -267,6 +279,8 @@ def _read_tokenizer(
         ("post_processor", ("BertProcessing", "TemplateProcessing")),
     ):
         kind = parts[name].get("type")
+        if name == "model" and kind is None and _LONGEST in parts[name]:
+            continue  # old versions of `tokenizers` wrote none: bert-base-uncased
         if kind not in supported:
             raise EncoderError(
                 f"{path}: {name} is {kind}; BERT's is {' or '.join(supported)}"
@@ -299,12 +313,16 @@ def _read_tokenizer(
             "[SEP], as BERT does"
         )
     normalizer = parts["normalizer"]
+    if normalizer.get("clean_text") is False:
+        # The op of tensorflow-text crashes on U+0011 in a text that was not cleaned.
+        raise EncoderError(
+            f"{path}: clean_text of the normalizer is False; only True is supported"
+        )
     return {
         LOWER_CASE_KEY: normalizer.get("lowercase"),
         "strip_accents": normalizer.get("strip_accents"),
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
-        "clean_text": normalizer.get("clean_text"),
-        "max_input_chars_per_word": model.get("max_input_chars_per_word"),
+        _LONGEST: model.get(_LONGEST),
     }
 
 

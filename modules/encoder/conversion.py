@@ -16,7 +16,6 @@ from modules.encoder import restoring, saved_model
 from modules.encoder.directory import (
     EncoderDirectory,
     EncoderError,
-    find_config,
     open_encoder,
     open_without_vocabulary,
     read_vocabulary,
@@ -30,12 +29,12 @@ from modules.encoder.model import (
 )
 from modules.encoder_files import (
     APPROXIMATE_GELU_KEY,
-    HUGGING_FACE_CONFIG,
     MODEL_GARDEN_CONFIG,
     MODEL_GARDEN_WEIGHTS,
     SIZE_KEYS,
     TOKENIZER_FILE,
     VOCAB_FILE,
+    find_config,
 )
 
 
@@ -70,14 +69,10 @@ def needs_import(source: str) -> bool:
       source: A directory, local or remote.
 
     Returns:
-      True for a SavedModel, for a folder with its vocabulary in `tokenizer.json` only,
-      and for a Hugging Face folder with a `bert_config.json` of other weights, which
-      Transform would read.
+      True for a SavedModel, and for a folder with its vocabulary in `tokenizer.json`
+      only.
     """
     if _is_saved_model(source):
-        return True
-    is_hugging_face = find_config(source) == HUGGING_FACE_CONFIG
-    if is_hugging_face and _exists(source, MODEL_GARDEN_CONFIG):
         return True
     return not _exists(source, VOCAB_FILE) and _exists(source, TOKENIZER_FILE)
 

@@ -26,6 +26,7 @@ from modules.encoder_files import (
     TOKENIZER_FILE,
     VOCAB_FILE,
     EncoderError,
+    find_config,
     read_json,
 )
 
@@ -41,7 +42,7 @@ _ARCHITECTURE = {
 
 
 # What `FastWordpieceTokenizer` cannot build, and a line of `vocab.txt` cannot hold.
-_UNSUPPORTED = re.compile(r"[\0\r\n\ud800-\udfff]|[ \t]$")
+_UNSUPPORTED = re.compile(r"[\0\x11\r\n\ud800-\udfff]|[ \t]$")
 _MAX_TOKEN_BYTES = 256
 _TOKEN_SHOWN = 40
 
@@ -218,21 +219,6 @@ def list_files(directory: str) -> list[str]:
     return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
 
 
-def find_config(directory: str) -> str | None:
-    """Returns the name of a directory's configuration file; None if it is missing.
-
-    If there are those of both formats, the weights decide.
-    """
-    names = set(list_files(directory))
-    weights = {
-        MODEL_GARDEN_CONFIG: [n for n in names if n.startswith(MODEL_GARDEN_WEIGHTS)],
-        HUGGING_FACE_CONFIG: names & {HUGGING_FACE_WEIGHTS, HUGGING_FACE_INDEX},
-    }
-    configs = [name for name in weights if name in names]
-    # `max` returns the first of several.
-    return max(configs, key=lambda name: bool(weights[name]), default=None)
-
-
 def check_config(path: str, config: dict[str, Any]) -> None:
     """Refuses a configuration that is not that of a BERT encoder.
 
@@ -316,8 +302,8 @@ def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> Non
         ):
             raise EncoderError(
                 f"{path} has the token {word[:_TOKEN_SHOWN]!r} with the id {index}; "
-                f"tokens have at most {_MAX_TOKEN_BYTES} bytes, no NUL, no line break "
-                "and no white space at the end"
+                f"tokens have at most {_MAX_TOKEN_BYTES} bytes, no NUL, no U+0011, no "
+                "line break and no white space at the end"
             )
 
 

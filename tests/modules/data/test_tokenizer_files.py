@@ -37,7 +37,7 @@ def test_capital_letter_in_a_word_keeps_case(tmp_path, words, lower_case):
 @pytest.mark.parametrize("name", ["tokenizer_config", "bert_config", "config"])
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_explicit_settings_decide(tmp_path, name, lower_case):
-    stated = TokenizerSettings(lower_case, not lower_case, False, False, 50)
+    stated = TokenizerSettings(lower_case, not lower_case, False, 50)
     path = write(tmp_path, "Cat", "cat", **{name: dataclasses.asdict(stated)})
     assert tokenizer_files.read_settings(path) == stated
 
@@ -101,6 +101,9 @@ def test_settings_of_the_files_of_a_tokenizer_complete_each_other(tmp_path):
             "added_tokens_decoder has 'covid'",
         ),
         ("tokenizer_config", {"extra_special_tokens": {"e": "<e>"}}, "'<e>'"),
+        ("tokenizer_config", {"bos_token": "<s>"}, "bos_token has '<s>'"),
+        ("tokenizer_config", {"wordpieces_prefix": "@@"}, "only '##' is supported"),
+        ("tokenizer_config", {"never_split": True}, "is not a file of Hugging Face's"),
         ("special_tokens_map", {"cls_token": "<s>"}, "only '\\[CLS\\]' is supported"),
         ("special_tokens_map", {"additional_special_tokens": ["[E1]"]}, r"'\[E1\]'"),
         ("added_tokens", {"covid": 4}, "added_tokens.json has 'covid'"),
@@ -112,6 +115,31 @@ def test_tokenizer_that_splits_text_differently_is_refused(
     write(tmp_path, **{file: content})
     with pytest.raises(EncoderError, match=message):
         tokenizer_files.find_settings(str(tmp_path))
+
+
+def test_tokenizer_json_of_an_old_version_has_no_type_and_no_added_tokens(tmp_path):
+    """As that of bert-base-uncased."""
+    tokenizer = tiny.tokenizer_json()
+    del tokenizer["model"]["type"], tokenizer["added_tokens"]
+    write(tmp_path, tokenizer=tokenizer)
+    assert tokenizer_files.find_settings(str(tmp_path))["do_lower_case"]
+    words = tokenizer_files.read_words(str(tmp_path / "tokenizer.json"))
+    assert words == tiny.VOCAB
+
+
+def test_vocabulary_of_another_form_is_refused(tmp_path):
+    write(tmp_path, tokenizer={"model": {}})
+    with pytest.raises(
+        EncoderError, match="is not a file of Hugging Face's tokenizers"
+    ):
+        tokenizer_files.read_words(str(tmp_path / "tokenizer.json"))
+
+
+def test_configuration_without_weights_is_not_read(tmp_path):
+    stale = {"do_lower_case": True, "tokenizer_class": "Other"}
+    path = write(tmp_path, config={"do_lower_case": False}, bert_config=stale)
+    (tmp_path / "model.safetensors").touch()
+    assert not tokenizer_files.read_settings(path).do_lower_case
 
 
 def template(*pieces):
@@ -130,6 +158,11 @@ SINGLE = (("[CLS]", 0), ("A", 0), ("[SEP]", 0))
         ("model", {"type": "BPE"}, "model is BPE; BERT's is WordPiece"),
         ("normalizer", {"type": "Sequence"}, "normalizer is Sequence; BERT's is Bert"),
         ("normalizer", None, "normalizer is None"),
+        (
+            "normalizer",
+            {"type": "BertNormalizer", "clean_text": False},
+            "clean_text of the normalizer is False; only True",
+        ),
         ("pre_tokenizer", {"type": "Whitespace"}, "pre_tokenizer is Whitespace"),
         ("post_processor", {"type": "RobertaProcessing"}, "post_processor is Roberta"),
         (
@@ -147,6 +180,13 @@ SINGLE = (("[CLS]", 0), ("A", 0), ("[SEP]", 0))
             "does not pack",
         ),
         ("added_tokens", [{"id": 9, "content": "covid"}], "added_tokens has 'covid'"),
+        ("added_tokens", [{"id": 9}], "is not a file of .* tokenizers .KeyError"),
+        ("model", "WordPiece", "is not a file of .* tokenizers .AttributeError"),
+        (
+            "post_processor",
+            {"type": "BertProcessing"},
+            "is not a file of .* tokenizers",
+        ),
     ],
 )
 def test_tokenizer_json_that_is_not_berts_is_refused(tmp_path, part, content, message):

@@ -234,7 +234,7 @@ def published(directory, kind):
     text = "".join(f"{word}{newline}" for word in words)
     (directory / "vocab.txt").write_bytes(text.encode())
     if kind == "two configurations":
-        stale = {**tiny.CONFIG, "type_vocab_size": 1, "do_lower_case": True}
+        stale = {**tiny.CONFIG, "type_vocab_size": 1, "do_lower_case": False}
         (directory / "bert_config.json").write_text(json.dumps(stale))
     return words
 
