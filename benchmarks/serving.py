@@ -53,7 +53,7 @@ _SHORT_ROWS = 96
 def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
     """Returns the texts of the evaluation split that all peers tokenize identically.
 
-    An uncased tokenizer of TensorFlow Text folds cases, and Transformers' lowers them,
+    The tutorial's tokenizer, of TensorFlow Text, folds case and the others lower it,
     which differs for a few characters such as "ß" and the micro sign.
 
     Args:
