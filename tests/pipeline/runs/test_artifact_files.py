@@ -77,10 +77,32 @@ def test_changed_artifact_is_named_and_not_taken_from_the_cache(
     assert len(caplog.messages) == 1
 
 
-def test_damaged_record_counts_as_a_change(past, transform, caplog):
-    artifact_files.record_of(Path(transform[0].uri)).write_text("")
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        '{"files": []}',
+        '{"files": {"content": "long"}}',
+        '{"format": 9, "files": {}}',
+        "[" * 9999,
+        "\udcff",
+        None,
+    ],
+    ids=lambda content: repr(content)[:20],
+)
+def test_damaged_record_counts_as_a_change(past, transform, caplog, content):
+    record = artifact_files.record_of(Path(transform[0].uri))
+    if content is None:
+        record.unlink()
+        record.mkdir()
+    else:
+        record.write_text(content, errors="surrogateescape")
     with artifact_files.checked(past.paths):
         assert deleted(past) == [transform[0].id]
+    assert "1 of its files are missing or have changed" in caplog.text
 
 
 def test_artifacts_hold_only_what_their_component_wrote(past, transform):
