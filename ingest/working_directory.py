@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ingest import output_directory
-from modules import file_lock
+from modules import file_lock, written_files
 from modules.errors import UsageError
 
 LOCK = ".lock"
@@ -145,6 +145,35 @@ class WorkingDirectory:
         assert self._lock is not None
         self._lock.close()
         self._lock = None
+
+
+def delete_damaged(target: Path, report: Callable[[str], None]) -> None:
+    """Deletes a published directory if recorded files are missing or have changed.
+
+    The files that a user added to a directory without damage are kept.
+
+    Args:
+      target: A directory, which need not exist.
+      report: Called with a line for the user.
+
+    Raises:
+      UsageError: The directory next to it cannot be written.
+    """
+    if not written_files.count_changes(target, counts_additional=False):
+        return
+    working = WorkingDirectory.beside(target)
+    working.open(wait=report)
+    try:
+        # Again: the process that this one waited for may have written it.
+        if count := written_files.count_changes(target, counts_additional=False):
+            report(
+                f"{target} is written again: {count} of its files are missing or have "
+                "changed"
+            )
+            # Its name is free at once, even if this process is killed.
+            target.rename(working.path / "damaged")
+    finally:
+        working.delete()
 
 
 def refuse_existing(target: Path) -> None:

@@ -190,6 +190,11 @@ class MetadataReader:
         return {event.path.steps[0].key: by_id[event.artifact_id] for event in events}
 
 
+def has_content(database: Path) -> bool:
+    """Returns whether a database exists and is not the empty file of a killed run."""
+    return database.exists() and database.stat().st_size > 0
+
+
 def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
     """Opens a SQLite database of ML Metadata.
 

@@ -6,14 +6,17 @@ files do not count.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
-from modules import files
+import pydantic
+
+from modules import file_format, files
 
 RECORD = ".files.json"
-_FILES = "files"
+
+
+class _Record(pydantic.BaseModel):
+    files: dict[str, int]
 
 
 def record(directory: Path, path: Path | None = None) -> None:
@@ -23,41 +26,34 @@ def record(directory: Path, path: Path | None = None) -> None:
       directory: The directory.
       path: The record; None is `.files.json` in the directory.
     """
-    path = path or directory / RECORD
-    files.write_record(str(path), {_FILES: _sizes(directory)})
+    content = _Record(files=_sizes(directory))
+    files.write_record(str(path or directory / RECORD), content.model_dump())
 
 
-def count_changes(directory: Path, path: Path | None = None) -> int:
+def count_changes(
+    directory: Path, path: Path | None = None, *, counts_additional: bool = True
+) -> int:
     """Returns how many files are missing, additional or of another size.
+
+    A record or a file that cannot be read counts as one change.
 
     Args:
       directory: The directory. Without a record, as a killed run leaves it, only the
         empty splits of TFX's artifacts count.
       path: As for `record`.
+      counts_additional: Whether additional files are changes.
     """
+    path = path or directory / RECORD
     try:
-        recorded = files.read_record(str(path or directory / RECORD))
-    except ValueError:  # the record itself is damaged
+        content = files.read(str(path))
+        if content is None:
+            return sum(not any(split.iterdir()) for split in directory.glob("Split-*"))
+        before = _Record.model_validate(file_format.parse(content, path)).files
+        now = _sizes(directory)
+    except (ValueError, OSError):
         return 1
-    if recorded is None:
-        return sum(not any(split.iterdir()) for split in directory.glob("Split-*"))
-    before, now = recorded[_FILES], _sizes(directory)
-    return sum(before.get(name) != now.get(name) for name in before.keys() | now.keys())
-
-
-def delete_changed(directory: Path, report: Callable[[str], None]) -> None:
-    """Deletes a directory whose files have changed, so that it is written again.
-
-    Args:
-      directory: A directory, which need not exist.
-      report: Called with a line for the user.
-    """
-    if count := count_changes(directory):
-        report(
-            f"{directory} is written again: {count} of its files are missing or have "
-            "changed"
-        )
-        shutil.rmtree(directory)
+    names = before.keys() | now.keys() if counts_additional else before.keys()
+    return sum(before.get(name) != now.get(name) for name in names)
 
 
 def _sizes(directory: Path) -> dict[str, int]:

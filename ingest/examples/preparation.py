@@ -25,6 +25,7 @@ from ingest.rows.readers import DEFAULTS
 from ingest.working_directory import (
     DestinationExistsError,
     WorkingDirectory,
+    delete_damaged,
     refuse_existing,
 )
 from modules import fingerprint, uris, written_files
@@ -97,11 +98,10 @@ def _resolve(
     if span is not None:
         span = Span(span.number, str(destination), SPAN)
         destination /= number
-    written_files.delete_changed(destination, report)
+    delete_damaged(destination, report)
     # The name is a hash of the content: an existing directory has the same files.
     with contextlib.suppress(DestinationExistsError):
         prepare(source, str(destination), task, report, settings, files)
-        written_files.record(destination)
     examples = find_examples(str(destination))
     # An earlier run may have read the same rows from another path.
     card = examples.card.model_copy(update={"source": source})
@@ -170,6 +170,7 @@ def prepare(
             skipped = sum(split.bad for split in card.splits.values())
             report(f"{skipped} bad rows skipped, with reasons in {card.skipped_file}")
         card.write(working.path)
+        written_files.record(working.path)
         working.publish(target)
     return {name: split.rows for name, split in card.splits.items()}
 

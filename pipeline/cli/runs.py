@@ -213,7 +213,7 @@ def _components_table(run: Run) -> Table:
             component.name,
             "" if is_killed else duration(component.seconds),
             component.state,
-            f"{len(artifacts)}" + (f", {deleted} deleted" if deleted else ""),
+            f"{len(artifacts)}" + (f", {deleted} marked as deleted" if deleted else ""),
         )
     return table
 

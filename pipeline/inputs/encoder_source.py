@@ -15,6 +15,7 @@ from ingest import remote_errors
 from ingest.working_directory import (
     DestinationExistsError,
     WorkingDirectory,
+    delete_damaged,
     refuse_existing,
 )
 from modules import fingerprint, uris, written_files
@@ -153,6 +154,7 @@ def _convert(
 
     with WorkingDirectory.creating(target, report) as working:
         imported = conversion.convert(directory, str(working.path), preprocessor)
+        written_files.record(working.path)
         working.publish(target)
     encoder = dataclasses.replace(imported.encoder, directory=str(target))
     return dataclasses.replace(imported, encoder=encoder)
@@ -226,13 +228,12 @@ def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
         fingerprint.of_code(conversion.__name__),
     )
     destination = paths.encoder(key)
-    written_files.delete_changed(destination, report)
+    delete_damaged(destination, report)
     if not destination.exists():
         report(f"importing the encoder {source} to {destination}")
         # Another process may import it meanwhile.
         with contextlib.suppress(DestinationExistsError):
             _convert(source, destination, None, report)
-            written_files.record(destination)
     return str(destination)
 
 

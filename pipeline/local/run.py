@@ -58,7 +58,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
     directory = paths.run(run_record.new_id())
     with hold_output(paths, f"run {directory}"), contextlib.ExitStack() as recorded:
         # TFX would add its tables to any database. A killed run leaves an empty one.
-        if paths.metadata.exists() and paths.metadata.stat().st_size:
+        if run_metadata.has_content(paths.metadata):
             run_metadata.connect(paths.metadata)
         with _writing(paths):
             recording = run_record.recording(directory, config, paths.metadata)

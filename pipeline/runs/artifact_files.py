@@ -45,11 +45,20 @@ def checked(paths: OutputPaths) -> Iterator[None]:
     run_metadata.mark_as_deleted(paths.metadata, changed)
     try:
         yield
-    finally:
-        for artifact, directory in _cached(paths):
-            # In a new database the ids and directories begin anew.
-            if artifact not in known or not record_of(directory).is_file():
-                written_files.record(directory, record_of(directory))
+    except BaseException:
+        try:
+            _record(paths, known)
+        except Exception as error:  # noqa: BLE001 (the error of the run is raised)
+            logger.warning("the files of artifacts are not recorded: %s", error)
+        raise
+    _record(paths, known)
+
+
+def _record(paths: OutputPaths, known: set[int]) -> None:
+    for artifact, directory in _cached(paths):
+        # In a new database the ids and directories begin anew.
+        if artifact not in known or not record_of(directory).is_file():
+            written_files.record(directory, record_of(directory))
 
 
 def record_of(directory: Path) -> Path:
@@ -60,11 +69,9 @@ def record_of(directory: Path) -> Path:
 
 def _cached(paths: OutputPaths) -> Iterator[tuple[int, Path]]:
     """Yields the artifacts that TFX's cache may return: id and directory."""
-    if not paths.metadata.exists():
+    if not run_metadata.has_content(paths.metadata):
         return
-    # Writable, because TFX's first connection may have been killed before it wrote.
-    store = run_metadata.connect(paths.metadata, is_writable=True)
-    for artifact in MetadataReader(store).artifacts():
+    for artifact in MetadataReader.of_file(paths.metadata).artifacts():
         directory = Path(artifact.uri)
         if directory.is_file():  # the page of a report, which has more files next to it
             directory = directory.parent

@@ -1,13 +1,19 @@
 """A working directory belongs to one process at a time, and is published complete."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from ingest.working_directory import DestinationExistsError, WorkingDirectory
+from ingest.working_directory import (
+    DestinationExistsError,
+    WorkingDirectory,
+    delete_damaged,
+)
+from modules import written_files
 from modules.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 
@@ -122,3 +128,68 @@ def test_target_that_has_files_is_not_replaced(tmp_path):
         directory.publish(tmp_path / "target")
     assert (tmp_path / "target" / "file").read_text() == "kept"
     assert (directory.path / "file").read_text() == "new"
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """A published directory, one of whose two files is missing."""
+    target = tmp_path / "target"
+    target.mkdir()
+    for name in ("kept", "lost"):
+        (target / name).write_text("old")
+    written_files.record(target)
+    (target / "lost").unlink()
+    return target
+
+
+def test_damaged_directory_is_deleted_and_named(tmp_path, damaged):
+    lines = []
+    delete_damaged(damaged, lines.append)
+    assert lines == [
+        f"{damaged} is written again: 1 of its files are missing or have changed"
+    ]
+    assert list(tmp_path.iterdir()) == []
+    delete_damaged(damaged, lines.append)
+    assert len(lines) == 1
+
+
+def test_files_that_a_user_adds_are_kept(tmp_path, damaged):
+    (damaged / "lost").write_text("old")
+    (damaged / "notes.txt").write_text("mine")
+    delete_damaged(damaged, print)
+    assert (damaged / "notes.txt").read_text() == "mine"
+
+
+def test_directory_that_another_process_wrote_again_is_kept(damaged):
+    working, lines = WorkingDirectory.beside(damaged), []
+    working.open()
+    second = threading.Thread(target=delete_damaged, args=(damaged, lines.append))
+    second.start()
+    second.join(0.2)
+    assert second.is_alive()
+    (working.path / "lost").write_text("new")
+    written_files.record(working.path)
+    shutil.rmtree(damaged)
+    working.publish(damaged)
+    second.join(10)
+    assert (damaged / "lost").read_text() == "new"
+    (line,) = lines
+    assert "waiting for process" in line
+
+
+def test_rest_of_a_killed_deletion_is_deleted(tmp_path, damaged, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkingDirectory, "delete", kill)
+        with pytest.raises(KeyboardInterrupt):
+            delete_damaged(damaged, print)
+    assert not damaged.exists()
+    with WorkingDirectory.creating(damaged, print) as working:
+        working.publish(damaged)
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert list(damaged.iterdir()) == []
+
+
+def kill(working):
+    """Ends as a killed process does: the kernel releases the lock."""
+    working._release()
+    raise KeyboardInterrupt

@@ -10,6 +10,7 @@ import pytest
 
 from ingest import examples as examples_lib
 from ingest.config import DataConfig
+from ingest.working_directory import WorkingDirectory
 from modules import fingerprint
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
@@ -256,6 +257,28 @@ def test_damaged_examples_are_written_again(tmp_path, damage):
         f"{first.directory} is written again: 1 of its files are missing or have "
         "changed"
     )
+
+
+def test_examples_of_a_process_killed_after_publishing_are_checked(
+    tmp_path, monkeypatch
+):
+    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    publish = WorkingDirectory.publish
+
+    def killed(*arguments):
+        publish(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkingDirectory, "publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            examples_lib.resolve_examples(source, TASK, paths.examples)
+    (directory,) = paths.examples("").iterdir()
+    (path,) = (directory / "train").glob("*.gz")
+    path.unlink()
+    examples_lib.resolve_examples(source, TASK, paths.examples)
+    assert len(read(directory, "train")) == 5
 
 
 def write_rows(tmp_path, kind):

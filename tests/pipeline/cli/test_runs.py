@@ -7,7 +7,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from modules import file_lock
+from modules import file_lock, run_metadata
 from modules.verdicts import ServingReport, Verdict
 from pipeline.cli.main import main
 from tests.pipeline.past_runs import PastRuns
@@ -89,6 +89,13 @@ def test_run_that_ended_before_its_first_component_is_shown(invoke, past):
     shown = invoke("show", "latest")
     assert record.id in shown
     assert LONG.strip() in joined(shown)
+
+
+def test_outputs_that_left_the_cache_are_shown_as_marked(invoke, past):
+    past.run()
+    first, _ = past.execute("Transform", ["examples: Examples", "graph: Graph"])
+    run_metadata.mark_as_deleted(past.paths.metadata, [first.id])
+    assert "done 2, 1 marked as deleted" in joined(invoke("show", "latest"))
 
 
 def test_directory_that_does_not_exist_is_named_with_what_to_do(tmp_path):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
 from modules.data import preprocessing
 from modules.encoder import conversion
@@ -124,6 +125,25 @@ def test_damaged_import_is_written_again(tmp_path):
         f"{directory} is written again: 1 of its files are missing or have changed",
         f"importing the encoder {tmp_path / 'encoder'} to {directory}",
     ]
+
+
+def test_import_of_a_process_killed_after_publishing_is_checked(tmp_path, monkeypatch):
+    config = saved_model_config(tmp_path)
+    publish = WorkingDirectory.publish
+
+    def killed(*arguments):
+        publish(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkingDirectory, "publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            resolve_encoder(config)
+    (directory,) = (OutputPaths.of(config).root / "encoders").iterdir()
+    index = directory / "bert_model.ckpt.index"
+    index.unlink()
+    resolve_encoder(config)
+    assert index.is_file()
 
 
 def test_two_processes_that_need_the_same_source_import_it_once(tmp_path, monkeypatch):

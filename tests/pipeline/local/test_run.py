@@ -77,6 +77,22 @@ def test_run_adds_no_tables_to_a_database_of_another_program(
     assert not paths.runs.exists()
 
 
+def test_run_starts_with_the_empty_database_of_a_killed_run(
+    tmp_path, console, monkeypatch
+):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    paths = OutputPaths.of(config)
+    paths.root.mkdir()
+    paths.metadata.touch()
+
+    def run_no_component(*_):
+        raise UsageError("the first component would run")
+
+    monkeypatch.setattr(run, "_run", run_no_component)
+    with pytest.raises(UsageError, match="the first component would run"):
+        run.run_locally(config, console)
+
+
 def test_help_imports_neither_tensorflow_nor_tfx():
     program = (
         "import sys\nfrom pipeline.cli.main import main\n"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from modules import written_files
-from modules.run_metadata import MetadataReader
+from modules.run_metadata import MetadataError, MetadataReader
+from pipeline.config.paths import OutputPaths
 from pipeline.runs import artifact_files
 
 
@@ -76,10 +77,32 @@ def test_changed_artifact_is_named_and_not_taken_from_the_cache(
     assert len(caplog.messages) == 1
 
 
-def test_damaged_record_counts_as_a_change(past, transform, caplog):
-    artifact_files.record_of(Path(transform[0].uri)).write_text("")
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        '{"files": []}',
+        '{"files": {"content": "long"}}',
+        '{"format": 9, "files": {}}',
+        "[" * 9999,
+        "\udcff",
+        None,
+    ],
+    ids=lambda content: repr(content)[:20],
+)
+def test_damaged_record_counts_as_a_change(past, transform, caplog, content):
+    record = artifact_files.record_of(Path(transform[0].uri))
+    if content is None:
+        record.unlink()
+        record.mkdir()
+    else:
+        record.write_text(content, errors="surrogateescape")
     with artifact_files.checked(past.paths):
         assert deleted(past) == [transform[0].id]
+    assert "1 of its files are missing or have changed" in caplog.text
 
 
 def test_artifacts_hold_only_what_their_component_wrote(past, transform):
@@ -111,6 +134,39 @@ def test_artifacts_of_a_failed_run_are_checked_too(past, caplog):
     with artifact_files.checked(past.paths):
         assert deleted(past) == [statistics.id]
     assert caplog.record_tuples[0][:2] == (artifact_files.__name__, logging.WARNING)
+
+
+@pytest.mark.parametrize("error", [ValueError("loss is NaN"), KeyboardInterrupt()])
+def test_damaged_database_does_not_replace_the_error_of_a_run(past, caplog, error):
+    def fail():
+        with artifact_files.checked(past.paths):
+            past.paths.metadata.write_bytes(b"notes" * 999)
+            raise error
+
+    with pytest.raises(type(error)) as raised:
+        fail()
+    assert raised.value is error
+    (message,) = caplog.messages
+    assert f"{past.paths.metadata} cannot be read as ML Metadata" in message
+
+
+def test_run_whose_files_cannot_be_recorded_fails(past):
+    with (
+        pytest.raises(MetadataError, match="cannot be read as ML Metadata"),
+        artifact_files.checked(past.paths),
+    ):
+        past.paths.metadata.write_bytes(b"notes" * 999)
+
+
+def test_killed_run_leaves_an_empty_database(past, tmp_path, caplog):
+    paths = OutputPaths(tmp_path / "killed", "tiny")
+    paths.root.mkdir()
+    paths.metadata.touch()
+    with artifact_files.checked(paths):
+        assert paths.metadata.stat().st_size == 0
+    with artifact_files.checked(paths):  # which TFX fills
+        shutil.copy(past.paths.metadata, paths.metadata)
+    assert caplog.messages == []
 
 
 def test_hidden_files_of_a_desktop_are_no_change(past, transform, caplog):
