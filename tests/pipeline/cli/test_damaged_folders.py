@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -175,6 +177,15 @@ def overwrite_pages(path):
     replace(bytes(content))(path)
 
 
+def delete_rows(table):
+    def damage(path):
+        with sqlite3.connect(path) as database:
+            database.execute(f"DELETE FROM {table}")
+        database.close()
+
+    return damage
+
+
 OUTPUTS = {
     "runs": [FIRST[:15], DAMAGED[:15], LAST[:15]],
     "show latest": [f"run {LAST}, recipe tiny", "refused: accuracy is 0.5"],
@@ -190,6 +201,14 @@ DAMAGES = {
     "text as database": (find_database, replace("notes\n" * 999), NO_METADATA),
     "foreign database": (find_database, replace_by_another_database, NO_METADATA),
     "overwritten database": (find_database, overwrite_pages, NO_METADATA),
+    **{
+        f"database without {table} rows": (
+            find_database,
+            delete_rows(table),
+            NO_METADATA,
+        )
+        for table in ("Context", "Association", "Event", "EventPath", "Execution")
+    },
     "directory as database": (find_database, replace_by_directory, NO_METADATA),
     "torn record": (find_record, replace(TORN), []),
     "empty record": (find_record, replace(""), []),
@@ -288,6 +307,31 @@ def contents(root):
         for path in root.rglob("*")
         if path.is_file() and path.name != "run.lock"
     }
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA cache_size = 1")
+database.execute("BEGIN IMMEDIATE")
+database.execute("UPDATE Artifact SET uri = hex(zeroblob(9999))")
+database.execute("DELETE FROM Event")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_transaction_of_a_killed_process_is_undone(output, invoke):
+    database = output.paths.metadata
+    before = database.read_bytes()
+    subprocess.run([sys.executable, "-c", KILLED, database], check=False)
+    assert database.read_bytes() != before
+    assert database.with_name(f"{database.name}-journal").exists()
+    for command, expected in OUTPUTS.items():
+        result = invoke(*command.split())
+        assert (result.exit_code, result.stderr) == (0, "")
+        shown = " ".join(result.stdout.split())
+        assert all(text in shown for text in expected)
+    assert database.read_bytes() == before
 
 
 def test_locked_database_is_one_line_within_seconds(output, invoke):
