@@ -119,6 +119,10 @@ class MetadataReader:
             for execution in sorted(executions, key=lambda e: e.id)
         ]
 
+    def all_executions(self) -> list[mlmd.Execution]:
+        """Returns all executions, also those of no run, in order."""
+        return sorted(self._store.get_executions(), key=lambda e: e.id)
+
     def outputs(self, execution: mlmd.Execution) -> dict[str, mlmd.Artifact]:
         """Returns an execution's output artifacts by key."""
         return self._artifacts(execution, _Event.OUTPUT)

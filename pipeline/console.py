@@ -184,6 +184,7 @@ class _Warnings(logging.Handler):
         self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Prints a warning."""
         text = f"{record.levelname}:{record.name}:{record.getMessage()}"
         if record.name.startswith(_LOGGERS):
             text = f"warning: {record.getMessage()}"

@@ -104,7 +104,8 @@ def show_command(
         print_json(content)
         return
     console = Console(highlight=False)
-    console.print(f"run {record.id}, recipe {record.recipe}")
+    recipe = f", recipe {record.recipe}" if record.recipe else ""
+    console.print(f"run {record.id}{recipe}")
     console.print(_result(record, whole=True), soft_wrap=True)
     took = _duration(record.seconds) or "end unknown"
     console.print(f"started {local_time(record.started)}, {took}")

@@ -15,7 +15,9 @@ _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 logger = logging.getLogger(__name__)
 
 
-def describe(path: object, error: Exception, advice: str) -> str:
+def describe(
+    path: object, error: Exception, advice: str = "restore it from a backup"
+) -> str:
     """Returns one line: the file, why it cannot be read, and what to do.
 
     Args:
@@ -26,6 +28,8 @@ def describe(path: object, error: Exception, advice: str) -> str:
     match error:
         case file_format.FormatError():
             return str(error)
+        case FileNotFoundError():
+            return f"{path} is missing; {advice}"
         case OSError():
             reason = error.strerror or type(error).__name__
         case UnicodeDecodeError():
@@ -55,5 +59,5 @@ def read(path: str, model: type[_Model]) -> _Model | None:
         content = files.read_record(path)
         return None if content is None else model.model_validate(content)
     except (OSError, ValueError) as error:
-        logger.warning("%s", describe(path, error, "restore it from a backup"))
+        logger.warning("%s", describe(path, error))
         return None

@@ -68,7 +68,7 @@ def trace(paths: OutputPaths, model: str) -> Node:
 
 def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> Any:
     path = Path(model).absolute()
-    is_pushed = path.is_relative_to(paths.pushed.parent)
+    is_pushed = path.is_relative_to(paths.serving)
     version = path.name if is_pushed else model
     for artifact in reversed(reader.artifacts(tfx_names.PUSHED_MODEL_TYPE)):
         if values(artifact).get(PUSHED_VERSION) == version:

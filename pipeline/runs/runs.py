@@ -174,15 +174,12 @@ class RunList(Sequence[RunRecord]):
             return []
 
     def _is_run(self, name: str) -> bool:
-        if not run_record.is_id(name):
-            return False
         try:
-            (self._paths.run(name) / run_record.FILE).stat()
+            return run_record.is_id(name) and bool(os.listdir(self._paths.run(name)))
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # `run_record.read` describes it
             return True
-        return True
 
     def _warn_of_unknown(self) -> None:
         """Warns of runs with components that ML Metadata does not know."""

@@ -381,12 +381,82 @@ def test_clean_keeps_a_damaged_run_and_what_it_wrote(output, invoke):
     assert not find_verdict(output, 2).exists()
 
 
+def test_clean_keeps_everything_while_a_run_is_unknown(output, invoke):
+    record = output.paths.run("20260101-040000-000000")
+    record.mkdir()
+    assert "--yes deletes them" in invoke("clean", "--keep", "1").stdout
+    (record / "run.log").touch()
+    before = contents(output.paths.root)
+    cleaned = invoke("clean", "--keep", "1", "--yes")
+    assert "nothing to delete" in cleaned.stdout
+    (line,) = lines_about(record, cleaned.stderr)
+    assert "run.json is missing; restore it" in line
+    assert contents(output.paths.root) == before
+
+
+def test_clean_keeps_what_an_execution_of_no_run_read(output, invoke):
+    with sqlite3.connect(output.paths.metadata) as database:
+        # The context of the first run's Trainer remains, and that of its run is lost.
+        database.execute(
+            "DELETE FROM Association WHERE execution_id = 1 AND context_id IN "
+            "(SELECT c.id FROM Context c JOIN Type t ON t.id = c.type_id "
+            "WHERE t.name = 'pipeline_run')"
+        )
+    database.close()
+    for path in (output.paths.examples("unread"), output.paths.encoder("unread")):
+        path.mkdir(parents=True)
+    shown = invoke("clean", "--keep", "1", "-v").stdout
+    assert "Evaluator/verdict/2" in shown
+    assert "Trainer/model/1" not in shown
+    assert "unread" not in shown
+
+
 def test_missing_settings_are_named(output, invoke):
     path = output.paths.run(LAST) / SETTINGS_FILE
     path.unlink()
     shown = invoke("show", "latest")
     assert shown.exit_code == 0
     assert len(lines_about(path, shown.output)) == 1
+
+
+SERVED = "serving/tiny"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "stopped"),
+    [
+        ("serving", 0, ["versions", "clean --keep 1"]),
+        ("serving", 0o400, ["versions", "clean --keep 1"]),
+        (SERVED, 0, ["clean --keep 1"]),
+        (SERVED, 0o400, ["clean --keep 1"]),
+        ("artifacts", 0, ["clean --keep 1"]),
+    ],
+)
+def test_unreadable_folder_stops_clean_but_no_list(output, name, mode, stopped):
+    with unprivileged(output.paths.root) as root:
+        path = root / name
+        with sqlite3.connect(root / "metadata.sqlite") as database:
+            database.execute(
+                "UPDATE Artifact SET uri = replace(uri, ?, ?)",
+                (str(output.paths.root), str(root)),
+            )
+        database.close()
+        path.chmod(mode)
+        try:
+            results = {
+                command: CliRunner().invoke(
+                    main, [*command.split(), "--output", str(root)]
+                )
+                for command in ("runs", "show latest", "versions", "clean --keep 1")
+            }
+        finally:
+            path.chmod(0o700)
+    for command, result in results.items():
+        assert result.exit_code == (2 if command in stopped else 0), result.exception
+        if command in stopped or (command, name) == ("versions", SERVED):
+            lines = lines_about(path, result.stderr)
+            advised = [line for line in lines if "Permission denied; make it" in line]
+            assert len(advised) == 1
 
 
 @pytest.mark.parametrize("name", ["version", "record", "files of a version"])

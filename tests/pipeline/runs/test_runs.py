@@ -67,7 +67,7 @@ def test_damaged_record_hides_no_other_run(past, content):
     record, other = RunList(past.paths)
     assert record.id == damaged.id
     assert record.state == "failed"
-    assert record.reason.startswith("its record cannot be read: ")
+    assert "run.json cannot be read: " in record.damage
     assert other.state == "pushed"
 
 
@@ -80,7 +80,7 @@ def test_record_of_an_unknown_format_is_refused_and_one_without_a_format_is_read
     without, unknown = RunList(past.paths)
     assert without.state == "refused"
     assert unknown.state == "failed"
-    assert "run.json has the format 2, and this release reads" in unknown.reason
+    assert "run.json has the format 2, and this release reads" in unknown.damage
 
 
 def test_copy_of_a_record_is_named_after_its_directory(past):
