@@ -45,7 +45,7 @@ _REFERENCES = (
 
 
 class MetadataError(UsageError):
-    """A file is not a whole database of ML Metadata."""
+    """A file is not a whole database of ML Metadata, or lacks a property."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -299,6 +299,23 @@ def creation_time(
 
 
 def values(item: mlmd.Artifact | mlmd.Execution) -> dict[str, Any]:
-    """Returns the properties of an artifact or an execution by name."""
+    """Returns the properties of an artifact or an execution by name.
+
+    A property that is missing raises MetadataError.
+    """
     pairs = [*item.properties.items(), *item.custom_properties.items()]
-    return {name: getattr(value, value.WhichOneof("value")) for name, value in pairs}
+    properties = _Properties(f"{item.type} {item.id}")
+    for name, value in pairs:
+        properties[name] = getattr(value, value.WhichOneof("value"))
+    return properties
+
+
+class _Properties(dict[str, Any]):
+    def __init__(self, item: str) -> None:
+        self._item = item
+
+    def __missing__(self, name: str) -> Any:
+        raise MetadataError(
+            f"ML Metadata has no property {name} of {self._item}; restore it from a "
+            "backup"
+        )

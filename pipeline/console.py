@@ -164,7 +164,7 @@ def printing_warnings() -> Iterator[None]:
     root = logging.getLogger()
     # Libraries add one when they log during their import.
     others = [h for h in root.handlers if type(h) is logging.StreamHandler]
-    handler = _Warnings()
+    handler = WarningPrinter()
     for other in others:
         root.removeHandler(other)
     root.addHandler(handler)
@@ -178,7 +178,9 @@ def printing_warnings() -> Iterator[None]:
             root.addHandler(other)
 
 
-class _Warnings(logging.Handler):
+class WarningPrinter(logging.Handler):
+    """Prints warnings on stderr, each of them once."""
+
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._printed: set[str] = set()

@@ -7,17 +7,18 @@ import logging
 from typing import TypeVar
 
 import pydantic
+import yaml
 
 from modules import file_format, files
+
+ADVICE = "restore it from a backup"
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 
 logger = logging.getLogger(__name__)
 
 
-def describe(
-    path: object, error: Exception, advice: str = "restore it from a backup"
-) -> str:
+def describe(path: object, error: Exception, advice: str = ADVICE) -> str:
     """Returns one line: the file, why it cannot be read, and what to do.
 
     Args:
@@ -40,6 +41,8 @@ def describe(
             (first, *_) = error.errors()
             where = ".".join(map(str, first["loc"]))
             reason = f"{where}: {first['msg']}" if where else first["msg"]
+        case yaml.YAMLError():
+            reason = "it is not YAML"
         case _:
             reason = type(error).__name__
     return f"{path} cannot be read: {reason}; {advice}"

@@ -123,7 +123,7 @@ def read(directory: Path) -> RunRecord:
         content = file_format.parse(path.read_bytes(), path)
         record = RunRecord.model_validate(content)
     except (OSError, ValueError) as error:  # damaged, or just deleted
-        advice = "restore it from a backup, or delete the directory of the run"
+        advice = f"{damage.ADVICE}, or delete the directory of the run"
         return RunRecord(
             id=directory.name,
             recipe="",

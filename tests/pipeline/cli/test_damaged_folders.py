@@ -284,6 +284,16 @@ def test_lineage_of_a_version_with_a_damaged_manifest(output, invoke, damage):
     assert "Trainer of run" in result.stdout
 
 
+def test_lineage_leaves_out_the_facts_of_an_execution_without_properties(
+    output, invoke
+):
+    delete_rows("ExecutionProperty")(output.paths.metadata)
+    result = invoke("lineage", "1")
+    assert result.exit_code == 0
+    assert "Trainer of run" in result.stdout
+    assert "no property custom_config of " in result.stderr
+
+
 @pytest.mark.parametrize("command", ["runs", "show latest", "versions"])
 def test_json_is_whole_next_to_a_damaged_database(output, invoke, command):
     replace("")(output.paths.metadata)
