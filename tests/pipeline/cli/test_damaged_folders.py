@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from modules import fingerprint
+from modules.run_metadata import MetadataReader
 from modules.verdicts import Verdict
 from pipeline.cli.main import main
 from pipeline.releases import journal
@@ -22,6 +23,7 @@ from pipeline.releases.journal import Release
 from pipeline.runs.run_record import SETTINGS_FILE
 from tests.pipeline.past_runs import PastRuns
 from tests.pipeline.ui.conftest import serving
+from tests.report import samples
 
 TORN = '{"format": 1, "act'
 LATER = '{"format": 2}'
@@ -424,9 +426,12 @@ def test_clean_keeps_what_an_execution_of_no_run_read(output, invoke):
 def test_missing_settings_are_named(output, invoke):
     path = output.paths.run(LAST) / SETTINGS_FILE
     path.unlink()
-    shown = invoke("show", "latest")
-    assert shown.exit_code == 0
-    assert len(lines_about(path, shown.output)) == 1
+    for reason in ("is missing", "cannot be read: it is not YAML"):
+        shown = invoke("show", "latest")
+        assert shown.exit_code == 0
+        (line,) = lines_about(path, shown.output)
+        assert f"{path} {reason}; restore it from a backup" in line
+        path.write_text("name: [")
 
 
 SERVED = "serving/tiny"
@@ -563,7 +568,7 @@ def test_damaged_verdict_is_not_overridden(output, invoke):
 
 
 @pytest.mark.parametrize("damage", [replace(TORN), replace_by_directory])
-def test_web_view_names_the_damaged_files_of_a_run(output, damage):
+def test_web_view_names_the_damaged_files_of_a_run_without_a_report(output, damage):
     report = output.paths.run(LAST) / "report.json"
     settings = output.paths.run(LAST) / SETTINGS_FILE
     damage(report)
@@ -573,3 +578,30 @@ def test_web_view_names_the_damaged_files_of_a_run(output, damage):
     assert page.status_code == 200
     assert page.text.count(str(report)) == 1
     assert page.text.count(str(settings)) == 1
+
+
+@pytest.mark.parametrize("damage", [replace("name: ["), Path.unlink])
+def test_web_view_names_the_damaged_files_of_a_run_with_a_report(output, damage):
+    record = output.paths.run(LAST)
+    (record / "report.json").write_text(samples.refused().model_dump_json())
+    replace(TORN)(record / "run.json")
+    damage(record / SETTINGS_FILE)
+    with serving([output.paths.root]) as address:
+        page = httpx.get(f"{address}/runs/0/{LAST}")
+    assert page.status_code == 200
+    assert samples.refused().verdict in page.text
+    for name in ("run.json", SETTINGS_FILE):
+        assert page.text.count(str(record / name)) == 1
+
+
+def test_web_view_reads_an_output_once(output, monkeypatch):
+    read = []
+    open_database = MetadataReader.of_file
+    monkeypatch.setattr(
+        MetadataReader, "of_file", lambda path: read.append(path) or open_database(path)
+    )
+    with serving([output.paths.root]) as address:
+        for path in ("/", "/live"):
+            read.clear()
+            assert httpx.get(f"{address}{path}").status_code == 200
+            assert read == [output.paths.metadata]

@@ -77,6 +77,21 @@ def test_run_adds_no_tables_to_a_database_of_another_program(
     assert not paths.runs.exists()
 
 
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_run_adds_no_new_database_to_the_artifacts_of_another(
+    tmp_path, console, is_empty
+):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    paths = OutputPaths.of(config)
+    (paths.artifacts / "Trainer" / "model").mkdir(parents=True)
+    if is_empty:
+        paths.metadata.touch()
+    with pytest.raises(UsageError, match="is missing or empty, and "):
+        run.run_locally(config, console)
+    assert paths.metadata.exists() == is_empty
+    assert not paths.runs.exists()
+
+
 def test_help_imports_neither_tensorflow_nor_tfx():
     program = (
         "import sys\nfrom pipeline.cli.main import main\n"

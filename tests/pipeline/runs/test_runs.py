@@ -90,6 +90,14 @@ def test_copy_of_a_record_is_named_after_its_directory(past):
     assert [run.id for run in RunList(past.paths)] == [copy.name, run.id]
 
 
+def test_directory_named_after_a_year_before_1970_is_not_a_run(past, zone):
+    zone("Asia/Tokyo")
+    past.run()
+    for name in ("00010101-000000-000000", "19691231-235959-000000"):
+        shutil.copytree(past.paths.run(RunList(past.paths)[0].id), past.paths.run(name))
+    assert len(RunList(past.paths)) == 1
+
+
 def test_file_is_not_a_run(past):
     past.run()
     (past.paths.runs / "20270101-000000-000000").write_text("")
