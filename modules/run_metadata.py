@@ -234,7 +234,8 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
         )
         if "locked" in str(error):
             advice = "wait until the program that writes to it ends"
-        if "readonly" in str(error):  # a killed program left a transaction to undo
+        if isinstance(error, sqlite3.Error) and "readonly" in str(error):
+            # The transaction of a killed process cannot be undone.
             advice = "repeat the command as a user who may write to it"
         (reason, *_) = str(error).splitlines()
         raise MetadataError(

@@ -209,7 +209,14 @@ DAMAGES = {
             delete_rows(table),
             NO_METADATA,
         )
-        for table in ("Context", "Association", "Event", "EventPath", "Execution")
+        for table in (
+            "Context",
+            "Association",
+            "Event",
+            "EventPath",
+            "Execution",
+            "Type",
+        )
     },
     "directory as database": (find_database, replace_by_directory, NO_METADATA),
     "torn record": (find_record, replace(TORN), []),
@@ -344,6 +351,17 @@ def test_transaction_of_a_killed_process_is_undone(output, invoke):
         shown = " ".join(result.stdout.split())
         assert all(text in shown for text in expected)
     assert database.read_bytes() == before
+
+
+def test_transaction_that_a_reader_may_not_undo_is_one_line(output):
+    database = output.paths.metadata
+    subprocess.run([sys.executable, "-c", KILLED, database], check=False)
+    with unprivileged(output.paths.root) as root:
+        (root / database.name).chmod(0o400)
+        result = CliRunner().invoke(main, ["runs", "--output", str(root)])
+    assert result.exit_code == 0
+    (line,) = lines_about(root / database.name, result.stderr)
+    assert "; repeat the command as a user who may write to it" in line
 
 
 def test_locked_database_is_one_line_within_seconds(output, invoke):
