@@ -8,13 +8,14 @@ import importlib.util
 import io
 import logging
 import os
+import socket
 import sys
 import tempfile
 import types
 import warnings
 from collections.abc import Iterator, Sequence
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK = ("localhost", "127.0.0.1", "127.0.1.1", "0.0.0.0", "::1")
 _ESCAPE = "backslashreplace"
 _STREAMS = "PYTHONIOENCODING"  # ENCODING:ERRORS of the streams of a new process
 
@@ -22,11 +23,10 @@ _STREAMS = "PYTHONIOENCODING"  # ENCODING:ERRORS of the streams of a new process
 def set_up(*, quiet: bool = False) -> None:
     """Prepares this process for TensorFlow and TFX. Calling it again does no harm.
 
-    The processes that it starts, such as Beam's workers, print any text, too.
-
     It imports neither. The settings of TensorFlow take effect when TensorFlow is
     imported, or at once if it has been imported. This process and its child processes
-    use no proxy for connections on this machine.
+    use no proxy for this machine's host name and loopback addresses. Its child
+    processes, such as Beam's workers, print any text, too.
 
     Args:
       quiet: Whether to hide TensorFlow's start-up notices. They come from C++, and from
@@ -78,7 +78,9 @@ def exempt_from_autograph() -> None:
 
 
 def _bypass_proxy() -> None:
-    """Adds the names of this machine to the hosts that the user's proxy is not for.
+    """Adds names of this machine to the hosts that the user's proxy is not for.
+
+    They are its host name, without a domain that only DNS knows, and `_LOOPBACK`.
 
     gRPC uses `http_proxy` for them, too, so that Beam's runner and its workers would
     wait for each other. It reads `no_grpc_proxy`, or else `no_proxy`, in lower case and
@@ -86,11 +88,12 @@ def _bypass_proxy() -> None:
     Source: `src/core/handshaker/http_connect/http_proxy_mapper.cc`.
     """
     bypassed = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+    names = (*_LOOPBACK, socket.gethostname())
     for name in ("no_proxy", "no_grpc_proxy"):
         value = os.environ.get(name, bypassed)
         hosts = [host.strip() for host in value.split(",") if host.strip()]
         if name == "no_grpc_proxy" or hosts != ["*"]:  # `*` counts only by itself
-            os.environ[name] = ",".join(dict.fromkeys((*hosts, *_LOOPBACK)))
+            os.environ[name] = ",".join(dict.fromkeys((*hosts, *names)))
 
 
 @contextlib.contextmanager

@@ -29,10 +29,23 @@ _STATES: dict[int, ComponentState] = {
     mlmd.Execution.FAILED: "failed",
     mlmd.Execution.CANCELED: "interrupted",
 }
+# Table, column, and where its values must be, too. The database does not check it.
+_REFERENCES = (
+    ("Context", "type_id", "id FROM Type"),
+    ("Execution", "type_id", "id FROM Type"),
+    ("Artifact", "type_id", "id FROM Type"),
+    ("Association", "context_id", "id FROM Context"),
+    ("Association", "execution_id", "id FROM Execution"),
+    ("Execution", "id", "execution_id FROM Association"),
+    ("Event", "execution_id", "id FROM Execution"),
+    ("Event", "artifact_id", "id FROM Artifact"),
+    ("Event", "id", "event_id FROM EventPath"),
+    ("Artifact", "id", f"artifact_id FROM Event WHERE type = {_Event.OUTPUT}"),
+)
 
 
 class MetadataError(UsageError):
-    """A file is not a whole database of ML Metadata."""
+    """A file is not a whole database of ML Metadata, or lacks a property."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +118,10 @@ class MetadataReader:
             (self.describe(execution), execution)
             for execution in sorted(executions, key=lambda e: e.id)
         ]
+
+    def all_executions(self) -> list[mlmd.Execution]:
+        """Returns all executions, also those of no run, in order."""
+        return sorted(self._store.get_executions(), key=lambda e: e.id)
 
     def outputs(self, execution: mlmd.Execution) -> dict[str, mlmd.Artifact]:
         """Returns an execution's output artifacts by key."""
@@ -217,10 +234,14 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
         ) from error
     except (sqlite3.Error, RuntimeError) as error:
         advice = (
-            "restore it from a backup, or move it away: the next run creates a new one"
+            "restore it from a backup, or move it and `artifacts` next to it away: the "
+            "next run creates new ones"
         )
         if "locked" in str(error):
             advice = "wait until the program that writes to it ends"
+        if isinstance(error, sqlite3.Error) and "readonly" in str(error):
+            # The transaction of a killed process cannot be undone.
+            advice = "repeat the command as a user who may write to it"
         (reason, *_) = str(error).splitlines()
         raise MetadataError(
             f"{database} cannot be read as ML Metadata: {reason}; {advice}"
@@ -232,15 +253,22 @@ def _check(database: Path) -> None:
 
     MetadataStore creates its tables in any database that it may write to, waits 40
     seconds for a lock, and reads a damaged database until it reaches the damage.
+    Opened for writing, SQLite undoes the transaction of a killed process; a reader,
+    such as MetadataStore, cannot. It opens a write-protected file for reading.
     """
     if database.is_dir():  # of which SQLite reports an I/O error
         raise sqlite3.DatabaseError("it is a directory")
-    address = f"{database.absolute().as_uri()}?mode=ro"
+    address = f"{database.absolute().as_uri()}?mode=rw"
     with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+        connection.execute("BEGIN")  # a run may write between two queries
         connection.execute("SELECT schema_version FROM MLMDEnv").fetchone()
         ((result,),) = connection.execute("PRAGMA quick_check(1)")
         if result != "ok":
             raise sqlite3.DatabaseError(result)
+        for table, column, others in _REFERENCES:
+            missing = f"SELECT 1 FROM {table} WHERE {column} NOT IN (SELECT {others})"
+            if connection.execute(missing).fetchone():
+                raise sqlite3.DatabaseError(f"{table} lacks rows of: {others}")
 
 
 def _connect(database: Path, *, is_writable: bool) -> MetadataStore:
@@ -277,6 +305,23 @@ def creation_time(
 
 
 def values(item: mlmd.Artifact | mlmd.Execution) -> dict[str, Any]:
-    """Returns the properties of an artifact or an execution by name."""
+    """Returns the properties of an artifact or an execution by name.
+
+    A property that is missing raises MetadataError.
+    """
     pairs = [*item.properties.items(), *item.custom_properties.items()]
-    return {name: getattr(value, value.WhichOneof("value")) for name, value in pairs}
+    properties = _Properties(f"{item.type} {item.id}")
+    for name, value in pairs:
+        properties[name] = getattr(value, value.WhichOneof("value"))
+    return properties
+
+
+class _Properties(dict[str, Any]):
+    def __init__(self, item: str) -> None:
+        self._item = item
+
+    def __missing__(self, name: str) -> Any:
+        raise MetadataError(
+            f"ML Metadata has no property {name} of {self._item}; restore it from a "
+            "backup"
+        )

@@ -24,6 +24,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from modules import file_format, files, fingerprint, uris
@@ -108,7 +109,7 @@ def list_versions(directory: str) -> list[str]:
         name
         for name in filter(_is_number, files.list_names(directory))
         # In an object store a file costs no request: it has no `saved_model.pb` below.
-        if not uris.is_local(directory) or os.path.isdir(uris.join(directory, name))
+        if not uris.is_local(directory) or Path(directory, name).is_dir()
     ]
     return sorted(names, key=lambda name: (-int(name), len(name)))
 

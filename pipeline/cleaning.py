@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from modules.run_metadata import MetadataReader, values
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.releases.pushed_versions import directory_size, list_pushed, recipe_names
-from pipeline.runs import artifact_files
+from pipeline.runs import artifact_files, damage
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import RunList
 
@@ -48,9 +48,11 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     It keeps the newest runs, the run whose model is served, and all that they read or
     wrote, so that a cached component of a kept run finds its outputs. It also keeps
     unfinished trainings that the installed code would resume, pushed and withdrawn
-    versions with the records of their runs, the runs of damaged versions, and what it
-    cannot place: directories of no known run, runs whose record is damaged, and runs
-    that ML Metadata does not know.
+    versions with the records of their runs, the runs of damaged versions, the runs
+    whose record is damaged, and what no known run wrote or read.
+
+    While there is a run that ML Metadata does not know, it keeps everything: such a
+    run may have read the outputs of any earlier one.
 
     Args:
       paths: The output directory.
@@ -58,10 +60,20 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
         component do not count.
 
     Raises:
-      UsageError: ML Metadata cannot be read, or describes another directory, such as
-        the original of a copy.
+      UsageError: ML Metadata or a directory cannot be read, or ML Metadata describes
+        another directory, such as the original of a copy.
     """
+    try:
+        return _plan(paths, keep)
+    except OSError as error:
+        advice = "make it readable"
+        raise UsageError(damage.describe(error.filename, error, advice)) from error
+
+
+def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     runs = RunList(paths, requires_metadata=True)
+    if any((run.tfx_run_id or run.damage) and not runs.is_known(run) for run in runs):
+        return []
     # A run that ended before its first component, for example because of a setting,
     # wrote nothing to keep. What a damaged run wrote is kept in any case.
     counted = [run for run in runs if runs.is_known(run) and not run.damage]
@@ -124,8 +136,8 @@ class _Planner:
         kept = set(run_ids[oldest:])
         pushed = [
             version
-            for name in recipe_names(paths.root)
-            for version in list_pushed(OutputPaths(paths.root, name))
+            for name in recipe_names(paths)
+            for version in list_pushed(OutputPaths(paths.root, name), requires_all=True)
         ]
         self._kept_records = {
             run.id for run in runs if run.order >= kept_runs[-1].order
@@ -137,13 +149,16 @@ class _Planner:
             if version.state in ("served", "incomplete") and version.tfx_run_id
         }
         kept |= {run.tfx_run_id for run in runs if run.damage and run.tfx_run_id}
-        self._executions = [
+        self._obsolete = [
             execution
             for run_id in run_ids
-            if run_id in kept
+            if run_id not in kept
             for _, execution in reader.executions(run_id)
         ]
-        self._kept_artifacts = reader.used_by(self._executions)
+        obsolete = {execution.id for execution in self._obsolete}
+        # With those of no known run.
+        self._kept = [e for e in reader.all_executions() if e.id not in obsolete]
+        self._kept_artifacts = reader.used_by(self._kept)
 
     def artifacts(self) -> Iterator[Obsolete]:
         """Yields artifacts that no kept run read or wrote."""
@@ -160,24 +175,23 @@ class _Planner:
                 yield _obsolete("artifact", path, why, artifact.id)
 
     def inputs(self) -> Iterator[Obsolete]:
-        """Yields prepared examples, encoders and schemas that no kept run read."""
-        texts = [
-            str(value)
-            for execution in self._executions
-            for value in values(execution).values()
-        ]
+        """Yields prepared examples, encoders and schemas of runs that are not kept.
+
+        What no run has read is kept: a run that is not known may have written it.
+        """
+        kept, obsolete = _texts(self._kept), _texts(self._obsolete)
         for kind, parent in (
             ("examples", self._paths.examples("any").parent),
             ("encoder", self._paths.encoder("any").parent),
             ("schema", self._paths.schema("any").parents[1]),
         ):
             for path in _directories(parent):
-                if not any(str(path) in text for text in texts):
+                if str(path) in obsolete and str(path) not in kept:
                     yield _obsolete(kind, path, "no kept run reads it")
 
     def trainings(self) -> Iterator[Obsolete]:
         """Yields trainings whose checkpoints and weights nothing will read again."""
-        kept = {execution.id for execution in self._executions}
+        kept = {execution.id for execution in self._kept}
         # A cached Trainer of a kept run reuses the model of an earlier execution.
         kept |= {
             self._reader.producing_execution(artifact).id
@@ -200,8 +214,7 @@ class _Planner:
     def records(self) -> Iterator[Obsolete]:
         """Yields records of runs that are not kept; see `plan`."""
         for run in self._runs:
-            is_placed = run.tfx_run_id is None or self._runs.is_known(run)
-            if run.id not in self._kept_records and is_placed and not run.damage:
+            if run.id not in self._kept_records and not run.damage:
                 path = self._paths.run(run.id)
                 yield _obsolete("run record", path, "older than the runs that are kept")
 
@@ -230,9 +243,9 @@ class _Planner:
     def _trainers(self) -> list[Any]:
         return [
             execution
-            for run_id in self._reader.run_ids()
-            for component, execution in self._reader.executions(run_id)
-            if component.name == tfx_names.TRAINER and not component.is_cached
+            for execution in self._reader.all_executions()
+            if (component := self._reader.describe(execution)).name == tfx_names.TRAINER
+            and not component.is_cached
         ]
 
     @functools.cached_property
@@ -241,6 +254,11 @@ class _Planner:
         environment.set_up(quiet=True)  # of_code imports what it reads
         code = fingerprint.of_code(tfx_names.RUN_FN)
         return code, fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
+
+
+def _texts(executions: Iterable[Any]) -> str:
+    """Returns the properties of executions, one a line."""
+    return "\n".join(str(v) for e in executions for v in values(e).values())
 
 
 def _directories(parent: Path) -> list[Path]:

@@ -165,7 +165,7 @@ def printing_warnings() -> Iterator[None]:
     root = logging.getLogger()
     # Libraries add one when they log during their import.
     others = [h for h in root.handlers if type(h) is logging.StreamHandler]
-    handler = _Warnings()
+    handler = WarningPrinter()
     for other in others:
         root.removeHandler(other)
     root.addHandler(handler)
@@ -179,12 +179,15 @@ def printing_warnings() -> Iterator[None]:
             root.addHandler(other)
 
 
-class _Warnings(logging.Handler):
+class WarningPrinter(logging.Handler):
+    """Prints warnings on stderr, each of them once."""
+
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Prints a warning."""
         text = f"{record.levelname}:{record.name}:{record.getMessage()}"
         if record.name.startswith(_LOGGERS):
             text = f"warning: {record.getMessage()}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -20,18 +20,22 @@ _MAX_PROBABILITIES = 6
 _HEAT_LEVELS = 9
 
 
-def render(report: Report, home: str | None = None) -> str:
+def render(
+    report: Report, home: str | None = None, problems: Sequence[str] = ()
+) -> str:
     """Returns the page of a report.
 
     Args:
       report: The report.
       home: Address of the page of all runs, if there is one.
+      problems: What cannot be read of the run's record, a line each.
     """
     template = templates.environment().get_template("page.html.jinja")
     style, script = _inline()
     page = template.render(
         report=report,
         home=home,
+        problems=problems,
         glyph=MARKS[report.outcome].symbol,
         **_view(report),
         style=Markup(style),

@@ -92,8 +92,11 @@ def find_model(directory: Path, name: str | None = None) -> Source:
             default = path.parent.name
         else:
             default = path.name
-        name = default if name is None else name
-        check_name(name, "--name")
+        if name is None:
+            name = default
+            check_name(name, f"--model {directory}", "choose one with --name")
+        else:
+            check_name(name, "--name")
         source = Source(name, directory.absolute())
         complete = source.scan()
     except OSError as error:
@@ -109,19 +112,20 @@ def find_model(directory: Path, name: str | None = None) -> Source:
     return source
 
 
-def check_name(name: str, option: str) -> None:
+def check_name(name: str, option: str, advice: str = "choose a name") -> None:
     """Checks that the path of a URL can have a name.
 
     Args:
       name: A model's name, or a label.
       option: The command line option that sets it, for the error.
+      advice: What to do, for the error.
 
     Raises:
       SettingsError: No URL can reach the name. Clients remove `.` and `..` from a path.
     """
     if name in (".", "..") or not re.fullmatch(NAME, name):
         raise SettingsError(
-            f"{option}: no URL can reach {name!r}; choose a name that is not empty, "
+            f"{option}: no URL can reach {name!r}; {advice} that is not empty, "
             "`.` or `..`, and has no `/`, `:`, `?`, `#` or control character"
         )
 

@@ -103,18 +103,14 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a sc
 def output_paths(config_file: Path | None, output: str | None) -> OutputPaths:
     """Returns the paths of the output directory of `--config` and `--output`.
 
-    The name is empty if several recipes push from the directory and none is named.
+    The name is empty without a recipe.
     """
     if output is None or config_file is not None:
         config = recipe.load_config(config_file or DEFAULT_CONFIG)
         if output is None:
             return OutputPaths.of(config)
         return OutputPaths.at(output, config.name)
-    from pipeline.releases.pushed_versions import recipe_names
-
-    paths = OutputPaths.at(output, "")
-    names = recipe_names(paths.root)
-    return OutputPaths.at(output, names[0]) if len(names) == 1 else paths
+    return OutputPaths.at(output, "")
 
 
 def find_output(config_file: Path | None, output: str | None) -> OutputPaths:

@@ -49,7 +49,7 @@ def versions_command(
         recipe_names,
     )
 
-    names = [paths.name] if paths.name else recipe_names(paths.root)
+    names = [paths.name] if paths.name else recipe_names(paths)
     pushed = {name: list_pushed(OutputPaths(paths.root, name)) for name in names}
     if as_json:
         content = {
@@ -114,9 +114,16 @@ def rollback_command(
     """
     paths = options.find_output(config_file, output)
     if not paths.name:
-        raise UsageError(
-            f"several recipes push from {paths.root}; name one with --config FILE"
-        )
+        from pipeline.releases.pushed_versions import recipe_names
+
+        names = recipe_names(paths)
+        if len(names) > 1:
+            raise UsageError(
+                f"several recipes push from {paths.root}; name one with --config FILE"
+            )
+        if not names:
+            raise UsageError(f"no version was pushed from {paths.root}")
+        paths = OutputPaths(paths.root, names[0])
     release = roll_back(paths.pushed, version, reason)
     withdrawn = ", ".join(map(str, release.withdrawn)) or "none"
     click.echo(f"version {release.version} is served; withdrawn: {withdrawn}")

@@ -76,7 +76,6 @@ def show_command(
     """Show RUN: an id that `runs` lists, the start of an id, or `latest`."""
     paths = options.find_output(config_file, output)
     from pipeline.runs.run_outputs import RunOutputs
-    from pipeline.runs.run_record import SETTINGS_FILE
     from pipeline.runs.runs import Run, RunList
 
     runs = RunList(paths)
@@ -104,7 +103,8 @@ def show_command(
         print_json(content)
         return
     console = Console(highlight=False)
-    console.print(f"run {record.id}, recipe {record.recipe}")
+    recipe = f", recipe {record.recipe}" if record.recipe else ""
+    console.print(f"run {record.id}{recipe}")
     console.print(_result(record, whole=True), soft_wrap=True)
     took = _duration(record.seconds) or "end unknown"
     console.print(f"started {local_time(record.started)}, {took}")
@@ -138,10 +138,10 @@ def show_command(
         if counts:
             console.print(f"rows: {counts}")
     report = details.directory / PAGE_FILE
-    settings = details.directory / SETTINGS_FILE
+    settings_problem = details.settings_problem
     lines = [
         *([f"report: {report}"] if report in record_files else []),
-        *([] if settings in record_files else [f"settings: {settings} is missing"]),
+        *([f"settings: {settings_problem}"] if settings_problem else []),
         f"artifacts: {details.paths.artifacts}",
         f"record: {details.directory}",
         f"  {', '.join(path.name for path in record_files)}",

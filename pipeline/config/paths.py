@@ -52,9 +52,14 @@ class OutputPaths:
         return self.root / "artifacts"
 
     @property
+    def serving(self) -> Path:
+        """The directories of pushed versions, one per recipe."""
+        return self.root / "serving"
+
+    @property
     def pushed(self) -> Path:
         """Directory of versions that a model server watches."""
-        return self.root / "serving" / self.name
+        return self.serving / self.name
 
     def examples(self, fingerprint: str) -> Path:
         """TFRecords that were made from text, by the text's fingerprint."""

@@ -19,7 +19,7 @@ from modules.errors import DataRefusedError, UsageError
 from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.console import Console
+from pipeline.console import Console, WarningPrinter
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
@@ -60,6 +60,13 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
         # TFX would add its tables to any database. A killed run leaves an empty one.
         if run_metadata.has_content(paths.metadata):
             run_metadata.connect(paths.metadata)
+        elif next(paths.artifacts.glob("*/*"), None):
+            # In a new database the ids, which name directories, begin anew.
+            raise UsageError(
+                f"{paths.metadata} is missing or empty, and {paths.artifacts} has the "
+                "artifacts of its runs; restore it from a backup, or move `artifacts` "
+                "away"
+            )
         with _writing(paths):
             recording = run_record.recording(directory, config, paths.metadata)
             record = recorded.enter_context(recording)
@@ -191,7 +198,11 @@ def redirect_output(log: Path) -> Iterator[None]:
             "%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"
         )
     )
-    logging.getLogger().addHandler(handler)
+    root = logging.getLogger()
+    printers = [h for h in root.handlers if isinstance(h, WarningPrinter)]
+    for printer in printers:  # stderr is the file: it would have each warning twice
+        root.removeHandler(printer)
+    root.addHandler(handler)
     try:
         with open(log, "ab", buffering=0) as file, warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
@@ -206,5 +217,7 @@ def redirect_output(log: Path) -> Iterator[None]:
         for descriptor, copy in zip((1, 2), saved, strict=True):
             os.dup2(copy, descriptor)
             os.close(copy)
-        logging.getLogger().removeHandler(handler)
+        root.removeHandler(handler)
         handler.close()
+        for printer in printers:
+            root.addHandler(printer)

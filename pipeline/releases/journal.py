@@ -25,7 +25,7 @@ from modules.errors import UsageError
 from pipeline.runs import damage
 
 FILE = "releases.jsonl"
-ADVICE = "restore it from a backup, or move it away"  # if it cannot be read
+ADVICE = f"{damage.ADVICE}, or move it away"  # if it cannot be read
 
 Action = Literal["rollback", "override"]
 

@@ -21,7 +21,7 @@ from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
-from pipeline.runs import artifact_files
+from pipeline.runs import artifact_files, damage
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import Run
@@ -156,7 +156,7 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
         if artifact is not None and Path(artifact.uri).is_dir():
             raise UsageError(
                 f"the verdict of run {run.id} in {artifact.uri} is missing or damaged; "
-                "restore it from a backup"
+                f"{damage.ADVICE}"
             )
         raise UsageError(f"the artifacts of run {run.id} were deleted; run it again")
     if check and check.reasons:

@@ -23,6 +23,8 @@ from pipeline.releases.journal import Release
 from pipeline.runs import damage
 from pipeline.runs.runs import RunList
 
+_ADVICE = "make it a directory that you may read"
+
 logger = logging.getLogger(__name__)
 
 State = Literal["served", "earlier", "withdrawn", "incomplete"]
@@ -61,22 +63,38 @@ class PushedVersion:
     problem: str = ""
 
 
-def recipe_names(root: Path) -> list[str]:
-    """Returns the names of the recipes that pushed from an output directory."""
-    parent = OutputPaths(root, "any").pushed.parent
-    if not parent.is_dir():
-        return []
-    return sorted(
-        path.name
-        for path in parent.iterdir()
-        if re.fullmatch(NAME_PATTERN, path.name) and path.is_dir()
-    )
+def recipe_names(paths: OutputPaths) -> list[str]:
+    """Returns the names of the recipes that pushed from an output directory.
+
+    Raises:
+      UsageError: They cannot be read.
+    """
+    try:
+        if not paths.serving.is_dir():
+            return []
+        return sorted(
+            path.name
+            for path in paths.serving.iterdir()
+            if re.fullmatch(NAME_PATTERN, path.name) and path.is_dir()
+        )
+    except OSError as error:
+        raise UsageError(damage.describe(paths.serving, error, _ADVICE)) from error
 
 
-def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
+def list_pushed(
+    paths: OutputPaths, *, requires_all: bool = False
+) -> list[PushedVersion]:
     """Returns the pushed and the withdrawn versions, the newest first.
 
-    What cannot be read is logged as a warning, and the rest is listed.
+    A directory of versions that cannot be read is logged as a warning, and the rest is
+    listed.
+
+    Args:
+      paths: The output directory, and the recipe.
+      requires_all: Whether both directories must be readable.
+
+    Raises:
+      UsageError: A directory cannot be read, but is required.
     """
     pushes = _Pushes(paths)
     pushed = []
@@ -88,7 +106,10 @@ def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
         try:
             names = served_versions.list_versions(str(directory))
         except OSError as error:
-            logger.warning("%s", damage.describe(directory, error, "make it readable"))
+            problem = damage.describe(directory, error, _ADVICE)
+            if requires_all:
+                raise UsageError(problem) from error
+            logger.warning("%s", problem)
             continue
         for name in names:
             path = directory / name

@@ -75,7 +75,7 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         if record.state == "running":
             why = "it is running; compare it when its Trainer has ended"
         elif record.tfx_run_id and not run.outputs.components:
-            why = f"{paths.metadata} does not know it; restore it from a backup"
+            why = f"{paths.metadata} does not know it; {damage.ADVICE}"
         raise UsageError(f"run {record.id} has no predictions: {why}") from error
     settings_file = run.directory / SETTINGS_FILE
     try:
@@ -87,7 +87,7 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         task = TaskConfig.model_validate(settings["task"])
         split = settings["evaluator"]["split"]
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
-        advice = "restore it from a backup, or compare other runs"
+        advice = f"{damage.ADVICE}, or compare other runs"
         message = damage.describe(settings_file, error, advice)
         raise UsageError(f"run {record.id}: {message}") from error
     return FinishedRun(

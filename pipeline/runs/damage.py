@@ -7,15 +7,18 @@ import logging
 from typing import TypeVar
 
 import pydantic
+import yaml
 
 from modules import file_format, files
+
+ADVICE = "restore it from a backup"
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 
 logger = logging.getLogger(__name__)
 
 
-def describe(path: object, error: Exception, advice: str) -> str:
+def describe(path: object, error: Exception, advice: str = ADVICE) -> str:
     """Returns one line: the file, why it cannot be read, and what to do.
 
     Args:
@@ -26,6 +29,8 @@ def describe(path: object, error: Exception, advice: str) -> str:
     match error:
         case file_format.FormatError():
             return str(error)
+        case FileNotFoundError():
+            return f"{path} is missing; {advice}"
         case OSError():
             reason = error.strerror or type(error).__name__
         case UnicodeDecodeError():
@@ -36,6 +41,8 @@ def describe(path: object, error: Exception, advice: str) -> str:
             (first, *_) = error.errors()
             where = ".".join(map(str, first["loc"]))
             reason = f"{where}: {first['msg']}" if where else first["msg"]
+        case yaml.YAMLError():
+            reason = "it is not YAML"
         case _:
             reason = type(error).__name__
     return f"{path} cannot be read: {reason}; {advice}"
@@ -55,5 +62,5 @@ def read(path: str, model: type[_Model]) -> _Model | None:
         content = files.read_record(path)
         return None if content is None else model.model_validate(content)
     except (OSError, ValueError) as error:
-        logger.warning("%s", describe(path, error, "restore it from a backup"))
+        logger.warning("%s", describe(path, error))
         return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from modules import served_versions
 from modules.errors import UsageError
-from modules.run_metadata import MetadataReader, creation_time, values
+from modules.run_metadata import MetadataError, MetadataReader, creation_time, values
 from modules.verdicts import PUSHED_VERSION
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
@@ -68,7 +68,7 @@ def trace(paths: OutputPaths, model: str) -> Node:
 
 def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> Any:
     path = Path(model).absolute()
-    is_pushed = path.is_relative_to(paths.pushed.parent)
+    is_pushed = path.is_relative_to(paths.serving)
     version = path.name if is_pushed else model
     for artifact in reversed(reader.artifacts(tfx_names.PUSHED_MODEL_TYPE)):
         if values(artifact).get(PUSHED_VERSION) == version:
@@ -107,9 +107,13 @@ class _Tracer:
         if node.is_repeated:
             return node
         self._seen.add(execution.id)
-        facts = _FACTS.get(component, _other)(values(execution))
-        if component == tfx_names.EXAMPLE_GEN:
-            facts |= self._data_card(tfx_run_id)
+        facts = {}
+        try:
+            facts = _FACTS.get(component, _other)(values(execution))
+            if component == tfx_names.EXAMPLE_GEN:
+                facts |= self._data_card(tfx_run_id)
+        except MetadataError as error:
+            logger.warning("%s", error)
         artifacts = self._reader.inputs(execution)
         producers: dict[int, Any] = {}
         # The model comes first: otherwise a node of its verdicts would describe it.
@@ -155,7 +159,7 @@ def _manifest(directory: Path, version: str) -> dict[str, Any]:
                     if name.startswith(("saved_model", "variables/variables.data"))
                 }
         except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
-            advice = "restore it from a backup; its hashes are unknown"
+            advice = f"{damage.ADVICE}; its hashes are unknown"
             manifest_file = path / served_versions.MANIFEST_FILE
             logger.warning("%s", damage.describe(manifest_file, error, advice))
     return {}

@@ -26,6 +26,7 @@ LOG_FILE = "run.log"
 _ID_FORMAT = "%Y%m%d-%H%M%SZ-%f"
 # Of earlier releases, in local time: the clock may have been set back in between.
 _LOCAL_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
+_FIRST_YEAR = 1970  # the local time of an earlier one may have no UTC
 _UTC = datetime.timezone.utc
 
 logger = logging.getLogger(__name__)
@@ -115,22 +116,18 @@ def read(directory: Path) -> RunRecord:
       directory: The directory of the record.
 
     Returns:
-      The record. If it cannot be read, its state is `failed` and its reason the error.
+      The record. If it cannot be read, its state is `failed`, and `damage` says why.
     """
     path = directory / FILE
     try:
         content = file_format.parse(path.read_bytes(), path)
         record = RunRecord.model_validate(content)
     except (OSError, ValueError) as error:  # damaged, or just deleted
-        reason = f"its record cannot be read: {type(error).__name__}"
-        if isinstance(error, file_format.FormatError):
-            reason = str(error)
-        advice = "restore it from a backup, or delete the directory of the run"
+        advice = f"{damage.ADVICE}, or delete the directory of the run"
         return RunRecord(
             id=directory.name,
             recipe="",
             state="failed",
-            reason=reason,
             damage=damage.describe(path, error, advice),
         )
     record.id = directory.name  # a copy has the id of the original
@@ -185,8 +182,8 @@ def new_id() -> str:
 def is_id(name: str) -> bool:
     """Returns whether a name is the id of a run, of this release or an earlier one."""
     with contextlib.suppress(ValueError):
-        _parse_id(name)
-        return True
+        started, _ = _parse_id(name)
+        return started.year >= _FIRST_YEAR
     return False
 
 

@@ -9,6 +9,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
 from ingest.examples.data_card import CARD_FILE, DataCard
 from modules import file_lock
 from modules.errors import UsageError
@@ -45,6 +47,16 @@ class Run:
     def data_card(self) -> DataCard | None:
         """Where its rows came from; None before they are read."""
         return damage.read(str(self.directory / CARD_FILE), DataCard)
+
+    @property
+    def settings_problem(self) -> str:
+        """Why its recipe cannot be read; empty if it can."""
+        path = self.directory / run_record.SETTINGS_FILE
+        try:
+            yaml.safe_load(path.read_bytes())
+        except (OSError, yaml.YAMLError) as error:
+            return damage.describe(path, error)
+        return ""
 
     @functools.cached_property
     def outputs(self) -> RunOutputs:
@@ -174,15 +186,12 @@ class RunList(Sequence[RunRecord]):
             return []
 
     def _is_run(self, name: str) -> bool:
-        if not run_record.is_id(name):
-            return False
         try:
-            (self._paths.run(name) / run_record.FILE).stat()
+            return run_record.is_id(name) and bool(os.listdir(self._paths.run(name)))
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # `run_record.read` describes it
             return True
-        return True
 
     def _warn_of_unknown(self) -> None:
         """Warns of runs with components that ML Metadata does not know."""
@@ -197,7 +206,7 @@ class RunList(Sequence[RunRecord]):
             what = "does not know" if database.exists() else "is missing; it had"
             self._warn(
                 f"{database} {what} the run{'s' if len(ids) > 1 else ''} {shown}: the "
-                "components and the lineage are unknown; restore it from a backup"
+                f"components and the lineage are unknown; {damage.ADVICE}"
             )
 
     def _complete(self, record: RunRecord, following: str | None) -> None:

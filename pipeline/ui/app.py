@@ -17,7 +17,7 @@ from modules.errors import UsageError
 from modules.run_states import MARKS
 from pipeline.runs.compared_run import find_run
 from pipeline.runs.comparison import Comparison, compare
-from pipeline.ui.entries import Entry, list_entries, list_problems
+from pipeline.ui.entries import Entry, list_entries
 from report import curves, formatting, page, templates
 from serving.access import AccessMiddleware
 from serving.head_requests import HeadMiddleware
@@ -96,19 +96,18 @@ class Pages:
 
     def runs(self) -> fastapi.Response:
         """The table of runs."""
-        entries = list_entries(self._outputs)
-        problems = list_problems(self._outputs)
+        entries, problems = list_entries(self._outputs)
         content = {"entries": entries, "problems": problems, **_running(entries)}
         return self._page("runs.html.jinja", **content)
 
     def live(self) -> fastapi.Response:
         """The runs that are running, as a part of a page."""
-        entries = list_entries(self._outputs)
+        entries, _ = list_entries(self._outputs)
         return self._page("live.html.jinja", **_running(entries))
 
     def curves(self, run: Keys = []) -> fastapi.Response:  # noqa: B006 (FastAPI)
         """The curves of several runs in one figure, as a part of a page."""
-        entries = list_entries(self._outputs)
+        entries, _ = list_entries(self._outputs)
         chosen = [entry for entry in entries if entry.key in run][:_MAX_CURVES]
         if not chosen:
             with_curve = (entry for entry in entries if entry.losses)
@@ -138,7 +137,7 @@ class Pages:
         report = entry.report
         if report is None:
             return self._page("run.html.jinja", entry=entry, **_running([entry]))
-        text = page.render(report, home="/")
+        text = page.render(report, home="/", problems=entry.problems)
         response = responses.HTMLResponse(text)
         # A page cannot set `frame-ancestors` itself.
         policy = f"{page.policy()}; frame-ancestors 'none'"
@@ -169,7 +168,8 @@ class Pages:
         return self._page("error.html.jinja", 500, message=message)
 
     def _find(self, key: str) -> Entry:
-        for entry in list_entries(self._outputs):
+        entries, _ = list_entries(self._outputs)
+        for entry in entries:
             if entry.key == key:
                 return entry
         raise HTTPException(404, f"There is no run {key}.")

@@ -43,20 +43,14 @@ class Entry(Run):
     @property
     def problems(self) -> list[str]:
         """What cannot be read of its record, a line each."""
-        problems = [self.record.damage] if self.record.damage else []
-        settings = self.directory / SETTINGS_FILE
-        for path, read in (
-            (self.directory / JSON_FILE, self._read_report),
-            (settings, settings.read_bytes),
-        ):
-            try:
-                read()
-            except (OSError, ValueError) as error:
-                is_missing = isinstance(error, FileNotFoundError)
-                if not is_missing or path == settings:
-                    advice = "restore it from a backup"
-                    problems.append(damage.describe(path, error, advice))
-        return problems
+        problems = [self.record.damage, self.settings_problem]
+        try:
+            self._read_report()
+        except FileNotFoundError:  # before its end
+            pass
+        except (OSError, ValueError) as error:
+            problems.append(damage.describe(self.directory / JSON_FILE, error))
+        return [problem for problem in problems if problem]
 
     def _read_report(self) -> Report | None:
         path = self.directory / JSON_FILE
@@ -119,25 +113,20 @@ def _read_report(path: Path, modified: int) -> Report | None:
     return read_report(str(path))
 
 
-def list_problems(outputs: Sequence[Path]) -> list[str]:
-    """Returns what cannot be read of output directories, a line each.
+def list_entries(outputs: Sequence[Path]) -> tuple[list[Entry], list[str]]:
+    """Returns the runs of output directories, and what cannot be read of them.
 
     Args:
       outputs: The output directories.
+
+    Returns:
+      The runs, the newest first, and a line for each problem.
     """
-    return [p for output in outputs for p in RunList(OutputPaths(output, "")).problems]
-
-
-def list_entries(outputs: Sequence[Path]) -> list[Entry]:
-    """Returns the runs of output directories, the newest first.
-
-    Args:
-      outputs: The output directories.
-    """
-    entries = []
+    entries, problems = [], []
     for index, output in enumerate(outputs):
         paths = OutputPaths(output, "")
-        entries += [
-            Entry(paths, record, f"{index}/{record.id}") for record in RunList(paths)
-        ]
-    return sorted(entries, key=lambda entry: entry.record.order, reverse=True)
+        runs = RunList(paths)
+        entries += [Entry(paths, record, f"{index}/{record.id}") for record in runs]
+        problems += runs.problems
+    entries.sort(key=lambda entry: entry.record.order, reverse=True)
+    return entries, problems

@@ -3,6 +3,7 @@
 import concurrent.futures
 import http.server
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -128,6 +129,16 @@ def test_proxy_settings_for_other_machines_are_kept(proxy, variables, is_bypasse
     first = dict(os.environ)
     environment.set_up()
     assert dict(os.environ) == first
+
+
+@pytest.mark.parametrize("variables", BYPASSED)
+def test_host_name_of_this_machine_bypasses_the_proxy(proxy, variables):
+    os.environ.update(variables)
+    environment.set_up()
+    for host in (socket.gethostname(), "127.0.1.1", "0.0.0.0"):
+        assert urllib.request.proxy_bypass(host)
+        for name in ("no_proxy", "no_grpc_proxy"):
+            assert os.environ[name] == "*" or host in os.environ[name].split(",")
 
 
 def test_grpc_to_other_machines_uses_the_proxy(proxy):

@@ -88,6 +88,27 @@ def test_errors_that_nobody_reads_keep_their_status(tmp_path, redirection):
     assert process.returncode == exit_status.USAGE
 
 
+WARNINGS = """
+import logging, pathlib, sys
+from pipeline.console import printing_warnings
+from pipeline.local.run import redirect_output
+
+logger = logging.getLogger("pipeline.runs")
+with printing_warnings():
+    with redirect_output(pathlib.Path(sys.argv[1])):
+        logger.warning("in the log")
+    logger.warning("after it")
+"""
+
+
+def test_warning_is_written_once_to_the_log_or_to_the_terminal(tmp_path):
+    log = tmp_path / "run.log"
+    command = [sys.executable, "-c", WARNINGS, log]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stderr == "warning: after it\n"
+    assert log.read_text().count("in the log") == 1
+
+
 LOG = """
 import os, pathlib, sys
 from pipeline.console import Console, guard_streams, open_terminal

@@ -30,8 +30,10 @@ def test_directory_whose_name_no_url_can_reach_needs_another_name(tmp_path, path
     saved_models.save_half_plus_three(tmp_path / "model")
     directory.parent.mkdir(exist_ok=True)
     (tmp_path / "model").rename(directory)
-    with pytest.raises(SettingsError, match="--name: no URL can reach 'a"):
+    with pytest.raises(SettingsError) as refused:
         discovery.find_model(directory)
+    assert str(refused.value).startswith(f"--model {directory}: no URL can reach 'a")
+    assert "; choose one with --name that is not empty" in str(refused.value)
     assert discovery.find_model(directory, "model").name == "model"
 
 

@@ -123,7 +123,8 @@ def test_run_without_its_settings_is_refused_by_the_path(output, compare, damage
         result = compare(name, SECOND)
         assert result.exit_code == 2
         (line,) = result.stderr.splitlines()
-        assert line.startswith(f"error: run {FIRST}: {settings} cannot be read: ")
+        reason = "is missing; " if damage is remove else "cannot be read: "
+        assert line.startswith(f"error: run {FIRST}: {settings} {reason}")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from modules import fingerprint
+from modules.run_metadata import MetadataReader
 from modules.verdicts import Verdict
 from pipeline.cli.main import main
 from pipeline.releases import journal
@@ -20,6 +23,7 @@ from pipeline.releases.journal import Release
 from pipeline.runs.run_record import SETTINGS_FILE
 from tests.pipeline.past_runs import PastRuns
 from tests.pipeline.ui.conftest import serving
+from tests.report import samples
 
 TORN = '{"format": 1, "act'
 LATER = '{"format": 2}'
@@ -175,6 +179,15 @@ def overwrite_pages(path):
     replace(bytes(content))(path)
 
 
+def delete_rows(table):
+    def damage(path):
+        with sqlite3.connect(path) as database:
+            database.execute(f"DELETE FROM {table}")
+        database.close()
+
+    return damage
+
+
 OUTPUTS = {
     "runs": [FIRST[:15], DAMAGED[:15], LAST[:15]],
     "show latest": [f"run {LAST}, recipe tiny", "refused: accuracy is 0.5"],
@@ -190,6 +203,21 @@ DAMAGES = {
     "text as database": (find_database, replace("notes\n" * 999), NO_METADATA),
     "foreign database": (find_database, replace_by_another_database, NO_METADATA),
     "overwritten database": (find_database, overwrite_pages, NO_METADATA),
+    **{
+        f"database without {table} rows": (
+            find_database,
+            delete_rows(table),
+            NO_METADATA,
+        )
+        for table in (
+            "Context",
+            "Association",
+            "Event",
+            "EventPath",
+            "Execution",
+            "Type",
+        )
+    },
     "directory as database": (find_database, replace_by_directory, NO_METADATA),
     "torn record": (find_record, replace(TORN), []),
     "empty record": (find_record, replace(""), []),
@@ -265,6 +293,16 @@ def test_lineage_of_a_version_with_a_damaged_manifest(output, invoke, damage):
     assert "Trainer of run" in result.stdout
 
 
+def test_lineage_leaves_out_the_facts_of_an_execution_without_properties(
+    output, invoke
+):
+    delete_rows("ExecutionProperty")(output.paths.metadata)
+    result = invoke("lineage", "1")
+    assert result.exit_code == 0
+    assert "Trainer of run" in result.stdout
+    assert "no property custom_config of " in result.stderr
+
+
 @pytest.mark.parametrize("command", ["runs", "show latest", "versions"])
 def test_json_is_whole_next_to_a_damaged_database(output, invoke, command):
     replace("")(output.paths.metadata)
@@ -288,6 +326,42 @@ def contents(root):
         for path in root.rglob("*")
         if path.is_file() and path.name != "run.lock"
     }
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA cache_size = 1")
+database.execute("BEGIN IMMEDIATE")
+database.execute("UPDATE Artifact SET uri = hex(zeroblob(9999))")
+database.execute("DELETE FROM Event")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_transaction_of_a_killed_process_is_undone(output, invoke):
+    database = output.paths.metadata
+    before = database.read_bytes()
+    subprocess.run([sys.executable, "-c", KILLED, database], check=False)
+    assert database.read_bytes() != before
+    assert database.with_name(f"{database.name}-journal").exists()
+    for command, expected in OUTPUTS.items():
+        result = invoke(*command.split())
+        assert (result.exit_code, result.stderr) == (0, "")
+        shown = " ".join(result.stdout.split())
+        assert all(text in shown for text in expected)
+    assert database.read_bytes() == before
+
+
+def test_transaction_that_a_reader_may_not_undo_is_one_line(output):
+    database = output.paths.metadata
+    subprocess.run([sys.executable, "-c", KILLED, database], check=False)
+    with unprivileged(output.paths.root) as root:
+        (root / database.name).chmod(0o400)
+        result = CliRunner().invoke(main, ["runs", "--output", str(root)])
+    assert result.exit_code == 0
+    (line,) = lines_about(root / database.name, result.stderr)
+    assert "; repeat the command as a user who may write to it" in line
 
 
 def test_locked_database_is_one_line_within_seconds(output, invoke):
@@ -337,12 +411,85 @@ def test_clean_keeps_a_damaged_run_and_what_it_wrote(output, invoke):
     assert not find_verdict(output, 2).exists()
 
 
+def test_clean_keeps_everything_while_a_run_is_unknown(output, invoke):
+    record = output.paths.run("20260101-040000-000000")
+    record.mkdir()
+    assert "--yes deletes them" in invoke("clean", "--keep", "1").stdout
+    (record / "run.log").touch()
+    before = contents(output.paths.root)
+    cleaned = invoke("clean", "--keep", "1", "--yes")
+    assert "nothing to delete" in cleaned.stdout
+    (line,) = lines_about(record, cleaned.stderr)
+    assert "run.json is missing; restore it" in line
+    assert contents(output.paths.root) == before
+
+
+def test_clean_keeps_what_an_execution_of_no_run_read(output, invoke):
+    with sqlite3.connect(output.paths.metadata) as database:
+        # The context of the first run's Trainer remains, and that of its run is lost.
+        database.execute(
+            "DELETE FROM Association WHERE execution_id = 1 AND context_id IN "
+            "(SELECT c.id FROM Context c JOIN Type t ON t.id = c.type_id "
+            "WHERE t.name = 'pipeline_run')"
+        )
+    database.close()
+    for path in (output.paths.examples("unread"), output.paths.encoder("unread")):
+        path.mkdir(parents=True)
+    shown = invoke("clean", "--keep", "1", "-v").stdout
+    assert "Evaluator/verdict/2" in shown
+    assert "Trainer/model/1" not in shown
+    assert "unread" not in shown
+
+
 def test_missing_settings_are_named(output, invoke):
     path = output.paths.run(LAST) / SETTINGS_FILE
     path.unlink()
-    shown = invoke("show", "latest")
-    assert shown.exit_code == 0
-    assert len(lines_about(path, shown.output)) == 1
+    for reason in ("is missing", "cannot be read: it is not YAML"):
+        shown = invoke("show", "latest")
+        assert shown.exit_code == 0
+        (line,) = lines_about(path, shown.output)
+        assert f"{path} {reason}; restore it from a backup" in line
+        path.write_text("name: [")
+
+
+SERVED = "serving/tiny"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "stopped"),
+    [
+        ("serving", 0, ["versions", "clean --keep 1"]),
+        ("serving", 0o400, ["versions", "clean --keep 1"]),
+        (SERVED, 0, ["clean --keep 1"]),
+        (SERVED, 0o400, ["clean --keep 1"]),
+        ("artifacts", 0, ["clean --keep 1"]),
+    ],
+)
+def test_unreadable_folder_stops_clean_but_no_list(output, name, mode, stopped):
+    with unprivileged(output.paths.root) as root:
+        path = root / name
+        with sqlite3.connect(root / "metadata.sqlite") as database:
+            database.execute(
+                "UPDATE Artifact SET uri = replace(uri, ?, ?)",
+                (str(output.paths.root), str(root)),
+            )
+        database.close()
+        path.chmod(mode)
+        try:
+            results = {
+                command: CliRunner().invoke(
+                    main, [*command.split(), "--output", str(root)]
+                )
+                for command in ("runs", "show latest", "versions", "clean --keep 1")
+            }
+        finally:
+            path.chmod(0o700)
+    for command, result in results.items():
+        assert result.exit_code == (2 if command in stopped else 0), result.exception
+        if command in stopped or (command, name) == ("versions", SERVED):
+            lines = lines_about(path, result.stderr)
+            advised = [line for line in lines if "Permission denied; make it" in line]
+            assert len(advised) == 1
 
 
 @pytest.mark.parametrize("name", ["version", "record", "files of a version"])
@@ -439,7 +586,7 @@ def test_damaged_verdict_is_not_overridden(output, invoke):
 
 
 @pytest.mark.parametrize("damage", [replace(TORN), replace_by_directory])
-def test_web_view_names_the_damaged_files_of_a_run(output, damage):
+def test_web_view_names_the_damaged_files_of_a_run_without_a_report(output, damage):
     report = output.paths.run(LAST) / "report.json"
     settings = output.paths.run(LAST) / SETTINGS_FILE
     damage(report)
@@ -449,3 +596,30 @@ def test_web_view_names_the_damaged_files_of_a_run(output, damage):
     assert page.status_code == 200
     assert page.text.count(str(report)) == 1
     assert page.text.count(str(settings)) == 1
+
+
+@pytest.mark.parametrize("damage", [replace("name: ["), Path.unlink])
+def test_web_view_names_the_damaged_files_of_a_run_with_a_report(output, damage):
+    record = output.paths.run(LAST)
+    (record / "report.json").write_text(samples.refused().model_dump_json())
+    replace(TORN)(record / "run.json")
+    damage(record / SETTINGS_FILE)
+    with serving([output.paths.root]) as address:
+        page = httpx.get(f"{address}/runs/0/{LAST}")
+    assert page.status_code == 200
+    assert samples.refused().verdict in page.text
+    for name in ("run.json", SETTINGS_FILE):
+        assert page.text.count(str(record / name)) == 1
+
+
+def test_web_view_reads_an_output_once(output, monkeypatch):
+    read = []
+    open_database = MetadataReader.of_file
+    monkeypatch.setattr(
+        MetadataReader, "of_file", lambda path: read.append(path) or open_database(path)
+    )
+    with serving([output.paths.root]) as address:
+        for path in ("/", "/live"):
+            read.clear()
+            assert httpx.get(f"{address}{path}").status_code == 200
+            assert read == [output.paths.metadata]

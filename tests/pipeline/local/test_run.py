@@ -93,6 +93,21 @@ def test_run_starts_with_the_empty_database_of_a_killed_run(
         run.run_locally(config, console)
 
 
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_run_adds_no_new_database_to_the_artifacts_of_another(
+    tmp_path, console, is_empty
+):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    paths = OutputPaths.of(config)
+    (paths.artifacts / "Trainer" / "model").mkdir(parents=True)
+    if is_empty:
+        paths.metadata.touch()
+    with pytest.raises(UsageError, match="is missing or empty, and "):
+        run.run_locally(config, console)
+    assert paths.metadata.exists() == is_empty
+    assert not paths.runs.exists()
+
+
 def test_help_imports_neither_tensorflow_nor_tfx():
     program = (
         "import sys\nfrom pipeline.cli.main import main\n"

@@ -67,7 +67,7 @@ def test_damaged_record_hides_no_other_run(past, content):
     record, other = RunList(past.paths)
     assert record.id == damaged.id
     assert record.state == "failed"
-    assert record.reason.startswith("its record cannot be read: ")
+    assert "run.json cannot be read: " in record.damage
     assert other.state == "pushed"
 
 
@@ -80,7 +80,7 @@ def test_record_of_an_unknown_format_is_refused_and_one_without_a_format_is_read
     without, unknown = RunList(past.paths)
     assert without.state == "refused"
     assert unknown.state == "failed"
-    assert "run.json has the format 2, and this release reads" in unknown.reason
+    assert "run.json has the format 2, and this release reads" in unknown.damage
 
 
 def test_copy_of_a_record_is_named_after_its_directory(past):
@@ -88,6 +88,14 @@ def test_copy_of_a_record_is_named_after_its_directory(past):
     copy = past.paths.run("20270101-000000-000000")
     shutil.copytree(past.paths.run(run.id), copy)
     assert [run.id for run in RunList(past.paths)] == [copy.name, run.id]
+
+
+def test_directory_named_after_a_year_before_1970_is_not_a_run(past, zone):
+    zone("Asia/Tokyo")
+    past.run()
+    for name in ("00010101-000000-000000", "19691231-235959-000000"):
+        shutil.copytree(past.paths.run(RunList(past.paths)[0].id), past.paths.run(name))
+    assert len(RunList(past.paths)) == 1
 
 
 def test_file_is_not_a_run(past):

@@ -201,7 +201,8 @@ def test_an_unfinished_run_is_live(client, paths):
         assert '<progress max="40" value="20">' in text
         assert "loss 0.520" in text
         assert "about 21.0 s left" in text
-        (entry,) = (e for e in list_entries([paths.root]) if e.record.id == RUNNING)
+        entries, _ = list_entries([paths.root])
+        (entry,) = (e for e in entries if e.record.id == RUNNING)
         assert entry.losses.y == sample_output.LOSSES[:2]
     assert client.get("/live").text.strip() == ""  # its process ended
 
