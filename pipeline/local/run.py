@@ -52,9 +52,8 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
       KeyboardInterrupt: Ctrl-C stopped the run.
       SystemExit: SIGTERM or SIGHUP stopped it.
     """
-    cluster.prepare_local_run(config.trainer.strategy)
     paths = OutputPaths.of(config)
-    uris.refuse_pattern("output", str(paths.root))
+    prepare(config, paths)
     directory = paths.run(run_record.new_id())
     with hold_output(paths, f"run {directory}"), contextlib.ExitStack() as recorded:
         # TFX would add its tables to any database. A killed run leaves an empty one.
@@ -87,6 +86,21 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
         value = outputs.metric_value(config.task.metric)
         record.finish(outputs.pushed, outputs.refusal, value)
     return Run(paths, record)
+
+
+def prepare(config: Config, paths: OutputPaths) -> None:
+    """Checks what would fail after the data steps; `hold_output` checks the files.
+
+    Args:
+      config: The settings.
+      paths: The output directory.
+
+    Raises:
+      UsageError: `TF_CONFIG` is invalid, or TFX would read the output's path as a file
+        pattern.
+    """
+    cluster.prepare_local_run(config.trainer.strategy)
+    uris.refuse_pattern("output", str(paths.root))
 
 
 def _writing(paths: OutputPaths) -> contextlib.AbstractContextManager[None]:

@@ -108,7 +108,7 @@ def test_strategy_without_a_cluster_is_refused(name, text, monkeypatch):
 def test_parameter_servers_need_a_server_and_a_worker(monkeypatch, name, job, missing):
     jobs = {key: tasks for key, tasks in SERVERS["cluster"].items() if key != job}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": CHIEF}))
-    with pytest.raises(UsageError, match=rf"is {name}, but .*TF_CONFIG names {missing}"):
+    with pytest.raises(UsageError, match=rf"is {name}, but .*CONFIG names {missing}"):
         cluster.prepare_local_run(name)
 
 
