@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ingest import output_directory
 from ingest.examples.bad_rows import BadRowsError
-from modules import environment, file_lock, run_metadata, uris
+from modules import environment, file_lock, run_metadata, signals, uris
 from modules.config import cluster
 from modules.errors import DataRefusedError, UsageError
 from modules.run_metadata import MetadataReader
@@ -55,26 +55,36 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
     paths = OutputPaths.of(config)
     prepare(config, paths)
     directory = paths.run(run_record.new_id())
-    with hold_output(paths, f"run {directory}"), contextlib.ExitStack() as recorded:
+    stopper = signals.Stopper()
+    with (
+        stopper.restored(),  # the record of a run that was stopped may fill the disk
+        hold_output(paths, f"run {directory}"),
+        contextlib.ExitStack() as recorded,
+    ):
         # TFX would add its tables to any database. A killed run leaves an empty one.
         if paths.metadata.exists() and paths.metadata.stat().st_size:
             run_metadata.connect(paths.metadata)
         with _writing(paths):
             recording = run_record.recording(directory, config, paths.metadata)
             record = recorded.enter_context(recording)
+            recorded.enter_context(stopper.restored())  # the log may, too
             recorded.enter_context(redirect_output(directory / run_record.LOG_FILE))
             _write_config(config, directory)
         progress = RunProgress(console, verbose=verbose, record=directory)
 
         def explain_stop(signal: str) -> None:
             reason = f"stopped by {signal}"
-            logger.warning(reason)
-            record.stop(reason, directory)
             progress.explain_stop(signal)
+            logger.warning(reason)
+            try:
+                record.stop(reason, directory)
+            except OSError as error:
+                file = directory / run_record.FILE
+                logger.warning("%s cannot be written: %s", file, error.strerror)
 
         console.print(f"run record {directory}", style="dim", soft_wrap=True)
         with (
-            interruption.stopping(progress.show, explain_stop) as stopper,
+            interruption.stopping(progress.show, explain_stop, stopper),
             progress.shown(),
             stopper.restored(),
         ):

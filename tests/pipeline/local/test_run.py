@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 
 import pytest
 
@@ -17,6 +18,7 @@ from pipeline import exit_status
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.local import run
+from pipeline.runs import run_record
 from pipeline.runs.runs import RunList
 from tests import tiny
 from tests.e2e import commands
@@ -199,6 +201,40 @@ def test_run_whose_output_nobody_reads_ends_as_it_would_with_a_reader(paths, tmp
     (record,) = RunList(paths)
     assert record.state == "failed"
     assert "standard output is lost" in (paths.run(record.id) / "run.log").read_text()
+
+
+@pytest.fixture
+def hangup():
+    """Restores the handler of SIGHUP, which a stopped run ignores until it ends."""
+    handler = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, handler)
+
+
+@pytest.mark.usefixtures("hangup")
+def test_stop_on_a_full_disk_is_explained_and_no_failure(
+    tmp_path, console, monkeypatch
+):
+    close = logging.FileHandler.close
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill_disk_and_stop(*_):
+        monkeypatch.setattr(run_record.RunRecord, "write", fail)
+        monkeypatch.setattr(logging.FileHandler, "close", lambda h: fail(close(h)))
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+
+    monkeypatch.setattr(run, "_run", fill_disk_and_stop)
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    with pytest.raises(KeyboardInterrupt):
+        run.run_locally(config, console)
+    shown = console.file.getvalue()
+    assert "stopped by Ctrl-C" in shown
+    assert "to resume, run:" in shown
+    (log,) = OutputPaths.of(config).runs.glob("*/run.log")
+    assert "run.json cannot be written: No space left on device" in log.read_text()
 
 
 @pytest.mark.parametrize(
