@@ -18,7 +18,12 @@ from pipeline import exit_status
 
 _STDIN, _STDOUT, _STDERR = range(3)
 # Packages whose warnings a user can act on, also where TensorFlow's are hidden.
-_LOGGERS = ("pipeline.runs", "pipeline.releases", "modules.served_versions")
+_LOGGERS = (
+    "modules.file_lock",
+    "modules.served_versions",
+    "pipeline.releases",
+    "pipeline.runs",
+)
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +150,9 @@ def _guarded(stream: Any, on_loss: Callable[[OSError], None]) -> OutputStream:
 
 def _discard(descriptor: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
-    if null != descriptor:  # which is the first free one if it was closed
+    if null == descriptor:  # the first free one, because it was closed
+        os.set_inheritable(descriptor, True)  # as the other two, for child processes
+    else:
         os.dup2(null, descriptor)
         os.close(null)
 

@@ -345,7 +345,6 @@ def _describe_data(config: Config) -> str:
     source = examples.find_source(location, settings)
     if task.is_tokenized or not source.files:
         records = examples.find_examples(location, settings)
-        uris.refuse_pattern("data", records.directory)
         config.require_split(records.patterns)
         return f"{location}: TFRecords of {', '.join(sorted(records.patterns))}"
     if source.has_splits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import logging
 import os
@@ -140,6 +141,11 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
                 for path in paths.directories:
                     if os.path.lexists(path):
                         output_directory.make(path)
+                inner = (*paths.artifacts.glob("*"), *paths.training.glob("*"))
+                for path in (paths.metadata, *inner):
+                    if path.exists() and not os.access(path, os.W_OK):
+                        error = errno.EACCES
+                        raise PermissionError(error, os.strerror(error), str(path))
         except file_lock.LockedError as error:
             raise UsageError(
                 f"output {paths.root} is in use by {error.owner}; wait until it ends, "

@@ -64,7 +64,9 @@ def test_errors_of_a_recipe_are_all_reported_and_exit_with_1(doctor, recipe):
 def test_what_a_run_would_refuse_at_its_start_is_an_error(doctor, recipe, monkeypatch):
     config = load_config(recipe)
     records = recipe.parent / "records [1]"
-    examples.prepare(config.data.source, str(records), config.task)
+    written = recipe.parent / "records"
+    examples.prepare(config.data.source, str(written), config.task)
+    written.rename(records)
     monkeypatch.setenv("TF_CONFIG", "{oops")
     paths = ("--output", recipe.parent / "out*", "--data", records)
     status, found = doctor(*paths)

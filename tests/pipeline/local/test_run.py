@@ -115,6 +115,25 @@ def test_output_that_cannot_be_written_is_named(tmp_path, file):
         pass
 
 
+def test_output_that_is_a_link_to_nothing_is_named(paths):
+    paths.root.symlink_to("absent")
+    message = rf"written: a link to a missing directory \({paths.root}\); name another"
+    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "file", ["metadata.sqlite", "artifacts/Trainer", "training/key"]
+)
+def test_what_another_user_left_for_reading_is_named(paths, monkeypatch, file):
+    path = paths.root / file
+    path.mkdir(parents=True)
+    monkeypatch.setattr("os.access", lambda name, _: str(name) != str(path))
+    message = rf"cannot be written: Permission denied \({path}\); name another dir"
+    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
+        pass
+
+
 @pytest.mark.parametrize("output", ["out[1]", "out*/a", "out?", r"out\a"])
 def test_output_that_tfx_reads_as_a_pattern_is_refused(tmp_path, console, output):
     recipe = tiny.write_config(tmp_path / "recipe.yaml", output=output)
@@ -139,7 +158,9 @@ def test_records_that_tfx_reads_as_a_pattern_are_refused_before_the_first_compon
 ):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
     directory = tmp_path / source.replace("{SPAN}", "7")
-    examples.prepare(str(tmp_path / "data"), str(directory), config.task)
+    examples.prepare(str(tmp_path / "data"), str(tmp_path / "records"), config.task)
+    directory.parent.mkdir(exist_ok=True)
+    (tmp_path / "records").rename(directory)
     data = config.data.model_copy(update={"source": str(tmp_path / source)})
     with pytest.raises(UsageError, match=r"data /.*records \[1\]: TensorFlow and Beam"):
         run.run_locally(config.model_copy(update={"data": data}), console)
@@ -163,7 +184,7 @@ def test_machine_without_any_lock_is_one_line(paths, tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", fail)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("modules.file_lock._SUBSTITUTES", str(tmp_path))
     message = (
         r"^output .* cannot be written: No locks available; name another directory"
     )
