@@ -10,24 +10,29 @@ import os
 from modules import environment
 from pipeline.config.paths import CONFIG_VARIABLE, DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
+from pipeline.console import guard_streams, log_loss
 from pipeline.inputs.resolve import resolve_inputs
+from pipeline.local.run import hold_output, prepare
 from pipeline.platforms import local_platform
 from pipeline.runs import artifact_files
 
 
 def run() -> None:
     """Runs the pipeline; the `tfx` command compiles it instead."""
+    guard_streams(log_loss)
     environment.set_up()
-    from tfx import v1 as tfx
-
-    from pipeline.pipeline import create_pipeline
-
     config = load_config(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
     paths = OutputPaths.of(config)
-    inputs = resolve_inputs(config, paths)
-    dag = create_pipeline(config, inputs, local_platform(paths, config.beam))
-    with artifact_files.checked(paths):
-        tfx.orchestration.LocalDagRunner().run(dag)
+    prepare(config, paths)
+    with hold_output(paths, "local_runner.py"):
+        from tfx import v1 as tfx
+
+        from pipeline.pipeline import create_pipeline
+
+        inputs = resolve_inputs(config, paths)
+        dag = create_pipeline(config, inputs, local_platform(paths, config.beam))
+        with artifact_files.checked(paths):
+            tfx.orchestration.LocalDagRunner().run(dag)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,9 @@ def usage_errors(
     except OSError as error:
         path = error.filename  # None of `flock`
         obstacle = f" ({path})" if path and os.path.lexists(path) else ""
+        reason = error.strerror
+        if obstacle and not os.path.exists(path):
+            reason = "a link to a missing directory"
         raise UsageError(
-            f"{name} cannot be written: {error.strerror}{obstacle}; {advice}"
+            f"{name} cannot be written: {reason}{obstacle}; {advice}"
         ) from error

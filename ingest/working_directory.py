@@ -55,17 +55,20 @@ class WorkingDirectory:
         """
         refuse_existing(target)
         working = cls.beside(target)
-        working.open(wait=wait)
+        working.open(target, wait=wait)
         try:
             refuse_existing(target)  # the process that this one waited for wrote it
             yield working
         finally:
             working.delete()
 
-    def open(self, *, wait: Callable[[str], None] | None = None) -> None:
+    def open(
+        self, target: Path | None = None, *, wait: Callable[[str], None] | None = None
+    ) -> None:
         """Creates the directory, locks it and deletes its other files.
 
         Args:
+          target: Named in an error; None for the parent of this directory.
           wait: Called with a line for the user before waiting for another process
             that uses the directory; None does not wait.
 
@@ -74,7 +77,7 @@ class WorkingDirectory:
             written.
         """
         while self._lock is None:
-            with output_directory.usage_errors(self.path.parent):
+            with output_directory.usage_errors(target or self.path.parent):
                 self.path.mkdir(parents=True, exist_ok=True)
                 with contextlib.suppress(FileNotFoundError):
                     self._lock = self._acquire(wait)

@@ -9,7 +9,6 @@ import functools
 import hashlib
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import IO
 logger = logging.getLogger(__name__)
 
 DIRECTORY_LOCK = "lock"  # name of the file that locks a directory of checkpoints
+_SUBSTITUTES = "/tmp"  # not TMPDIR, which another process may have set differently
 # Of `flock`, such as on Lustre without `-o flock` or on NFS without a lock daemon.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -105,15 +105,16 @@ def _lock(file: IO[str], operation: int, stack: contextlib.ExitStack) -> None:
 
     Raises:
       BlockingIOError: Another process holds the lock.
-      OSError: The temporary directory has no locks either.
+      OSError: The file cannot be locked, or `/tmp` has no locks either.
     """
     try:
         fcntl.flock(file, operation)
     except OSError as error:
         if error.errno not in _NO_LOCKS:
-            raise
+            # With EAGAIN it is a BlockingIOError.
+            raise OSError(error.errno, f"flock: {error.strerror}") from error
         path = _substitute(os.path.realpath(file.name))
-        # Other users may write to the temporary directory, too.
+        # Other users may write to this directory, too.
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
         substitute = os.open(path, flags, mode=0o600)
         stack.callback(os.close, substitute)
@@ -122,13 +123,14 @@ def _lock(file: IO[str], operation: int, stack: contextlib.ExitStack) -> None:
 
 @functools.cache  # one warning
 def _substitute(path: str) -> str:
-    """Returns the path of a file in the temporary directory, by the path of a lock."""
+    """Returns the path of a file that is locked instead, by the path of a lock."""
     name = hashlib.sha256(path.encode()).hexdigest()[:16]
-    substitute = f"{tempfile.gettempdir()}/bert-pipeline-{os.getuid()}-{name}.lock"
+    substitute = f"{_SUBSTITUTES}/bert-pipeline-{os.getuid()}-{name}.lock"
     logger.warning(
         "the file system of %s has no locks; %s is locked instead, which only your "
-        "processes on this machine notice",
+        "processes with the same %s notice",
         path,
         substitute,
+        _SUBSTITUTES,
     )
     return substitute

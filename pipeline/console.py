@@ -18,7 +18,12 @@ from pipeline import exit_status
 
 _STDIN, _STDOUT, _STDERR = range(3)
 # Packages whose warnings a user can act on, also where TensorFlow's are hidden.
-_LOGGERS = ("pipeline.runs", "pipeline.releases", "modules.served_versions")
+_LOGGERS = (
+    "modules.file_lock",
+    "modules.served_versions",
+    "pipeline.releases",
+    "pipeline.runs",
+)
 
 logger = logging.getLogger(__name__)
 
@@ -76,21 +81,36 @@ class OutputStream(io.TextIOWrapper):
         self._on_loss(error)
 
 
-def guard_streams() -> None:
+def end_command(error: OSError) -> None:
+    """Ends a command whose stdout is lost, without a message if it is a pipe."""
+    if isinstance(error, BrokenPipeError):
+        sys.exit(exit_status.CLOSED_PIPE)
+    print(f"error: standard output: {error.strerror}", file=sys.stderr)
+    sys.exit(exit_status.FAILURE)
+
+
+def log_loss(error: OSError) -> None:
+    """Logs why stdout is lost; a run continues."""
+    logger.warning("standard output is lost: %s; the run continues", error.strerror)
+
+
+def guard_streams(on_loss: Callable[[OSError], None] = end_command) -> None:
     """Prepares the standard streams of this process for a lost terminal.
 
     A closed stream discards its text: Python has no object for it, and the next file
-    that is opened would get its descriptor, and with it the output of C++. If stdout
-    cannot be written, the command ends, with `CLOSED_PIPE` and without a message if it
-    is a pipe. What stderr cannot write is discarded.
+    that is opened would get its descriptor, and with it the output of C++. What stderr
+    cannot write is discarded.
+
+    Args:
+      on_loss: Called with the error of the first write to stdout that fails.
     """
     if sys.stdin is None:
         _discard(_STDIN)
     if sys.stdout is None:
         _discard(_STDOUT)
-        sys.stdout = OutputStream(_STDOUT, _end)
+        sys.stdout = OutputStream(_STDOUT, on_loss)
     elif sys.stdout is sys.__stdout__:  # not that of a test
-        sys.stdout = _guarded(sys.stdout, _end)
+        sys.stdout = _guarded(sys.stdout, on_loss)
     if sys.stderr is None:
         _discard(_STDERR)
         sys.stderr = OutputStream(_STDERR, _ignore)
@@ -111,9 +131,9 @@ def open_terminal() -> Iterator[OutputStream]:
     with (
         contextlib.closing(io.FileIO(copy, "w")),
         OutputStream(
-            copy, _log_loss, encoding=sys.stdout.encoding, errors=sys.stdout.errors
+            copy, log_loss, encoding=sys.stdout.encoding, errors=sys.stdout.errors
         ) as terminal,
-        contextlib.redirect_stdout(_guarded(sys.stdout, _log_loss)),
+        contextlib.redirect_stdout(_guarded(sys.stdout, log_loss)),
     ):
         yield terminal
 
@@ -131,24 +151,15 @@ def _guarded(stream: Any, on_loss: Callable[[OSError], None]) -> OutputStream:
 
 def _discard(descriptor: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
-    if null != descriptor:  # which is the first free one if it was closed
+    if null == descriptor:  # the first free one, because it was closed
+        os.set_inheritable(descriptor, True)  # as the other two, for child processes
+    else:
         os.dup2(null, descriptor)
         os.close(null)
 
 
-def _end(error: OSError) -> None:
-    if isinstance(error, BrokenPipeError):
-        sys.exit(exit_status.CLOSED_PIPE)
-    print(f"error: standard output: {error.strerror}", file=sys.stderr)
-    sys.exit(exit_status.FAILURE)
-
-
 def _ignore(error: OSError) -> None:
     del error
-
-
-def _log_loss(error: OSError) -> None:
-    logger.warning("standard output is lost: %s; the run continues", error.strerror)
 
 
 def print_json(content: Any) -> None:

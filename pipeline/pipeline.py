@@ -18,7 +18,7 @@ from components.pusher import AtomicPusher
 from components.report import Report, ReportSettings
 from components.serving_check import ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
-from modules import fingerprint, uris
+from modules import fingerprint
 from modules.config.task import TRAIN_SPLIT
 from modules.evaluation import eval_config, prediction_files, tfma_metrics
 from modules.export import description, signatures
@@ -48,12 +48,8 @@ def create_pipeline(
       config: The settings.
       inputs: The resolved sources.
       platform: The arguments that differ by orchestrator.
-
-    Raises:
-      UsageError: ExampleGen would read the directory of the data as a file pattern.
     """
     task, encoder = config.task, inputs.encoder
-    uris.refuse_pattern("data", inputs.examples.directory)
     parameters = RunParameters.of(
         config, inputs.examples.input_base, platform.parameter
     )

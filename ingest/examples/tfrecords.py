@@ -71,8 +71,10 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
 
     Raises:
       UsageError: A required split is missing, a split has two names, the name of a
-        file does not fit its compression, or a setting is not allowed for TFRecords.
+        file does not fit its compression, a setting is not allowed for TFRecords, or
+        ExampleGen would read the directory as a file pattern.
     """
+    uris.refuse_pattern("data", source)
     if settings.on_bad_rows != "refuse":
         raise UsageError(
             f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "

@@ -83,7 +83,7 @@ class _Commands(click.Group):
             ctx.exit(exit_status.USAGE)
 
 
-_STATUSES = "; ".join(f"{n} {text}" for n, text in exit_status.MEANINGS.items())
+_STATUSES = "; ".join(f"{n} {text}" for n, text in sorted(exit_status.MEANINGS.items()))
 
 
 @click.group(

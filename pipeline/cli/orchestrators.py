@@ -158,7 +158,7 @@ def submit_command(
     now = datetime.datetime.now(datetime.timezone.utc)
     request = RunRequest(
         pipeline_name=config.name,
-        run_name=run_name or f"{config.name}-{now:%Y%m%d-%H%M%S}",
+        run_name=run_name or f"{config.name}-{now:%Y%m%d-%H%M%Sz}",
         pipeline_root=job.spec["defaultPipelineRoot"],
         parameters={name: parameters.encode(v) for name, v in run_values.items()},
         experiment=experiment,

@@ -172,7 +172,8 @@ def serve_command(**options: Any) -> None:
             f"--model {model}: the server reads a directory of this machine; mount the "
             "bucket and name the model's folder in it, or copy the model"
         )
-    uris.refuse_pattern("--model", os.path.abspath(model))
+    for path in (os.path.abspath(model), os.path.realpath(model)):  # of the link, too
+        uris.refuse_pattern("--model", path)
     options["allowed_hosts"] = tuple(map(check_host, options["allowed_hosts"]))
     options["labels"] = dict(map(_parse_label, options["labels"]))
     # The other options have the names of the settings.

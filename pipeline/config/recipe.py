@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -240,7 +241,7 @@ def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
         raise UsageError(f"config {path} is not valid YAML: {error}") from error
     if not isinstance(settings, dict):
         raise UsageError(f"config {path} must hold a mapping of settings")
-    _anchor_paths(settings, path.resolve().parent)
+    _anchor_paths(settings, Path(os.path.abspath(path)).parent)
     _expand_task(settings)
     for key, value in (overrides or {}).items():
         set_dotted(settings, key, value)

@@ -100,8 +100,9 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
         yield encoder
     yield _checked("data", lambda: _describe_data(config))
     yield _check_output(OutputPaths.of(config).root, _GIB + _ENCODER_COPIES * weights)
-    if cluster.VARIABLE in os.environ:
-        yield _checked(cluster.VARIABLE, lambda: _describe_cluster(config))
+    use_of_cluster = _checked(cluster.VARIABLE, lambda: _describe_cluster(config))
+    if cluster.VARIABLE in os.environ or use_of_cluster.status == "error":
+        yield use_of_cluster
     if config.beam.runner in ("flink", "spark"):
         yield _checked(
             "Beam's job server", lambda: job_servers.find_jar(config.beam, is_here=True)
@@ -284,8 +285,9 @@ def _check_output(directory: Path, needed: int) -> Check:
 
 
 def _describe_cluster(config: Config) -> str:
-    cluster.prepare_local_run(config.trainer.strategy)
-    return f"not used with trainer.strategy={config.trainer.strategy}"
+    is_used = cluster.check_local_run(config.trainer.strategy)
+    state = "the cluster of" if is_used else "not used with"
+    return f"{state} trainer.strategy={config.trainer.strategy}"
 
 
 def _check_space(name: str, directory: Path, needed: int) -> Check:
@@ -343,7 +345,6 @@ def _describe_data(config: Config) -> str:
     source = examples.find_source(location, settings)
     if task.is_tokenized or not source.files:
         records = examples.find_examples(location, settings)
-        uris.refuse_pattern("data", records.directory)
         config.require_split(records.patterns)
         return f"{location}: TFRecords of {', '.join(sorted(records.patterns))}"
     if source.has_splits:

@@ -39,8 +39,10 @@ def end_process(status: int) -> NoReturn:
 
 @contextlib.contextmanager
 def stopping(
-    report: Callable[[str], None], explain: Callable[[str], None]
-) -> Iterator[signals.Stopper]:
+    report: Callable[[str], None],
+    explain: Callable[[str], None],
+    stopper: signals.Stopper,
+) -> Iterator[None]:
     """Raises an exception in the block on Ctrl-C, SIGTERM or SIGHUP.
 
     A training handles the signals itself, to save a checkpoint. A second Ctrl-C or
@@ -53,17 +55,15 @@ def stopping(
     Args:
       report: Called with a line when a signal arrives.
       explain: Called with the signal's name at the end.
-
-    Yields:
-      The object that raises the exception in the block.
+      stopper: Raises the exception in the block.
 
     Raises:
       KeyboardInterrupt: SIGINT arrived.
       SystemExit: SIGTERM or SIGHUP arrived.
     """
-    watcher = _Watcher(report, explain)
+    watcher = _Watcher(report, explain, stopper)
     if threading.current_thread() is not threading.main_thread():
-        yield watcher.stopper
+        yield
         return
     previous = {
         number: signal.signal(number, watcher.stop)
@@ -72,8 +72,8 @@ def stopping(
         if signal.getsignal(number) != signal.SIG_IGN
     }
     try:
-        with signals.watch(watcher.receive), watcher.stopper.restored():
-            yield watcher.stopper
+        with signals.watch(watcher.receive), stopper.restored():
+            yield
     except (KeyboardInterrupt, SystemExit):
         watcher.explain()
         raise
@@ -89,14 +89,17 @@ class _Watcher:
     """Receives signals in a thread; see `stopping`."""
 
     def __init__(
-        self, report: Callable[[str], None], explain: Callable[[str], None]
+        self,
+        report: Callable[[str], None],
+        explain: Callable[[str], None],
+        stopper: signals.Stopper,
     ) -> None:
         self._report = report
         self._explain = explain
         self._number: signal.Signals | None = None
         self._is_requested = False
         self._is_unwinding = False
-        self.stopper = signals.Stopper()
+        self._stopper = stopper
         self.is_ended = threading.Event()
 
     @property
@@ -108,7 +111,7 @@ class _Watcher:
         """Handles a signal in the main thread; `receive` handles a second one."""
         if not self._is_unwinding:
             self._is_unwinding = True
-            self.stopper.stop(number)
+            self._stopper.stop(number)
 
     def receive(self, number: int) -> None:
         """Handles a signal in another thread, while the main thread may be in C++."""
@@ -122,8 +125,8 @@ class _Watcher:
             return
         self._number = signal.Signals(number)
         self._report(
-            f"{signals.STOPPING[self._number]}: stopping; a second signal stops at "
-            "once, without saving anything"
+            f"{signals.STOPPING[self._number]}: stopping; a second Ctrl-C or SIGTERM "
+            "stops at once, without saving anything"
         )
         threading.Thread(target=self._end_if_late, daemon=True).start()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import logging
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from ingest import output_directory
 from ingest.examples.bad_rows import BadRowsError
-from modules import environment, file_lock, run_metadata, uris
+from modules import environment, file_lock, run_metadata, signals, uris
 from modules.config import cluster
 from modules.errors import DataRefusedError, UsageError
 from modules.run_metadata import MetadataReader
@@ -52,11 +53,15 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
       KeyboardInterrupt: Ctrl-C stopped the run.
       SystemExit: SIGTERM or SIGHUP stopped it.
     """
-    cluster.prepare_local_run(config.trainer.strategy)
     paths = OutputPaths.of(config)
-    uris.refuse_pattern("output", str(paths.root))
+    prepare(config, paths)
     directory = paths.run(run_record.new_id())
-    with hold_output(paths, f"run {directory}"), contextlib.ExitStack() as recorded:
+    stopper = signals.Stopper()
+    with (
+        stopper.restored(),  # the record of a run that was stopped may fill the disk
+        hold_output(paths, f"run {directory}"),
+        contextlib.ExitStack() as recorded,
+    ):
         # TFX would add its tables to any database. A killed run leaves an empty one.
         if run_metadata.has_content(paths.metadata):
             run_metadata.connect(paths.metadata)
@@ -70,19 +75,24 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
         with _writing(paths):
             recording = run_record.recording(directory, config, paths.metadata)
             record = recorded.enter_context(recording)
+            recorded.enter_context(stopper.restored())  # the log may, too
             recorded.enter_context(redirect_output(directory / run_record.LOG_FILE))
             _write_config(config, directory)
         progress = RunProgress(console, verbose=verbose, record=directory)
 
         def explain_stop(signal: str) -> None:
             reason = f"stopped by {signal}"
-            logger.warning(reason)
-            record.stop(reason, directory)
             progress.explain_stop(signal)
+            logger.warning(reason)
+            try:
+                record.stop(reason, directory)
+            except OSError as error:
+                file = directory / run_record.FILE
+                logger.warning("%s cannot be written: %s", file, error.strerror)
 
         console.print(f"run record {directory}", style="dim", soft_wrap=True)
         with (
-            interruption.stopping(progress.show, explain_stop) as stopper,
+            interruption.stopping(progress.show, explain_stop, stopper),
             progress.shown(),
             stopper.restored(),
         ):
@@ -94,6 +104,21 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
         value = outputs.metric_value(config.task.metric)
         record.finish(outputs.pushed, outputs.refusal, value)
     return Run(paths, record)
+
+
+def prepare(config: Config, paths: OutputPaths) -> None:
+    """Checks what would fail after the data steps; `hold_output` checks the files.
+
+    Args:
+      config: The settings.
+      paths: The output directory.
+
+    Raises:
+      UsageError: `TF_CONFIG` is invalid, or TFX would read the output's path as a file
+        pattern.
+    """
+    cluster.prepare_local_run(config.trainer.strategy)
+    uris.refuse_pattern("output", str(paths.root))
 
 
 def _writing(paths: OutputPaths) -> contextlib.AbstractContextManager[None]:
@@ -123,6 +148,11 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
                 for path in paths.directories:
                     if os.path.lexists(path):
                         output_directory.make(path)
+                inner = (*paths.artifacts.glob("*"), *paths.training.glob("*"))
+                for path in (paths.metadata, *inner):
+                    if path.exists() and not os.access(path, os.W_OK):
+                        error = errno.EACCES
+                        raise PermissionError(error, os.strerror(error), str(path))
         except file_lock.LockedError as error:
             raise UsageError(
                 f"output {paths.root} is in use by {error.owner}; wait until it ends, "

@@ -64,14 +64,19 @@ class RunRecord(pydantic.BaseModel):
     def started(self) -> datetime.datetime:
         """When it started, in UTC.
 
-        The id of an earlier release has the local time: with the UTC offset of the
-        run's end, or of this machine if that is unknown.
+        The id of an earlier release has the local time: of this machine if the end is
+        unknown or has this machine's UTC offset, else with the UTC offset of the end.
         """
         started, is_utc = _parse_id(self.id)
         if is_utc:
             return started.replace(tzinfo=_UTC)
         if self.ended is None:
             return started.astimezone(_UTC)
+        if self.ended.utcoffset() == self.ended.astimezone().utcoffset():
+            for fold in (1, 0):  # the later one of an hour that came twice
+                in_zone = started.replace(fold=fold).astimezone(_UTC)
+                if in_zone <= self.ended:
+                    return in_zone
         started = started.replace(tzinfo=self.ended.tzinfo)
         if started > self.ended:  # summer time ended during the run
             started -= datetime.timedelta(hours=1)

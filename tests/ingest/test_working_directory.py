@@ -71,6 +71,16 @@ def test_parent_that_cannot_be_a_directory_is_refused(tmp_path, parent):
     assert (tmp_path / "file").read_text() == ""
 
 
+def test_target_whose_name_is_too_long_is_named(tmp_path):
+    target = tmp_path / ("x" * 300)
+    message = rf"^{target} cannot be written: File name too long; name another"
+    with (
+        pytest.raises(UsageError, match=message),
+        WorkingDirectory.creating(target, print),
+    ):
+        pass
+
+
 def test_directory_that_cannot_be_locked_is_refused(tmp_path):
     directory = WorkingDirectory.beside(tmp_path / "target")
     (directory.path / ".lock").mkdir(parents=True)  # root may write anywhere

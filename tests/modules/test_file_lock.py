@@ -13,7 +13,9 @@ from pipeline.config.paths import REPOSITORY
 # The kernel of a file system without locks, for the files below a directory.
 WITHOUT_LOCKS = """
 import fcntl, os
+from modules import file_lock
 
+file_lock._SUBSTITUTES = {substitutes!r}
 flock = fcntl.flock
 
 def flock_elsewhere(file, operation):
@@ -35,18 +37,18 @@ with file_lock.hold(sys.argv[1], "the first"):
 @pytest.fixture(params=[errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
 def without_locks(request, tmp_path, monkeypatch):
     """Code that takes the locks from a directory, as in this process."""
-    monkeypatch.setattr(fcntl, "flock", fcntl.flock)  # restores it
+    for module, name in ((fcntl, "flock"), (file_lock, "_SUBSTITUTES")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # restores it
     directory = tmp_path / "mounted"
     directory.mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    code = WITHOUT_LOCKS.format(directory=str(directory), number=request.param)
+    paths = {"directory": str(directory), "substitutes": str(tmp_path)}
+    code = WITHOUT_LOCKS.format(**paths, number=request.param)
     exec(code, {})
     return directory, code
 
 
-def test_file_system_without_locks_is_locked_in_the_temporary_directory(
-    without_locks, caplog
+def test_file_system_without_locks_is_locked_in_tmp(
+    without_locks, caplog, tmp_path, monkeypatch
 ):
     directory, code = without_locks
     path = directory / "run.lock"
@@ -56,6 +58,7 @@ def test_file_system_without_locks_is_locked_in_the_temporary_directory(
         assert file_lock.find_owner(path) == "alone"
     assert f"{path} has no locks" in caplog.text
     assert file_lock.find_owner(path) is None
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "mounted"))  # of the other process
     command = [sys.executable, "-c", code + HOLD, str(path)]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as first:
         assert first.stdout.readline() == b"held\n"
@@ -73,7 +76,7 @@ def test_other_errors_of_a_lock_are_raised(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", fail)
     with (
-        pytest.raises(OSError, match="Input/output"),
+        pytest.raises(OSError, match="flock: Input/output"),
         file_lock.hold(tmp_path / "a", ""),
     ):
         pass

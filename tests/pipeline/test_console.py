@@ -1,6 +1,7 @@
 """The terminal shows what users wrote, and may be gone."""
 
 import io
+import logging
 import os
 import shlex
 import subprocess
@@ -11,8 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.tree import Tree
 
+from modules import file_lock
 from pipeline import exit_status
-from pipeline.console import Console
+from pipeline.console import Console, printing_warnings
 
 WRITTEN = "[v1]/row100.csv:100: [/] [bold]:smile:"
 
@@ -107,6 +109,34 @@ def test_warning_is_written_once_to_the_log_or_to_the_terminal(tmp_path):
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     assert process.stderr == "warning: after it\n"
     assert log.read_text().count("in the log") == 1
+
+
+INHERIT = """
+import subprocess, sys
+from pipeline.console import guard_streams
+
+guard_streams()
+child = (
+    "import os, sys\\n"
+    "links = [os.readlink(f'/proc/self/fd/{number}') for number in range(3)]\\n"
+    "open(sys.argv[1], 'w').write(' '.join(links))"
+)
+subprocess.run([sys.executable, "-c", child, sys.argv[1]])
+"""
+
+
+def test_child_processes_inherit_streams_that_were_closed(tmp_path):
+    """Else the first files that they open would be their standard streams."""
+    command = shlex.join([sys.executable, "-c", INHERIT, str(tmp_path / "streams")])
+    subprocess.run(["sh", "-c", f"{command} <&- >&- 2>&-"], check=True)
+    assert (tmp_path / "streams").read_text().split() == [os.devnull] * 3
+
+
+def test_warning_of_a_lock_is_printed_by_a_quiet_command(capsys, monkeypatch):
+    monkeypatch.setattr(logging.getLogger(), "level", logging.ERROR)
+    with printing_warnings():
+        file_lock.logger.warning("no locks")
+    assert capsys.readouterr().err == "warning: no locks\n"
 
 
 LOG = """

@@ -103,3 +103,8 @@ def test_two_names_of_one_split_are_refused(tmp_path, names):
     with pytest.raises(UsageError, match="all of the split eval; keep one") as caught:
         examples.find_examples(str(tmp_path))
     assert all(name in str(caught.value) for name in names)
+
+
+def test_directory_that_tfx_reads_as_a_pattern_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"data /.*records\[1\]: TensorFlow and Beam"):
+        examples.find_examples(str(tmp_path / "records[1]"))

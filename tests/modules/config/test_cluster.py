@@ -14,7 +14,11 @@ JOB = {
 }
 CHIEF = {"type": "chief", "index": 0}
 SERVERS = {
-    "cluster": {"chief": ["10.0.0.1:2222"], "ps": ["10.0.0.3:2222"]},
+    "cluster": {
+        "chief": ["10.0.0.1:2222"],
+        "worker": ["10.0.0.2:2222"],
+        "ps": ["10.0.0.3:2222"],
+    },
     "task": CHIEF,
 }
 SINGLE = {"cluster": {"chief": ["10.0.0.1:2222"]}, "task": CHIEF, "job": {"a": "key"}}
@@ -27,7 +31,18 @@ JUNK = [
     '{"cluster": {"worker": "10.0.0.1:2222"}}',
     '{"cluster": {"worker": [1, 2]}}',
     '{"cluster": {"worker": ["10.0.0.1:2222"]}}',
-    '{"cluster": {}, "task": "chief"}',
+    '{"cluster": {"worker": {"0": "a:1"}}, "task": {"type": "worker", "index": 0}}',
+    *(
+        json.dumps({**JOB, "task": {"type": job, "index": index}})
+        for job, index in [("ps", 0), ("worker", 1), ("worker", -3)]
+    ),
+]
+NO_CLUSTER = [
+    "",
+    "{}",
+    '{"cluster": {}}',
+    '{"cluster": {}, "task": {}}',
+    '{"cluster": {"ps": []}}',
 ]
 
 
@@ -49,7 +64,7 @@ def test_strategy_of_one_process_ignores_the_variable(monkeypatch, text, strateg
     assert "TF_CONFIG" not in os.environ  # TFX's Trainer would read it
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"cluster": {}}', json.dumps(SINGLE)])
+@pytest.mark.parametrize("text", [*NO_CLUSTER, json.dumps(SINGLE)])
 def test_auto_trains_in_this_process_if_no_other_is_named(monkeypatch, text):
     monkeypatch.setenv("TF_CONFIG", text)
     assert cluster.select_strategy("auto") is None
@@ -61,7 +76,6 @@ def test_auto_trains_in_this_process_if_no_other_is_named(monkeypatch, text):
     ("strategy", "content", "tasks"),
     [
         ("auto", JOB, "2 tasks"),
-        ("auto", SERVERS, "2 tasks"),
         ("multi_worker_mirrored", JOB, "2 tasks"),
         ("multi_worker_mirrored", SINGLE, "1 task"),
     ],
@@ -76,9 +90,25 @@ def test_cluster_is_refused_before_a_run_on_this_machine(
 
 
 @pytest.mark.parametrize("name", ["multi_worker_mirrored", "parameter_server"])
-def test_strategy_without_a_cluster_is_refused(name, monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    with pytest.raises(UsageError, match=f"strategy is {name}, but .*TF_CONFIG"):
+@pytest.mark.parametrize("text", NO_CLUSTER)
+def test_strategy_without_a_cluster_is_refused(name, text, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(UsageError, match=f"is {name}, but .*TF_CONFIG names no clust"):
+        cluster.prepare_local_run(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "missing"),
+    [
+        ("parameter_server", "ps", "no ps"),
+        ("parameter_server", "worker", "no worker"),
+        ("auto", "worker", "no worker"),
+    ],
+)
+def test_parameter_servers_need_a_server_and_a_worker(monkeypatch, name, job, missing):
+    jobs = {key: tasks for key, tasks in SERVERS["cluster"].items() if key != job}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": CHIEF}))
+    with pytest.raises(UsageError, match=rf"is {name}, but .*CONFIG names {missing}"):
         cluster.prepare_local_run(name)
 
 
@@ -91,7 +121,19 @@ def test_auto_selects_the_strategy_of_the_cluster(monkeypatch, content, selected
     assert cluster.select_strategy("auto") == selected
 
 
-def test_coordinator_of_parameter_servers_keeps_the_variable(monkeypatch):
+@pytest.mark.parametrize("strategy", ["auto", "parameter_server"])
+def test_coordinator_of_parameter_servers_keeps_the_variable(monkeypatch, strategy):
     monkeypatch.setenv("TF_CONFIG", json.dumps(SERVERS))
-    cluster.prepare_local_run("parameter_server")
+    cluster.prepare_local_run(strategy)
     assert json.loads(os.environ["TF_CONFIG"]) == SERVERS
+
+
+@pytest.mark.parametrize("strategy", ["auto", "parameter_server"])
+@pytest.mark.parametrize("job", ["worker", "ps", "evaluator"])
+def test_run_that_is_not_the_coordinator_is_refused(monkeypatch, strategy, job):
+    """It would wait for the coordinator in the Trainer, after all data steps."""
+    content = {**SERVERS, "task": {"type": job, "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(content))
+    message = rf"strategy is {strategy}, and .* this process {job} 0 .* as the chief"
+    with pytest.raises(UsageError, match=message):
+        cluster.prepare_local_run(strategy)

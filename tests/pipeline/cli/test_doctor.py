@@ -1,6 +1,7 @@
 """`doctor` finds what would stop a run, and says what to do."""
 
 import json
+import os
 import socket
 
 import pytest
@@ -63,7 +64,9 @@ def test_errors_of_a_recipe_are_all_reported_and_exit_with_1(doctor, recipe):
 def test_what_a_run_would_refuse_at_its_start_is_an_error(doctor, recipe, monkeypatch):
     config = load_config(recipe)
     records = recipe.parent / "records [1]"
-    examples.prepare(config.data.source, str(records), config.task)
+    written = recipe.parent / "records"
+    examples.prepare(config.data.source, str(written), config.task)
+    written.rename(records)
     monkeypatch.setenv("TF_CONFIG", "{oops")
     paths = ("--output", recipe.parent / "out*", "--data", records)
     status, found = doctor(*paths)
@@ -74,6 +77,21 @@ def test_what_a_run_would_refuse_at_its_start_is_an_error(doctor, recipe, monkey
     _, found = doctor("--set", "trainer.strategy=one_device", "--output", "x" * 300)
     assert found["TF_CONFIG"]["value"] == "not used with trainer.strategy=one_device"
     assert found["output"]["status"] == "error"
+    assert os.environ["TF_CONFIG"] == "{oops"  # as it was checked
+    monkeypatch.delenv("TF_CONFIG")
+    status, found = doctor("--set", "trainer.strategy=multi_worker_mirrored")
+    assert status == 1
+    assert "TF_CONFIG names no cluster" in found["TF_CONFIG"]["value"]
+
+
+def test_cluster_that_a_run_coordinates_is_named(doctor, monkeypatch):
+    jobs = {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}
+    content = {"cluster": jobs, "task": {"type": "chief", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(content))
+    _, found = doctor("--set", "trainer.strategy=parameter_server")
+    assert found["TF_CONFIG"]["status"] == "ok"
+    cluster = "the cluster of trainer.strategy=parameter_server"
+    assert found["TF_CONFIG"]["value"] == cluster
 
 
 def test_gate_split_that_the_data_lack_is_an_error(doctor):

@@ -57,6 +57,16 @@ def test_model_in_a_bucket_is_refused_with_its_address(settings):
     assert "--model gs://models/sample: " in str(error.value)
 
 
+def test_link_to_a_model_that_tensorflow_reads_as_a_pattern_is_refused(
+    settings, tmp_path
+):
+    """The server follows the link, and TensorFlow would find no file."""
+    (tmp_path / "models[1]").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "models[1]")
+    with pytest.raises(UsageError, match=r"--model /.*models\[1\]: TensorFlow"):
+        settings("--model", str(tmp_path / "link"))
+
+
 @pytest.mark.parametrize("host", ["http://a", "a:80", "a*", ""])
 def test_invalid_allowed_host_is_refused(settings, host):
     with pytest.raises(UsageError, match="give a host name") as refused:

@@ -337,3 +337,12 @@ def test_column_that_no_signature_can_have_is_refused_with_another_name(column):
         REPOSITORY / "configs" / "sample.yaml",
         {**settings, "task.text_columns": [name]},
     )
+
+
+def test_paths_of_a_recipe_in_a_linked_directory_are_below_the_link(recipe, tmp_path):
+    """A link is the way to use a directory whose name TFX reads as a pattern."""
+    (tmp_path / "project[1]").mkdir()
+    recipe.rename(tmp_path / "project[1]" / "recipe.yaml")
+    (tmp_path / "link").symlink_to(tmp_path / "project[1]")
+    config = load_config(tmp_path / "link" / "recipe.yaml")
+    assert config.data.source == str(tmp_path / "link" / "pairs")

@@ -10,6 +10,7 @@ import pytest
 
 PROGRAM = """
 import os, subprocess, time
+from modules import signals
 from pipeline.local import interruption
 
 interruption._UNWIND_SECONDS = 0.3
@@ -22,7 +23,8 @@ child = subprocess.Popen(
 )
 try:
     explain = lambda reason: say(f"stopped by {reason}")
-    with interruption.stopping(say, explain) as stopper, stopper.restored():
+    stopper = signals.Stopper()
+    with interruption.stopping(say, explain, stopper), stopper.restored():
         {body}
 except KeyboardInterrupt:
     interruption.end_process(130)
@@ -85,7 +87,8 @@ def test_signal_ends_the_process_and_its_children(start, body, number, name, sta
     process.send_signal(number)
     lines = process.communicate(timeout=10)[0].splitlines()
     assert process.returncode == status
-    assert lines[0].startswith(f"{name}: stopping; a second signal stops at once")
+    start_of_line = f"{name}: stopping; a second Ctrl-C or SIGTERM stops at once"
+    assert lines[0].startswith(start_of_line)
     assert lines[1:] == [f"stopped by {name}"]
     assert not child.is_running()
 
@@ -119,10 +122,11 @@ def test_signal_that_was_ignored_at_the_start_stays_ignored(name):
     """A shell starts a job in the background without Ctrl-C, `nohup` without SIGHUP."""
     program = f"""
 import os, signal
+from modules import signals
 from pipeline.local import interruption
 
 signal.signal(signal.{name}, signal.SIG_IGN)
-with interruption.stopping(print, print):
+with interruption.stopping(print, print, signals.Stopper()):
     os.kill(os.getpid(), signal.{name})
 assert signal.getsignal(signal.{name}) == signal.SIG_IGN
 print("went on")

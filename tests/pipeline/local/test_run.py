@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 
 import pytest
 
@@ -17,6 +18,7 @@ from pipeline import exit_status
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.local import run
+from pipeline.runs import run_record
 from pipeline.runs.runs import RunList
 from tests import tiny
 from tests.e2e import commands
@@ -144,6 +146,25 @@ def test_output_that_cannot_be_written_is_named(tmp_path, file):
         pass
 
 
+def test_output_that_is_a_link_to_nothing_is_named(paths):
+    paths.root.symlink_to("absent")
+    message = rf"written: a link to a missing directory \({paths.root}\); name another"
+    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "file", ["metadata.sqlite", "artifacts/Trainer", "training/key"]
+)
+def test_what_another_user_left_for_reading_is_named(paths, monkeypatch, file):
+    path = paths.root / file
+    path.mkdir(parents=True)
+    monkeypatch.setattr("os.access", lambda name, _: str(name) != str(path))
+    message = rf"cannot be written: Permission denied \({path}\); name another dir"
+    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
+        pass
+
+
 @pytest.mark.parametrize("output", ["out[1]", "out*/a", "out?", r"out\a"])
 def test_output_that_tfx_reads_as_a_pattern_is_refused(tmp_path, console, output):
     recipe = tiny.write_config(tmp_path / "recipe.yaml", output=output)
@@ -168,7 +189,9 @@ def test_records_that_tfx_reads_as_a_pattern_are_refused_before_the_first_compon
 ):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
     directory = tmp_path / source.replace("{SPAN}", "7")
-    examples.prepare(str(tmp_path / "data"), str(directory), config.task)
+    examples.prepare(str(tmp_path / "data"), str(tmp_path / "records"), config.task)
+    directory.parent.mkdir(exist_ok=True)
+    (tmp_path / "records").rename(directory)
     data = config.data.model_copy(update={"source": str(tmp_path / source)})
     with pytest.raises(UsageError, match=r"data /.*records \[1\]: TensorFlow and Beam"):
         run.run_locally(config.model_copy(update={"data": data}), console)
@@ -192,7 +215,7 @@ def test_machine_without_any_lock_is_one_line(paths, tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", fail)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("modules.file_lock._SUBSTITUTES", str(tmp_path))
     message = (
         r"^output .* cannot be written: No locks available; name another directory"
     )
@@ -230,6 +253,40 @@ def test_run_whose_output_nobody_reads_ends_as_it_would_with_a_reader(paths, tmp
     (record,) = RunList(paths)
     assert record.state == "failed"
     assert "standard output is lost" in (paths.run(record.id) / "run.log").read_text()
+
+
+@pytest.fixture
+def hangup():
+    """Restores the handler of SIGHUP, which a stopped run ignores until it ends."""
+    handler = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, handler)
+
+
+@pytest.mark.usefixtures("hangup")
+def test_stop_on_a_full_disk_is_explained_and_no_failure(
+    tmp_path, console, monkeypatch
+):
+    close = logging.FileHandler.close
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill_disk_and_stop(*_):
+        monkeypatch.setattr(run_record.RunRecord, "write", fail)
+        monkeypatch.setattr(logging.FileHandler, "close", lambda h: fail(close(h)))
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+
+    monkeypatch.setattr(run, "_run", fill_disk_and_stop)
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    with pytest.raises(KeyboardInterrupt):
+        run.run_locally(config, console)
+    shown = console.file.getvalue()
+    assert "stopped by Ctrl-C" in shown
+    assert "to resume, run:" in shown
+    (log,) = OutputPaths.of(config).runs.glob("*/run.log")
+    assert "run.json cannot be written: No space left on device" in log.read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`compile` and `submit`, from the command line to the orchestrator's requests."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -116,10 +117,10 @@ def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
     # The former name of the option.
     submit = ("submit", "--target", "kubeflow", "--host", kubeflow.host)
     no_retries = ("--set", "kubeflow.retries=0")
-    result = invoke(
-        *submit, "--run-name", "second", "--no-cache", "--wait", *no_retries
-    )
+    result = invoke(*submit, "--no-cache", "--wait", *no_retries)
     assert result.exit_code == 1
+    name = kubeflow.runs[-1]["display_name"]
+    assert re.fullmatch(r"tiny-\d{8}-\d{6}z", name)  # in UTC
     assert "ended FAILED" in result.output.replace("\n", " ")
     assert RETRIES not in result.output
     assert "copying" not in result.output

@@ -124,6 +124,22 @@ def test_run_has_its_start_in_utc_in_its_name_and_its_record(past, config, zone,
     assert record.started.utcoffset() == datetime.timedelta(0)
 
 
+@pytest.mark.parametrize(
+    ("started", "ended", "seconds"),
+    [
+        ("20250309-015000-000000", "2025-03-09T03:20:00-07:00", 1800),
+        ("20251102-005000-000000", "2025-11-02T01:20:00-08:00", 5400),
+        ("20251102-005000-000000", "2025-11-02T01:20:00-07:00", 1800),
+    ],
+)
+def test_start_of_a_run_across_a_change_of_the_clock_is_in_the_zone_of_its_machine(
+    zone, started, ended, seconds
+):
+    zone("America/Los_Angeles")
+    record = run_record.RunRecord(id=started, recipe="", ended=ended)
+    assert record.seconds == seconds
+
+
 @pytest.mark.parametrize("reader", ["America/Los_Angeles", "Asia/Tokyo"])
 @pytest.mark.parametrize(
     ("started", "ended", "seconds"),
