@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from modules import files
 from modules.errors import UsageError
 
 VOCAB_FILE = "vocab.txt"
@@ -45,7 +44,10 @@ def find_config(directory: str) -> str | None:
 
     If there are those of both formats, the weights decide.
     """
-    names = files.list_names(directory)
+    from tensorflow.io import gfile
+
+    listed = gfile.listdir(directory) if gfile.isdir(directory) else ()
+    names = {name.rstrip("/") for name in listed}
     weights = {
         MODEL_GARDEN_CONFIG: any(n.startswith(MODEL_GARDEN_WEIGHTS) for n in names),
         HUGGING_FACE_CONFIG: bool(names & {HUGGING_FACE_WEIGHTS, HUGGING_FACE_INDEX}),
