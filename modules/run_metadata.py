@@ -40,7 +40,7 @@ _REFERENCES = (
     ("Event", "execution_id", "id FROM Execution"),
     ("Event", "artifact_id", "id FROM Artifact"),
     ("Event", "id", "event_id FROM EventPath"),
-    ("Artifact", "id", f"artifact_id FROM Event WHERE type = {_Event.OUTPUT}"),
+    ("Artifact", "id", "artifact_id FROM Event"),
 )
 
 

@@ -69,8 +69,11 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
             ["serve", "--model", "a[1]/b"],
             "a[1]/b: TensorFlow and Beam read [ in a path",
         ),
-        (["prepare-data", "sample_data", "/dev/null/a"], "/dev/null cannot be written"),
-        (["init", "/dev/null/new", "--data", "."], "/dev/null cannot be written"),
+        (
+            ["prepare-data", "sample_data", "/dev/null/a"],
+            "/dev/null/a cannot be written",
+        ),
+        (["init", "/dev/null/x", "--data", "."], "/dev/null/x cannot be written"),
     ],
 )
 def test_bad_usage_exits_2_with_what_to_do(invoke, arguments, message):

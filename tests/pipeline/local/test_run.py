@@ -265,8 +265,9 @@ def hangup():
 
 @pytest.mark.usefixtures("hangup")
 def test_stop_on_a_full_disk_is_explained_and_no_failure(
-    tmp_path, console, monkeypatch
+    tmp_path, console, monkeypatch, caplog
 ):
+    caplog.set_level(logging.WARNING)
     close = logging.FileHandler.close
 
     def fail(*_):
