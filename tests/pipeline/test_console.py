@@ -15,6 +15,7 @@ from rich.tree import Tree
 from modules import file_lock
 from pipeline import exit_status
 from pipeline.console import Console, printing_warnings
+from tests.nightly import nightly
 
 WRITTEN = "[v1]/row100.csv:100: [/] [bold]:smile:"
 
@@ -32,7 +33,11 @@ def test_text_that_looks_like_markup_or_emoji_is_shown_as_it_is(draw):
     assert WRITTEN in console.file.getvalue()
 
 
-COMMANDS = [["runs"], ["runs", "--json"], ["show", "latest"], ["--help"], ["--version"]]
+COMMANDS = [
+    ["runs"],
+    ["--help"],
+    *(nightly(c) for c in (["runs", "--json"], ["show", "latest"], ["--version"])),
+]
 
 
 def start(arguments, redirections="", **streams):

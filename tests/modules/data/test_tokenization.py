@@ -20,6 +20,7 @@ from modules.data.tokenizer_files import TokenizerSettings
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -161,7 +162,10 @@ def test_every_setting_gives_the_ids_of_hugging_face(tmp_path, settings):
     assert differences(vocab_file, CORPUS, reference) == []
 
 
-def test_ids_of_real_sentences_equal_those_of_hugging_face(tmp_path, mrpc):
+@pytest.mark.parametrize(
+    "settings", [SETTINGS[0], *map(nightly, SETTINGS[1:])], ids=str
+)
+def test_ids_of_real_sentences_equal_those_of_hugging_face(tmp_path, mrpc, settings):
     encoder = resolve_encoder(load_config(DEFAULT_CONFIG))
     words = tokenizer_files.read_words(encoder.vocab_file)
     vocab_file = write_files(tmp_path, words)
@@ -171,11 +175,10 @@ def test_ids_of_real_sentences_equal_those_of_hugging_face(tmp_path, mrpc):
         for row in examples_lib.read_split(str(mrpc), split)
         for column in ("sentence1", "sentence2")
     ]
-    for settings in SETTINGS:
-        vocabulary = {word: index for index, word in enumerate(words)}
-        reference = hugging_face(settings, vocabulary)
-        reference.save(str(tmp_path / "tokenizer.json"))
-        assert differences(vocab_file, texts, reference) == [], settings
+    vocabulary = {word: index for index, word in enumerate(words)}
+    reference = hugging_face(settings, vocabulary)
+    reference.save(str(tmp_path / "tokenizer.json"))
+    assert differences(vocab_file, texts, reference) == []
 
 
 @pytest.mark.nightly

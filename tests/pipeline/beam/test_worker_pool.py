@@ -197,6 +197,7 @@ def test_pool_on_an_address_in_use_is_refused(runner):
     assert f"address {address}: the pool cannot listen there" in errors
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_workers_of_a_pool_do_not_use_a_proxy(runner):
     (port,) = free_ports("localhost", 1)

@@ -364,6 +364,7 @@ def test_transaction_that_a_reader_may_not_undo_is_one_line(output):
     assert "; repeat the command as a user who may write to it" in line
 
 
+@pytest.mark.nightly
 def test_locked_database_is_one_line_within_seconds(output, invoke):
     with sqlite3.connect(output.paths.metadata, isolation_level=None) as database:
         database.execute("BEGIN EXCLUSIVE")

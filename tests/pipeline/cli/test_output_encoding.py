@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from modules import environment
+from tests.nightly import nightly
 from tests.pipeline.past_runs import PastRuns
 
 NAME = "größe-日本"
@@ -21,7 +22,7 @@ def past(tmp_path):
     return past
 
 
-@pytest.fixture(params=["ascii:strict", "latin-1"])
+@pytest.fixture(params=["ascii:strict", nightly("latin-1")])
 def encoding(request):
     return request.param
 

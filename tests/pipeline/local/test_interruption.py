@@ -8,6 +8,8 @@ import textwrap
 import psutil
 import pytest
 
+from tests.nightly import nightly
+
 PROGRAM = """
 import os, subprocess, time
 from modules import signals
@@ -171,7 +173,9 @@ finally:
 """
 
 
-@pytest.mark.parametrize("first", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "first", [signal.SIGTERM, nightly(signal.SIGHUP), nightly(signal.SIGINT)]
+)
 @pytest.mark.parametrize(
     ("body", "begun", "ended"),
     [(SAVE, "saving", "saved"), (UNWIND, "unwinding", "unwound")],
