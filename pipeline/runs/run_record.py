@@ -219,7 +219,9 @@ def match_tfx_run(
 def _is_since(record: str, tfx_run_id: str, stored: datetime.datetime) -> bool:
     started, is_utc = _parse_id(record)
     if is_utc:
-        return stored >= started.replace(tzinfo=_UTC)
+        # ML Metadata stores whole milliseconds.
+        milliseconds = started.microsecond // 1000
+        return stored >= started.replace(microsecond=milliseconds * 1000, tzinfo=_UTC)
     # TFX's id is the local time of the same process.
     with contextlib.suppress(ValueError):  # of another program
         return datetime.datetime.fromisoformat(tfx_run_id) >= started
