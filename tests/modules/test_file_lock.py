@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import logging
 import subprocess
 import sys
 
@@ -50,6 +51,7 @@ def without_locks(request, tmp_path, monkeypatch):
 def test_file_system_without_locks_is_locked_in_tmp(
     without_locks, caplog, tmp_path, monkeypatch
 ):
+    caplog.set_level(logging.WARNING)
     directory, code = without_locks
     path = directory / "run.lock"
     with file_lock.hold(path, "alone") as file:
