@@ -39,15 +39,22 @@ class EncoderError(UsageError):
     """An encoder is incomplete, not a BERT, or does not match its configuration."""
 
 
+def list_files(directory: str) -> list[str]:
+    """Returns the names in a directory; empty if it does not exist."""
+    from tensorflow.io import gfile
+
+    # Not a glob, because a directory's name may contain its special characters.
+    if not gfile.isdir(directory):
+        return []
+    return sorted(name.rstrip("/") for name in gfile.listdir(directory))
+
+
 def find_config(directory: str) -> str | None:
     """Returns the name of an encoder's configuration file; None if it is missing.
 
     If there are those of both formats, the weights decide.
     """
-    from tensorflow.io import gfile
-
-    listed = gfile.listdir(directory) if gfile.isdir(directory) else ()
-    names = {name.rstrip("/") for name in listed}
+    names = set(list_files(directory))
     weights = {
         MODEL_GARDEN_CONFIG: any(n.startswith(MODEL_GARDEN_WEIGHTS) for n in names),
         HUGGING_FACE_CONFIG: bool(names & {HUGGING_FACE_WEIGHTS, HUGGING_FACE_INDEX}),

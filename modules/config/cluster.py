@@ -76,7 +76,7 @@ def _read() -> _Content:
 
 
 def read_cluster() -> dict[str, list[str]]:
-    """Returns the addresses of each job of the cluster; empty if there is none.
+    """Returns the addresses of each job; empty without a cluster.
 
     Raises:
       UsageError: The variable has another form.

@@ -27,6 +27,7 @@ from modules.encoder_files import (
     VOCAB_FILE,
     EncoderError,
     find_config,
+    list_files,
     read_json,
 )
 
@@ -209,14 +210,6 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     return EncoderDirectory(
         directory, config_file, config, names, checkpoint, tokenizer
     )
-
-
-def list_files(directory: str) -> list[str]:
-    """Returns the names in a directory; empty if it does not exist."""
-    # Not a glob, because a directory's name may contain its special characters.
-    if not tf.io.gfile.isdir(directory):
-        return []
-    return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
 
 
 def check_config(path: str, config: dict[str, Any]) -> None:
