@@ -3,9 +3,10 @@
 #   tools/newest.sh test        `make test`, `make run`, and models and runs of this
 #                               machine's stack in the newest and the other way round
 #   tools/newest.sh test-fast   `make test-fast` and `make run`
+#   tools/newest.sh install     only the installation
 # Called by `make test-newest` and `make test-newest-fast`, whose ARGS go to the tests.
-# Debian is a folder, build/debian-13 (4 GB). Later calls reuse it and its cache of
-# packages. Needs root and debootstrap. Mounts are private to this script.
+# Debian is a folder, build/debian-13 (4 GB). Later calls reuse it and its .venv. Needs
+# root and debootstrap. Mounts are private to this script.
 # Exit status 3: this machine cannot run it. The only line of output is the reason.
 set -euo pipefail
 
@@ -18,8 +19,10 @@ cannot() {
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 PATH=$PATH:/usr/sbin:/sbin
+call="make test-newest${target#test}"
+[[ $target != install ]] || call="bash tools/newest.sh install"
 [[ $(id -u) == 0 ]] ||
-  cannot "making a Debian 13 needs root, and this is $(id -un): sudo make test-newest${target#test}"
+  cannot "making a Debian 13 needs root, and this is $(id -un): sudo $call"
 for command in debootstrap unshare chroot; do
   command -v "$command" >/dev/null ||
     cannot "there is no $command: install it (Debian, Ubuntu: apt-get install debootstrap)"
@@ -58,14 +61,21 @@ fi
 mount --rbind /proc "$root/proc"
 mount --rbind /dev "$root/dev"
 
-# --- At the end, delete everything but the system and the cache of packages. ---
+# --- At the end, delete everything but the system, .venv and the cache of packages. ---
+
+# Deletes the copy of the working tree, and keeps its .venv.
+delete_copy() {
+  mkdir -p "$work"
+  find "$work" -mindepth 1 -maxdepth 1 ! -name .venv -exec rm -rf {} +
+}
 
 brought=()
 exchange=$(mktemp -d) # the same folder outside and inside
 clean_up() {
   ! mountpoint -q "$root$exchange" || umount "$root$exchange" || return
   # After a signal, a process may still write.
-  rm -rf "$exchange" "$work" "$(dirname "$work")/shared" "${root:?}/tmp" "${brought[@]}" || true
+  delete_copy || true
+  rm -rf "$exchange" "$(dirname "$work")/shared" "${root:?}/tmp" "${brought[@]}" || true
   mkdir -p -m 1777 "$root/tmp"
   find "$home" -mindepth 1 -maxdepth 1 ! -name .cache -exec rm -rf {} +
 }
@@ -105,8 +115,7 @@ done < <(env --null)
 
 # --- The working tree with its changes, and the data next to it. ---
 
-rm -rf "$work"
-mkdir -p "$work"
+delete_copy
 git ls-files -z --cached --others --exclude-standard --deduplicate |
   while IFS= read -r -d '' file; do
     [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"
@@ -121,6 +130,7 @@ make_inside() {
     chroot "$root" make --directory "$PWD" --no-print-directory "$@"
 }
 make_inside install
+[[ $target != install ]] || exit 0
 newest=$(<"$work/.venv/.installed")
 
 # The program of `make prism`: Debian here has no Go to build it.
