@@ -2,6 +2,7 @@
 
 import gc
 import io
+import logging
 import os
 
 import pytest
@@ -57,6 +58,14 @@ def pytest_xdist_make_scheduler(config, log):
             return super()._split_scope(nodeid)
 
     return Scheduling(config, log)
+
+
+@pytest.fixture(autouse=True)
+def keep_log_level():
+    """Undoes `set_up(quiet=True)`, so that no test depends on the one before it."""
+    level = logging.root.level
+    yield
+    logging.root.setLevel(level)
 
 
 @pytest.fixture
