@@ -4,6 +4,8 @@ import pytest
 
 from tests import browser
 
+pytestmark = pytest.mark.nightly
+
 PAGE = """<!doctype html><html lang=en><title>t</title><main><h1>t</h1>
 <p style="width: 500px">p</p>%s</main>"""
 

@@ -94,23 +94,34 @@ def test_a_fault_of_the_dockerfile_is_reported(project, old, new, complaint):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "complaint"),
+    ("old", "new", "rule", "complaint"),
     [
-        ("!modules\n", "", "COPY modules: .dockerignore excludes it"),
-        ("!modules\n", "!modules/*.py\n", "modules/encoder/model.py is in setup.py's"),
-        ("**/.*\n", "", "lets in a file like components/.env"),
-        ("**/*.pem\n", "", "lets in a file like pipeline/data/client.pem"),
-        ("\n*\n", "\n.git\n", "lets in a file like output/model/weights"),
         (
-            "!setup.py\n",
-            "!setup.py\n!tests\n",
-            "lets in a file like tests/test_image.py",
+            "!modules\n",
+            "",
+            image_rules.context_is_what_is_copied,
+            "COPY modules: .dockerignore excludes it",
+        ),
+        (
+            "!modules\n",
+            "!modules/*.py\n",
+            image_rules.packages_are_in_context,
+            "modules/encoder/model.py is in setup.py's",
+        ),
+        *(
+            (old, new, image_rules.context_is_clean, f"lets in a file like {file}")
+            for old, new, file in (
+                ("**/.*\n", "", "components/.env"),
+                ("**/*.pem\n", "", "pipeline/data/client.pem"),
+                ("\n*\n", "\n.git\n", "output/model/weights"),
+                ("!setup.py\n", "!setup.py\n!tests\n", "tests/test_image.py"),
+            )
         ),
     ],
 )
-def test_a_fault_of_the_dockerignore_is_reported(project, old, new, complaint):
+def test_a_fault_of_the_dockerignore_is_reported(project, old, new, rule, complaint):
     with edited(project / ".dockerignore", old, new):
-        assert complaint in "\n".join(complaints(project))
+        assert complaint in "\n".join(complaints(project, [rule]))
 
 
 def test_a_new_package_outside_of_the_build_context_is_reported(project):
@@ -304,18 +315,17 @@ def test_a_module_that_the_wheel_lacks_is_reported(image):
     assert content_complaints(image) == ["modules/task.py is missing"]
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
+def test_files_that_are_not_in_the_build_context_are_reported(image):
+    files = [
         "modules/.env",
-        "modules/tests/test_x.py",
         "modules/client.key",
+        "modules/tests/test_x.py",
         "tests/test_x.py",
-    ],
-)
-def test_a_file_that_is_not_in_the_build_context_is_reported(image, file):
-    add(image, "project", file)
-    assert f"{file} is not part of the project" in content_complaints(image)
+    ]
+    for file in files:
+        add(image, "project", file)
+    expected = [f"{file} is not part of the project" for file in files]
+    assert set(expected) <= set(content_complaints(image))
 
 
 @pytest.fixture

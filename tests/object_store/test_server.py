@@ -14,6 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 from google.cloud import storage
 
 from pipeline.config.paths import REPOSITORY
+from tests.nightly import nightly
 from tests.object_store import client, fixtures
 
 
@@ -86,6 +87,7 @@ def test_library_of_google_reads_and_writes(bucket, object_store):
     assert object_store.read(f"{bucket}/c") == b"new"
 
 
+@pytest.mark.nightly
 def test_keys_are_those_of_all_pages(bucket, object_store):
     names = [f"{number:04}" for number in range(1100)]
     for name in names:
@@ -99,7 +101,7 @@ def test_each_bucket_is_new(object_store):
     assert object_store.keys(second) == []
 
 
-@pytest.mark.parametrize("writes", range(4))
+@pytest.mark.parametrize("writes", [1, *map(nightly, (0, 2, 3))])
 def test_requests_are_refused_from_a_write_on(bucket, object_store, writes):
     object_store.write(f"{bucket}/before", "0")
     object_store.refuse_after(bucket, writes)
@@ -168,7 +170,7 @@ with start() as store:
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, nightly(signal.SIGINT)])
 def test_processes_end_with_their_user(how):
     command = [sys.executable, "-c", USE_AND_WAIT]
     with subprocess.Popen(
@@ -186,6 +188,7 @@ def test_processes_end_with_their_user(how):
     assert alive == []
 
 
+@pytest.mark.nightly
 def test_emulator_ends_with_a_server_that_is_killed(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # the server leaves its files
     before = set(psutil.Process().children(recursive=True))

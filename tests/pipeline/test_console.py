@@ -35,8 +35,7 @@ def test_text_that_looks_like_markup_or_emoji_is_shown_as_it_is(draw):
 
 COMMANDS = [
     ["runs"],
-    ["--help"],
-    *(nightly(c) for c in (["runs", "--json"], ["show", "latest"], ["--version"])),
+    *map(nightly, (["--help"], ["runs", "--json"], ["show", "latest"], ["--version"])),
 ]
 
 
@@ -166,7 +165,11 @@ assert "run this" in paths.lock.read_text()
 
 
 @pytest.mark.parametrize(
-    "redirections", [">&-", ">&- 2>&- <&-", ">/dev/full 2>/dev/full", "| true", "| cat"]
+    "redirections",
+    [
+        *(">&- 2>&- <&-", ">/dev/full 2>/dev/full", "| true"),
+        *map(nightly, (">&-", "| cat")),
+    ],
 )
 def test_run_continues_without_a_terminal_and_logs_why(tmp_path, redirections):
     command = shlex.join([sys.executable, "-c", LOG, str(tmp_path)])

@@ -12,12 +12,12 @@ from pathlib import Path
 import grpc
 import httpx
 import pytest
-import tensorflow as tf
 
 from modules.export import description
 from serving import discovery, launch
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
+from serving.loaded_versions import LoadedVersions
 from serving.monitoring import Metrics
 from serving.server import Server
 from serving.settings import ServerSettings
@@ -64,6 +64,7 @@ class Running:
     channel: grpc.Channel
     grpc_port: int
     metrics: Metrics
+    versions: LoadedVersions
     # What `Server.run` returned, after the context: whether the server drained.
     drained: list[bool]
 
@@ -117,7 +118,14 @@ def running(directory, **settings):
         wait_until(lambda: http.get("/readyz").status_code == 200)
         channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}")
         stack.enter_context(channel)
-        yield Running(http, channel, server.grpc_port, server.metrics, drained)
+        yield Running(
+            http,
+            channel,
+            server.grpc_port,
+            server.metrics,
+            server._versions,
+            drained,
+        )
 
 
 @pytest.fixture(scope="package")
@@ -156,12 +164,6 @@ def limited(counter):
 def exported(export):
     """A tiny model of pairs, as the pipeline exports it."""
     return export("pairs")
-
-
-@pytest.fixture(scope="package")
-def bare(exported):
-    """The default signature of the model of pairs, without a server."""
-    return tf.saved_model.load(str(exported.directory)).signatures["serving_default"]
 
 
 @pytest.fixture(scope="package")

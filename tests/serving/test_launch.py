@@ -1,6 +1,7 @@
 """The server as a process: start, change of versions under load, and shutdown."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -137,54 +138,43 @@ def test_drain_ends_at_its_deadline(counter):
             assert endless.result().status_code == 500
 
 
-@pytest.mark.parametrize("option", ["--port", "--grpc-port"])
-def test_port_in_use_is_one_line_and_loads_no_tensorflow(counter, option):
+REFUSED = """
+import json, sys
+from click.testing import CliRunner
+from pipeline.cli.main import main
+
+for arguments in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(main, ["serve", *arguments])
+    print(json.dumps([result.exit_code, result.stderr]))
+assert "tensorflow" not in sys.modules
+"""
+
+
+def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
+    model, free = ["--model", str(counter)], ["--port", "0"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        finished = run("--model", counter, "--port", "0", option, port)
-    assert finished.returncode == 2
-    (line,) = finished.stderr.splitlines()
-    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in line
-    assert option in line
-    assert "tensorflow" not in finished.stdout
-
-
-@pytest.mark.parametrize(
-    "option", [("--name", "a?b"), ("--name", ""), ("--label", "a?b=1")]
-)
-def test_name_that_no_url_can_reach_is_one_line_and_loads_no_tensorflow(
-    counter, option
-):
-    finished = run("--model", counter, *option)
-    assert finished.returncode == 2
-    (line,) = finished.stderr.splitlines()
-    name = option[1].removesuffix("=1")
-    assert line.startswith(f"error: {option[0]}: no URL can reach {name!r}; choose a ")
-    assert "tensorflow" not in finished.stdout
-
-
-def test_directory_without_a_model_is_one_line(tmp_path):
-    finished = run("--model", tmp_path)
-    assert finished.returncode == 2
-    assert finished.stderr.startswith(
-        f"error: --model {tmp_path} has no complete SavedModel"
-    )
-    assert len(finished.stderr.splitlines()) == 1
-    assert "tensorflow" not in finished.stdout
-
-
-def run(*arguments):
-    """Runs the command to its end; it prints whether TensorFlow was imported."""
-    code = (
-        "import atexit, sys; from pipeline.cli.main import main; "
-        "atexit.register(lambda: print(*{'tensorflow'} & sys.modules.keys())); main()"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", code, "serve", *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_SECONDS,
-    )
+        in_use = f"cannot listen on 127.0.0.1 port {port}: Address already in use"
+        cases = [
+            ([*model, "--port", port], in_use, "--host and --port"),
+            ([*model, *free, "--grpc-port", port], in_use, "--host and --grpc-port"),
+            ([*model, "--name", "a?b"], "--name: no URL can reach 'a?b'; choose ", ""),
+            ([*model, "--name", ""], "--name: no URL can reach ''; choose a ", ""),
+            ([*model, "--label", "a?b=1"], "--label: no URL can reach 'a?b'; ", ""),
+            (["--model", str(tmp_path)], f"--model {tmp_path} has no complete ", ""),
+        ]
+        finished = subprocess.run(
+            [sys.executable, "-c", REFUSED, json.dumps([case[0] for case in cases])],
+            cwd=REPOSITORY,
+            env={**os.environ, "COLUMNS": "80"},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=PATIENCE_SECONDS,
+        )
+    results = map(json.loads, finished.stdout.splitlines())
+    for (status, error), (_, start, end) in zip(results, cases, strict=True):
+        assert status == 2
+        (line,) = error.splitlines()
+        assert line.startswith(f"error: {start}")
+        assert line.endswith(end)

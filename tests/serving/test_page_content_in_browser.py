@@ -7,7 +7,7 @@ import pytest
 from tests import browser
 from tests.serving.conftest import EXAMPLES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 HISTORY = [None, 1, {"row": "text"}, {"row": None}, {"row": {"question": "a"}}]
 
@@ -51,14 +51,12 @@ def test_rows_without_the_inputs_are_not_in_examples_and_history(page):
     assert not page.locator("#error").is_visible()
 
 
-@pytest.mark.nightly
 def test_long_words_fit_into_a_phone(page):
     predict(page, question="x" * 500, answer="ภาษาไทยไม่มีช่องว่าง" * 20)
     explain(page)
     assert browser.hidden_width(page) == 0
 
 
-@pytest.mark.nightly
 def test_texts_are_read_in_their_own_direction(page):
     predict(page, question="مرحبا بالعالم", answer="a dog")
     explain(page)
@@ -69,7 +67,6 @@ def test_texts_are_read_in_their_own_direction(page):
         assert nodes.nth(1).evaluate(direction) == "ltr"
 
 
-@pytest.mark.nightly
 def test_another_row_is_explained_after_one_that_was_left(page):
     page.locator("#examples .choice").first.click()
     page.locator(".verdict").wait_for()
@@ -82,7 +79,6 @@ def test_another_row_is_explained_after_one_that_was_left(page):
     assert "bird" in page.locator("#words-content").inner_text()
 
 
-@pytest.mark.nightly
 def test_words_of_a_huge_text_fit_into_one_request(page):
     sizes = []
     page.on("request", lambda r: r.post_data and sizes.append(len(r.post_data)))
@@ -92,7 +88,6 @@ def test_words_of_a_huge_text_fit_into_one_request(page):
     assert sizes[-1] < 100_000
 
 
-@pytest.mark.nightly
 def test_rows_are_not_predicted_twice_at_a_time(page):
     delay(page, "**:predict", 3000)  # longer than the page waits to get the state
     page.locator("#table-text").fill("question,answer\na,b\n")
@@ -105,7 +100,6 @@ def test_rows_are_not_predicted_twice_at_a_time(page):
     assert button.is_enabled()
 
 
-@pytest.mark.nightly
 def test_new_version_keeps_the_field_that_has_the_focus(page):
     page.get_by_label("answer", exact=True).fill("a dog")
     state = {"version": "1", "state": "AVAILABLE", "status": {"error_message": ""}}

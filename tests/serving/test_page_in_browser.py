@@ -78,6 +78,7 @@ def test_example_has_a_class_with_probabilities_and_tokens(page, pairs):
     assert "nothing was cut" in page.locator("#tokens").inner_text()
 
 
+@pytest.mark.nightly
 def test_effect_of_a_word_is_the_difference_to_the_text_without_it(page, pairs):
     row = {"question": "the cat's tree, old", "answer": "a dog"}
     fill(page, row)
@@ -108,6 +109,7 @@ def test_long_text_shows_what_was_cut(page):
     assert "Zebra" in page.locator(".unseen").inner_text()
 
 
+@pytest.mark.nightly
 def test_link_reproduces_the_prediction_in_another_window(page, open_page):
     fill(page, ROW)
     link = request_of(page, "Link")
@@ -167,6 +169,7 @@ def test_history_survives_a_reload_until_it_is_cleared(page):
     assert page.evaluate("localStorage.length") == 0
 
 
+@pytest.mark.nightly
 def test_page_is_used_by_keyboard(page):
     field = page.get_by_label("question", exact=True)
     field.focus()
@@ -242,6 +245,7 @@ def test_outputs_without_probabilities_are_shown_as_json(open_page, types):
     assert json.loads(answer.inner_text())["text"] == "<b>"
 
 
+@pytest.mark.nightly
 def test_refusal_of_the_server_is_shown(open_page, half_plus_three):
     page = open_page(half_plus_three.http.base_url, may_have_errors=True)
     page.get_by_label("x", exact=True).fill('"one"')

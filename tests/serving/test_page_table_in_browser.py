@@ -93,6 +93,7 @@ def test_dropped_file_is_predicted(page):
     page.get_by_text(re.compile(r"^1 rows? in")).wait_for()
 
 
+@pytest.mark.nightly
 def test_file_of_many_rows_is_predicted_in_several_requests(page, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("answer,question\n" + "a dog,the cat\n" * 150)
@@ -127,6 +128,7 @@ def test_error_of_a_table_names_the_line(page):
         assert not page.locator("#table-download").is_visible()
 
 
+@pytest.mark.nightly
 def test_column_of_texts_needs_no_separator(page):
     script = """async ([table, names]) => {
       const {readTable} = await import("/page/table.js");
@@ -178,6 +180,7 @@ def on_request(page, number, handle):
     page.route("**:predict", count)
 
 
+@pytest.mark.nightly
 def test_stop_keeps_the_rows_that_are_done(page):
     on_request(page, 2, lambda route: None)  # the server takes its time
     predict(page, MANY)
@@ -204,6 +207,7 @@ def test_stop_before_the_first_prediction_offers_nothing(page):
     assert not page.locator("#table-download").is_visible()
 
 
+@pytest.mark.nightly
 def test_failure_keeps_the_rows_that_are_done(open_page, pairs):
     page = open_page(pairs.http.base_url, may_have_errors=True)
     error = {"status": 500, "json": {"error": "out of memory"}}

@@ -4,7 +4,6 @@ import base64
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests import exported as exported_lib
 from tests.exported import PAIRS
@@ -195,12 +194,13 @@ def test_exported_model_predicts_serialized_examples(pairs, exported):
     np.testing.assert_allclose(logits, exported.logits, atol=1e-5)
 
 
-def test_predictions_equal_those_of_the_bare_model(pairs, bare):
+def test_predictions_equal_those_of_the_bare_model(pairs):
     for left, right in PAIRS:
-        outputs = bare(question=tf.constant([left]), answer=tf.constant([right]))
-        (row,) = pairs.post(
-            "pairs:predict", instances=[{"question": left, "answer": right}]
-        ).json()["predictions"]
+        row = {"question": left, "answer": right}
+        inputs = {name: np.array([text], object) for name, text in row.items()}
+        with pairs.versions.use("pairs") as model:
+            outputs = model.run("serving_default", inputs)
+        (row,) = pairs.post("pairs:predict", instances=[row]).json()["predictions"]
         np.testing.assert_array_equal(
             np.float32(row["probabilities"]), outputs["probabilities"][0]
         )

@@ -104,6 +104,7 @@ def test_exported_model_is_callable_there(installed, export):
     np.testing.assert_allclose(logits, exported.logits, atol=1e-5)
 
 
+@pytest.mark.nightly
 @pytest.mark.e2e
 def test_op_that_it_lacks_prevents_loading(replay, tmp_path):
     model = served.save_toy(tmp_path / "trained", served.trim_round_robin)

@@ -5,7 +5,6 @@ from click.testing import CliRunner
 
 from report import page
 from tests import browser
-from tests.nightly import nightly
 from tests.report import samples
 
 screenshots = pytest.importorskip(
@@ -21,11 +20,8 @@ def test_pictures_need_a_finished_run(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "picture",
-    [screenshots.ALL[0], *map(nightly, screenshots.ALL[1:3])],
-    ids=lambda p: p.view,
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("picture", screenshots.ALL[:3], ids=lambda p: p.view)
 def test_pictures_of_a_report_are_small(tmp_path, picture):
     path = tmp_path / "report.html"
     path.write_text(page.render(samples.pushed()), encoding="utf-8")

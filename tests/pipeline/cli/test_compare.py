@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
+from tests.nightly import nightly
 from tests.pipeline.runs.finished import Output, write_run
 
 pytestmark = pytest.mark.slow
@@ -96,7 +97,9 @@ def replace_by_directory(path):
     path.mkdir()
 
 
-@pytest.mark.parametrize("damage", [tear, remove, replace_by_directory])
+@pytest.mark.parametrize(
+    "damage", [tear, *map(nightly, (remove, replace_by_directory))]
+)
 @pytest.mark.parametrize("name", ["config.yaml", "run.json", "metadata.sqlite"])
 def test_damaged_run_that_is_not_compared_hides_nothing(output, compare, name, damage):
     output.add("20261126-000000-000000", write_run(output.root, "c", seed=2))

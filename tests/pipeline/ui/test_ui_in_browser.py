@@ -14,6 +14,8 @@ from tests.pipeline.ui.sample_output import FAILED, FIRST, RUNNING, SECOND
 
 pytestmark = pytest.mark.slow
 
+POLL_MILLISECONDS = 2000  # of ui.js
+
 
 def tick(page, *run_ids):
     for run_id in run_ids:
@@ -78,6 +80,7 @@ def test_curves_follow_the_ticks(address, open_page):
     assert "2025-11-25 03:00:00" in labels(page)
 
 
+@pytest.mark.nightly
 def test_ticks_survive_that_a_run_starts_and_ends(address, open_page, running):
     page = open_page(address)
     tick(page, FIRST, SECOND)
@@ -186,19 +189,24 @@ def test_a_report_is_one_click_away(address, open_page):
 
 @pytest.mark.parametrize("width", [390, nightly(1280)])
 def test_a_run_is_followed_to_its_end(address, open_page, running, width):
-    page = open_page(address, width)
+    page = open_page(width=width)
+    page.clock.install()
+    page.goto(address)
     with running() as train:
         train(1)
+        page.clock.fast_forward(POLL_MILLISECONDS)
         bar = page.locator("progress")
         bar.wait_for()  # the page notices the new run
         assert bar.get_attribute("value") == "10"
         assert browser.hidden_width(page) == 0
         assert browser.axe_violations(page) == []
         train(3)
+        page.clock.fast_forward(POLL_MILLISECONDS)
         page.locator("progress[value='30']").wait_for()
         page.get_by_role("link", name="sample").first.click()
         page.locator("#curves figure").wait_for()
         assert "0.41 at step 30" in labels(page)
         assert browser.axe_violations(page) == []
+    page.clock.fast_forward(POLL_MILLISECONDS)
     page.locator("h1", has_text="interrupted").wait_for()
     assert page.locator("progress").count() == 0
