@@ -115,6 +115,7 @@ def test_every_table_has_a_caption_and_headers(kind):
         assert all("scope=" in header for header in re.findall(r"<th\b[^>]*>", table))
 
 
+@pytest.mark.nightly
 def test_the_same_report_is_the_same_page():
     stored = Report.model_validate_json(samples.hostile().model_dump_json())
     assert page.render(stored) == rendered("hostile")

@@ -125,6 +125,7 @@ def test_dropout_scales_what_it_keeps_and_drops_at_its_rate(rate):
     assert not np.array_equal(outputs, layer(inputs, training=True))
 
 
+@pytest.mark.nightly
 def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(encoder):
     models = [
         encoder_lib.build_encoder(encoder, dropout=0.3, output_range=1),

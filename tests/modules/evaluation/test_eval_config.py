@@ -316,6 +316,7 @@ def probabilities(labels, right):
     ]
 
 
+@pytest.mark.nightly
 def test_a_model_that_is_nan_for_some_rows_is_refused(tmp_path):
     labels = [0, 1] * 100
     champion = probabilities(labels, 184)

@@ -153,6 +153,7 @@ def test_examples_of_tokens_get_the_predictions_of_their_text(
     assert summary.mean_score == pytest.approx(token_scores.logits.mean(), abs=1e-5)
 
 
+@pytest.mark.nightly
 def test_single_sentences_get_a_score(length, tmp_path):
     source = write_rows(
         tmp_path / "in.tsv", [{"sentence": "the cat"}, {"sentence": "a"}]
@@ -212,11 +213,12 @@ def test_arrow_is_written_as_parquet_and_its_format_can_be_set(
     assert row["left"] == "a"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "content"),
     [
         ("in.tsv", b"left\tright\r\nab\tc\r\nd\tef"),
-        nightly(
+        (
             "in.jsonl",
             b'{"left": "ab", "right": "c"}\r\n{"left": "d", "right": "ef"}',
         ),
