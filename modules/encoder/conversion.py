@@ -58,7 +58,7 @@ class _Source(NamedTuple):
 
     description: EncoderDirectory  # directory and configuration
     model: BertEncoder  # with its weights
-    vocabulary: str  # path
+    words: list[str]
     left_out: list[str]
 
 
@@ -111,12 +111,11 @@ def convert(
     """
     read = _read_saved_model if _is_saved_model(source) else _read_directory
     encoder = read(source, preprocessor)
-    words = read_vocabulary(encoder.vocabulary, encoder.description.config)
-    tokenizer = TokenizerSettings.of(encoder.description.config, words)
+    tokenizer = TokenizerSettings.of(encoder.description.config, encoder.words)
     dropout_rates(encoder.description)  # refuses those that a training would
     config = json.dumps(_portable_config(encoder.description, tokenizer), indent=2)
     _write(destination, MODEL_GARDEN_CONFIG, f"{config}\n")
-    _write(destination, VOCAB_FILE, "".join(f"{word}\n" for word in words))
+    _write(destination, VOCAB_FILE, "".join(f"{word}\n" for word in encoder.words))
     path = os.path.join(destination, MODEL_GARDEN_WEIGHTS)
     tf.train.Checkpoint(encoder=encoder.model).write(path)
     written = open_encoder(destination)
@@ -126,10 +125,11 @@ def convert(
 
 def _read_saved_model(source: str, preprocessor: str | None) -> _Source:
     published = saved_model.read_encoder(source, preprocessor)
+    words = read_vocabulary(published.vocabulary, published.config)
     encoder = EncoderDirectory(source, MODEL_GARDEN_CONFIG, published.config, ())
     model = build_encoder(encoder, dropout=0.0)
     published.weights.restore(model)
-    return _Source(encoder, model, published.vocabulary, published.weights.left_out)
+    return _Source(encoder, model, words, published.weights.left_out)
 
 
 def _read_directory(source: str, preprocessor: str | None) -> _Source:
@@ -142,9 +142,10 @@ def _read_directory(source: str, preprocessor: str | None) -> _Source:
         )
     config = {**encoder.config, **tokenizer_files.find_settings(source)}
     encoder = dataclasses.replace(encoder, config=config)
+    words = read_vocabulary(vocabulary, config)
     model = build_encoder(encoder, dropout=0.0)
     left_out = restoring.load_weights(model, encoder)
-    return _Source(encoder, model, vocabulary, left_out)
+    return _Source(encoder, model, words, left_out)
 
 
 def _portable_config(

@@ -40,14 +40,14 @@ def read_weights(
       EncoderError: The checkpoint cannot be read, or a tensor is missing, unexpected,
         or of another shape.
     """
+    checkpoint = ObjectCheckpoint(encoder.checkpoint_path, encoder.weights_files)
+    expected = variable_shapes(encoder.config)
+    root = _find_encoder(checkpoint)
     if model is None:
         # The names of a model's objects do not depend on its sizes.
         sizes = {key: 1 for key in SIZE_KEYS if key != "num_hidden_layers"}
         small = dataclasses.replace(encoder, config={**encoder.config, **sizes})
         model = build_encoder(small, dropout=0.0)
-    checkpoint = ObjectCheckpoint(encoder.checkpoint_path, encoder.weights_files)
-    expected = variable_shapes(encoder.config)
-    root = _find_encoder(checkpoint)
     matched = _match(checkpoint, root, model)
     keys: dict[str, str] = {}
     for node, full_name, key in checkpoint.variables(checkpoint.reachable(root)):

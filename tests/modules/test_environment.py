@@ -92,8 +92,11 @@ def test_grpc_on_this_machine_bypasses_the_proxy(proxy, variables):
     server.start()
     try:
         for address in addresses:
-            with grpc.insecure_channel(address) as channel:
-                grpc.channel_ready_future(channel).result(timeout=10)
+            with (
+                grpc.insecure_channel(address) as channel,
+                pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"),
+            ):
+                channel.unary_unary("/none")(b"", timeout=10)
     finally:
         server.stop(None).wait()
 
@@ -104,7 +107,8 @@ def test_http_on_this_machine_bypasses_the_proxy(proxy, variables):
     environment.set_up()
     handler = http.server.SimpleHTTPRequestHandler
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        serve = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        serve.start()
         for host in ("localhost", "127.0.0.1"):
             url = f"http://{host}:{server.server_port}/none"
             with pytest.raises(urllib.error.HTTPError, match="404"):

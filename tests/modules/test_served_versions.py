@@ -348,12 +348,12 @@ def relative_keys(object_store, directory):
     return {key.removeprefix(prefix) for key in keys}
 
 
-def kill_at_each_write(object_store, bucket, model):
-    """Kills a push at its first write, at its second, and so on.
+def kill_at_writes(object_store, bucket, model, step=1):
+    """Kills a push at its first write, then so many writes later, and so on.
 
     Yields the directory of versions after each kill, a new one.
     """
-    for writes in itertools.count():
+    for writes in itertools.count(0, step):
         serving = f"{bucket}/{writes}"
         object_store.refuse_after(bucket, writes)
         try:
@@ -368,11 +368,12 @@ def kill_at_each_write(object_store, bucket, model):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("step", [2, nightly(1)])
 def test_killed_push_to_an_object_store_leaves_no_version_and_a_retry_completes(
-    object_store, bucket, small_model
+    object_store, bucket, small_model, step
 ):
     """Every second retry has the same version, the others have a new one."""
-    kills = kill_at_each_write(object_store, bucket, small_model)
+    kills = kill_at_writes(object_store, bucket, small_model, step)
     for index, serving in enumerate(kills):
         assert listed(serving) == []
         retry = "7"
@@ -389,7 +390,7 @@ def test_killed_push_to_an_object_store_leaves_no_version_and_a_retry_completes(
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_retry_with_the_same_version_completes_it(object_store, bucket, small_model):
-    for serving in kill_at_each_write(object_store, bucket, small_model):
+    for serving in kill_at_writes(object_store, bucket, small_model):
         served_versions.push(str(small_model), serving, "7")
         assert listed(serving) == ["7"]
         assert relative_keys(object_store, serving) == {

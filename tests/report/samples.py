@@ -16,8 +16,16 @@ HOSTILE_TEXTS = (
     "nul \x00 escape \x1b[31m bell \x07 delete \x7f",
     "a$b$ \\frac{1}{2} 100 %",
 )
+NO_DATA = Data(
+    splits=[], anomalies=[], warnings=[], notes=[], card={}, max_seq_length=128
+)
 # Changes of a report to test something else than its figures, which take a second.
-WITHOUT_FIGURES = {"training": None, "classification": None, "batch": None}
+WITHOUT_FIGURES = {
+    "training": None,
+    "classification": None,
+    "batch": None,
+    "data": NO_DATA,
+}
 
 
 def pushed(gate_rows=200, worst_rows=60):
@@ -132,9 +140,7 @@ def empty():
         reasons=[],
         task=TaskConfig(),
         split="test",
-        data=Data(
-            splits=[], anomalies=[], warnings=[], notes=[], card={}, max_seq_length=128
-        ),
+        data=NO_DATA,
     )
 
 

@@ -40,6 +40,7 @@ def test_the_page_is_accessible_and_fits(write, open_page, width, scheme):
     page = open_page(write("pushed", samples.pushed), width, scheme)
     assert browser.hidden_width(page) == 0
     assert browser.axe_violations(page) == []
+    assert 'img "Reliability"' in page.locator("#predictions").aria_snapshot()
 
 
 @pytest.mark.nightly
@@ -120,9 +121,12 @@ def test_rows_are_sorted_and_filtered(pushed):
     assert len({text.split("label")[1].split("loss")[0] for text in heads}) == 1
 
 
-def test_more_rows_are_shown_on_request(pushed):
+def test_a_row_opens_to_the_tokens_that_the_model_saw_and_more_rows_on_request(pushed):
     shown = pushed.locator("#row-list > li")
     assert shown.count() == 10
+    assert not shown.first.locator(".tokens").is_visible()
+    shown.first.locator("summary").press("Enter")
+    assert shown.first.locator(".tokens span").first.inner_text() == "[CLS]"
     pushed.get_by_role("button", name="Show more").press("Enter")
     assert shown.count() == 20
     assert pushed.evaluate("document.activeElement.textContent").startswith("Row ")
@@ -130,13 +134,6 @@ def test_more_rows_are_shown_on_request(pushed):
         pushed.get_by_role("button", name="Show more").click()
     assert shown.count() == 60
     assert pushed.locator("#row-more").is_hidden()
-
-
-def test_a_row_opens_to_the_tokens_that_the_model_saw(pushed):
-    row = pushed.locator("#row-list > li").first
-    assert not row.locator(".tokens").is_visible()
-    row.locator("summary").press("Enter")
-    assert row.locator(".tokens span").first.inner_text() == "[CLS]"
 
 
 @pytest.mark.nightly
@@ -178,8 +175,3 @@ def test_printing_opens_everything_and_closes_it_again(pushed):
     assert pushed.locator("details:not([open])").count() == 0
     pushed.evaluate("dispatchEvent(new Event('afterprint'))")
     assert pushed.locator("details[open]").count() == before
-
-
-def test_figures_have_names_and_descriptions(pushed):
-    snapshot = pushed.locator("#predictions").aria_snapshot()
-    assert 'img "Reliability"' in snapshot

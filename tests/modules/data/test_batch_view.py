@@ -12,13 +12,14 @@ pytestmark = pytest.mark.slow
 ROWS = 20
 
 
-@pytest.fixture(params=["class", "score"])
-def batch(request, tmp_path):
+@pytest.fixture(scope="module", params=["class", "score"])
+def batch(request, tmp_path_factory):
     """A batch of each kind of task, the task, and the vocabulary."""
+    directory = tmp_path_factory.mktemp("batch")
     task = TaskConfig.model_validate(
         {"label_range": [0.0, 5.0]} if request.param == "score" else {}
     )
-    path = tiny.write_transformed(tmp_path / "train.gz", ROWS, label=request.param)
+    path = tiny.write_transformed(directory / "train.gz", ROWS, label=request.param)
     data = inputs.ExamplesConfig(
         input_path=[str(path)],
         global_batch_size=8,
@@ -26,7 +27,7 @@ def batch(request, tmp_path):
         is_regression=task.is_regression,
         seed=3,
     )
-    vocab_file = tiny.write_encoder(tmp_path / "encoder") / "vocab.txt"
+    vocab_file = tiny.write_encoder(directory / "encoder") / "vocab.txt"
     return batch_view.first_batch(data), data, task, str(vocab_file)
 
 

@@ -1,6 +1,7 @@
 """Batches: every row once an epoch, pairs of similar length together."""
 
 import dataclasses
+import functools
 import itertools
 import shutil
 from pathlib import Path
@@ -71,8 +72,20 @@ def steps(config):
     return batches(config, 2 * STEPS)
 
 
+@pytest.fixture(scope="module")
+def unsorted(config):
+    """The batches of an epoch that are not sorted by length."""
+    return batches(config, STEPS, window_batches=1)
+
+
+@pytest.fixture(scope="module")
+def evaluated(config):
+    """The batches of the evaluation."""
+    return list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
+
+
 def rows_of(epoch):
-    return [int(row) for _, targets in epoch for row in targets["ids"]]
+    return [row for _, targets in epoch for row in targets["ids"].numpy().tolist()]
 
 
 def test_every_epoch_holds_each_row_once_in_a_new_order(steps):
@@ -134,7 +147,8 @@ def test_asynchronous_workers_share_each_epoch_without_a_row_twice(config):
     assert sorted(rows) == list(range(ROWS))
 
 
-@pytest.mark.parametrize("step", [6, nightly(1), nightly(STEPS + 4)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("step", [1, 6, STEPS + 4])
 def test_resumed_asynchronous_worker_continues_after_its_own_steps(config, step):
     whole = shares(config, step // 3 + 5, workers=3)
     resumed = shares(config, 4, workers=3, start_step=step)
@@ -149,15 +163,14 @@ def test_padding_is_a_few_percent_of_the_tokens(steps):
     assert padding < 0.06
 
 
-def test_window_of_one_batch_does_not_sort_by_length(config, steps):
+def test_window_of_one_batch_does_not_sort_by_length(config, steps, unsorted):
     def spread(steps):
         lengths = [batch["input_mask"].numpy().sum(axis=1) for batch, _ in steps]
         return np.mean([rows.max() - rows.min() for rows in lengths])
 
     assert config.window_batches == 16
-    random = batches(config, STEPS, window_batches=1)
-    assert sorted(rows_of(random)) == list(range(ROWS))
-    assert spread(steps[:STEPS]) < 0.3 * spread(random)
+    assert sorted(rows_of(unsorted)) == list(range(ROWS))
+    assert spread(steps[:STEPS]) < 0.3 * spread(unsorted)
 
 
 def test_file_is_read_once_for_all_epochs(config, tmp_path):
@@ -169,24 +182,25 @@ def test_file_is_read_once_for_all_epochs(config, tmp_path):
     assert sorted(rows_of([*first, *later])) == sorted([*range(ROWS)] * 3)
 
 
-def test_sorted_rows_are_drawn_from_the_whole_split(config):
-    first = rows_of(batches(config, 8, window_batches=1))
+def test_sorted_rows_are_drawn_from_the_whole_split(unsorted):
+    first = rows_of(unsorted[:8])
     assert len(first) == 8 * BATCH
     assert min(first) < 0.1 * ROWS
     assert max(first) > 0.9 * ROWS
 
 
-@pytest.fixture
-def many_files(config, tmp_path):
+@pytest.fixture(scope="module")
+def many_files(config, tmp_path_factory):
     """The same rows in 11 files, with a shuffle buffer of 100 rows."""
+    directory = tmp_path_factory.mktemp("many_files")
     records = list(inputs.read_records(config).as_numpy_iterator())
     for start in range(0, ROWS, 100):
-        path = str(tmp_path / f"{start:04}.gz")
+        path = str(directory / f"{start:04}.gz")
         with tf.io.TFRecordWriter(path, options="GZIP") as writer:
             for record in records[start : start + 100]:
                 writer.write(record)
     return dataclasses.replace(
-        config, input_path=[f"{tmp_path}/*.gz"], shuffle_buffer_size=100
+        config, input_path=[f"{directory}/*.gz"], shuffle_buffer_size=100
     )
 
 
@@ -233,22 +247,32 @@ def host_batches(many_files, hosts, count, size=HOST_BATCH, **changes):
 def real_rows(steps, name="ids"):
     """Returns a target, without the rows that only fill a batch."""
     return [
-        int(value)
+        row
         for _, targets in steps
-        for value, weight in zip(targets[name], targets["weights"], strict=True)
-        if weight
+        for row in targets[name].numpy()[targets["weights"].numpy() > 0].tolist()
     ]
+
+
+@pytest.fixture(scope="module")
+def read_hosts(many_files):
+    """Returns `host_batches` of two epochs, made once for equal arguments."""
+
+    @functools.cache
+    def read_hosts(hosts, buffer):
+        settings = {"shuffle_buffer_size": buffer}
+        return host_batches(many_files, hosts, 160 // hosts, **settings)
+
+    return read_hosts
 
 
 @pytest.mark.parametrize(
     ("hosts", "buffer"),
-    [(3, 100), nightly(2, 100), nightly(2, 10_000), nightly(3, 10_000)],
+    [(2, 100), nightly(3, 100), nightly(2, 10_000), nightly(3, 10_000)],
 )
 def test_hosts_read_their_own_files_and_each_row_once_an_epoch(
-    many_files, hosts, buffer
+    read_hosts, hosts, buffer
 ):
-    settings = {"shuffle_buffer_size": buffer}
-    steps, own_rows, epoch = host_batches(many_files, hosts, 80, **settings)
+    steps, own_rows, epoch = read_hosts(hosts, buffer)
     assert epoch == -(-max(map(len, own_rows)) // HOST_BATCH)
     for host, rows in zip(steps, own_rows, strict=True):
         first, second = real_rows(host[:epoch]), real_rows(host[epoch : 2 * epoch])
@@ -258,12 +282,12 @@ def test_hosts_read_their_own_files_and_each_row_once_an_epoch(
 
 
 @pytest.mark.parametrize("step", [nightly(20), 45])
-def test_host_resumes_with_unseen_rows(many_files, step):
-    whole, _, epoch = host_batches(many_files, 2, step + 10)
+def test_host_resumes_with_unseen_rows(many_files, read_hosts, step):
+    whole, _, epoch = read_hosts(2, 100)
     assert epoch == 38
     resumed, _, _ = host_batches(many_files, 2, 10, start_step=step)
     for host in range(2):
-        assert real_rows(resumed[host]) == real_rows(whole[host][step:])
+        assert real_rows(resumed[host]) == real_rows(whole[host][step : step + 10])
 
 
 @pytest.mark.nightly
@@ -286,7 +310,8 @@ def test_evaluation_of_hosts_with_their_own_files_has_each_row_once(many_files):
     assert len(set(positions)) == ROWS
 
 
-@pytest.mark.parametrize("step", [nightly(40), STEPS + 3])
+@pytest.mark.nightly
+@pytest.mark.parametrize("step", [40, STEPS + 3])
 def test_split_larger_than_the_buffer_continues_with_unseen_rows(many_files, step):
     uninterrupted = batches(many_files, step + 20)
     resumed = batches(many_files, 20, start_step=step)
@@ -309,10 +334,11 @@ def test_lengths_are_few_and_fixed_where_every_shape_is_compiled(config):
     assert sorted(real_rows(steps)) == list(range(ROWS))
 
 
-def test_evaluation_reads_each_row_once_including_the_last_small_batch(config):
-    steps = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
-    assert sorted(rows_of(steps)) == list(range(ROWS))
-    assert steps[-1][1]["weights"].shape == [ROWS % BATCH]
+def test_evaluation_reads_each_row_once_including_the_last_small_batch(
+    config, evaluated
+):
+    assert sorted(rows_of(evaluated)) == list(range(ROWS))
+    assert evaluated[-1][1]["weights"].shape == [ROWS % BATCH]
     assert inputs.count_examples(config) == ROWS
 
 
@@ -323,12 +349,11 @@ def test_evaluation_of_the_first_rows_has_long_and_short_ones(config):
     assert sorted(rows_of(steps)) == list(range(3 * BATCH))
 
 
-def test_evaluation_pads_a_few_percent_and_has_the_positions_of_its_rows(config):
-    steps = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
-    mask = np.concatenate([batch["input_mask"].numpy().ravel() for batch, _ in steps])
-    assert mask.mean() > 0.9
-    positions = [int(row) for _, targets in steps for row in targets["positions"]]
-    assert positions == rows_of(steps) != sorted(positions)
+def test_evaluation_pads_a_few_percent_and_has_the_positions_of_its_rows(evaluated):
+    masks = [batch["input_mask"].numpy().ravel() for batch, _ in evaluated]
+    assert np.concatenate(masks).mean() > 0.9
+    positions = real_rows(evaluated, "positions")
+    assert positions == rows_of(evaluated) != sorted(positions)
 
 
 EVALUATION = {"is_training": False}
@@ -339,9 +364,10 @@ RESUMED = {"start_step": FEW_STEPS - 2}
 @pytest.mark.parametrize(
     ("pipelines", "replicas", "settings"),
     [
-        (1, 2, {}),
-        (2, 2, EVALUATION | AT_FIXED_LENGTHS),
+        (1, 2, EVALUATION | AT_FIXED_LENGTHS),
         (2, 4, RESUMED),
+        nightly(1, 2, {}),
+        nightly(2, 2, EVALUATION | AT_FIXED_LENGTHS),
         nightly(2, 2, {}),
         nightly(8, 16, RESUMED),
         nightly(8, 8, RESUMED | AT_FIXED_LENGTHS),

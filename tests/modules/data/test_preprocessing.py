@@ -72,10 +72,9 @@ def test_longest_first_truncation_equals_round_robin(max_seq_length):
         [first, second], max_seq_length=max_seq_length, special_token_ids=(2, 3)
     )
     trimmed = tf_text.RoundRobinTrimmer(max_seq_length - 3).trim([first, second])
-    for index, row in enumerate(packed["input_word_ids"].to_list()):
-        a, b = (segment[index].numpy().tolist() for segment in trimmed)
-        assert row == [2, *a, 3, *b, 3]
-        types = packed["input_type_ids"][index].numpy().tolist()
+    rows = (*trimmed, packed["input_word_ids"], packed["input_type_ids"])
+    for a, b, ids, types in zip(*(row.to_list() for row in rows), strict=True):
+        assert ids == [2, *a, 3, *b, 3]
         assert types == [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
@@ -89,7 +88,7 @@ def test_batch_is_padded_to_its_longest_row_or_to_a_given_length():
     assert preprocessing.pad_inputs(rows, types, 8)["input_mask"].shape == (2, 8)
 
 
-@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("columns", [nightly(1), 2])
 def test_columns_of_a_curated_schema_without_shapes_are_read_as_well(
     vocab_file, columns
 ):
@@ -191,31 +190,31 @@ PAIRS = [
 ]
 
 
+CLASSIFIED = PAIRS, {"classes": ["no", "yes"]}
+RATED = SINGLES, {"text_columns": ["sentence1"], "label_range": [0, 5]}
+
+
 @pytest.mark.parametrize(
-    ("rows", "settings"),
-    [
-        (PAIRS, {"classes": ["no", "yes"]}),
-        nightly(SINGLES, {"text_columns": ["sentence1"], "label_range": [0, 5]}),
-    ],
-    ids=["classified pairs", "rated sentences"],
+    ("rows", "settings", "by_transform"),
+    [(*CLASSIFIED, False), nightly(*CLASSIFIED, True), nightly(*RATED, True)],
+    ids=["classified pairs", "classified pairs by Transform", "rated sentences"],
 )
 def test_model_gardens_records_and_the_same_text_give_equal_inputs(
-    tmp_path, vocab_file, rows, settings
+    tmp_path, vocab_file, rows, settings, by_transform
 ):
     texts = [text_example(*row, index) for index, row in enumerate(rows)]
     # Padding beyond max_seq_length is allowed.
     tokenized = tmp_path / "train.tf_record"
     label_type = float if "label_range" in settings else None
     write_as_the_model_garden_does(tokenized, rows, vocab_file, 16, label_type)
-    pad_further(tokenized, 24)
+    examples = pad_further(tokenized, 24)
 
     of_text = preprocess(texts, TaskConfig(**settings), vocab_file)
-    of_ids = transform(
-        str(tokenized),
-        TaskConfig(input="tokenized", **settings),
-        vocab_file,
-        tmp_path / "b",
-    )
+    task = TaskConfig(input="tokenized", **settings)
+    if by_transform:
+        of_ids = transform(str(tokenized), task, vocab_file, tmp_path / "b")
+    else:
+        of_ids = preprocess(examples, task, vocab_file)
     assert len(of_text) == len(rows)
     renamed = {"label_ids": "label", "example_id": "idx"}
     by_id = {row["example_id"][0]: row for row in of_ids}
@@ -226,6 +225,7 @@ def test_model_gardens_records_and_the_same_text_give_equal_inputs(
 
 
 def pad_further(path, length):
+    """Pads the tokens of a file's Examples, and returns the Examples."""
     examples = [
         tf.train.Example.FromString(record.numpy())
         for record in tf.data.TFRecordDataset(str(path))
@@ -235,6 +235,7 @@ def pad_further(path, length):
             values = example.features.feature[name].int64_list.value
             values.extend([0] * (length - len(values)))
     records.write(path, examples)
+    return examples
 
 
 TOKENIZED = {

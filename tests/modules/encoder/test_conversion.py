@@ -1,6 +1,7 @@
 """Any source becomes a Model Garden checkpoint with the same outputs."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,35 +29,50 @@ def convert(source, destination):
     return conversion.convert(str(source), str(destination))
 
 
-def test_source_may_have_special_characters_of_a_pattern_in_its_path(tmp_path):
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """The result of an import of the tiny encoder."""
+    root = tmp_path_factory.mktemp("imported")
+    return convert(tiny.write_encoder(root / "source"), root / "imported")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """The tiny encoder with the weights that are stored."""
+    directory = tmp_path_factory.mktemp("original") / "encoder"
+    return sources.stored(tiny.write_encoder(directory))[1]
+
+
+def test_source_may_have_special_characters_of_a_pattern_in_its_path(
+    tmp_path, original
+):
     source = tiny.write_encoder(tmp_path / "encoder [1]*")
     convert(source, tmp_path / "imported")
-    _, expected, _ = sources.stored(source)
     _, actual, _ = sources.stored(tmp_path / "imported")
-    sources.assert_same_weights(actual, expected)
+    sources.assert_same_weights(actual, original)
     (tmp_path / "imported").rename(tmp_path / "imported [1]")
     with pytest.raises(UsageError, match="as a file pattern; rename the directory"):
         sources.stored(tmp_path / "imported [1]")
 
 
-def test_round_trip_of_tiny_gives_the_same_weights_and_outputs(tmp_path):
-    source = tiny.write_encoder(tmp_path / "source")
-    imported = convert(source, tmp_path / "imported")
+def test_round_trip_of_tiny_gives_the_same_weights_and_outputs(
+    tmp_path, imported, original
+):
     assert imported.left_out == []
-    assert sorted(path.name for path in (tmp_path / "imported").iterdir()) == [
+    directory = Path(imported.encoder.directory)
+    assert sorted(path.name for path in directory.iterdir()) == [
         "bert_config.json",
         "bert_model.ckpt.data-00000-of-00001",
         "bert_model.ckpt.index",
         "vocab.txt",
     ]
-    _, expected, _ = sources.stored(source)
-    _, actual, _ = sources.stored(tmp_path / "imported")
-    sources.assert_same_weights(actual, expected)
-    sources.assert_same_outputs(actual, expected)
-    again = convert(tmp_path / "imported", tmp_path / "again")
+    _, actual, _ = sources.stored(directory)
+    sources.assert_same_weights(actual, original)
+    sources.assert_same_outputs(actual, original)
+    again = convert(directory, tmp_path / "again")
     assert again.encoder.config == imported.encoder.config
     _, actual, _ = sources.stored(tmp_path / "again")
-    sources.assert_same_outputs(actual, expected)
+    sources.assert_same_outputs(actual, original)
 
 
 @pytest.mark.nightly
@@ -72,9 +88,8 @@ def test_round_trip_of_minilm_gives_the_same_outputs_on_real_sentences(tmp_path)
     sources.assert_same_outputs(actual, expected, of=inputs)
 
 
-def test_exact_gelu_is_recorded_in_a_key_that_other_readers_ignore(tmp_path):
-    source = tiny.write_encoder(tmp_path / "source")
-    encoder = convert(source, tmp_path / "imported").encoder
+def test_exact_gelu_is_recorded_in_a_key_that_other_readers_ignore(imported):
+    encoder = imported.encoder
     assert not encoder.is_gelu_approximate
     config = configs.BertConfig.from_json_file(encoder.path("bert_config.json"))
     assert config.hidden_act == "gelu"
@@ -209,8 +224,7 @@ def test_imported_cased_encoder_keeps_capitals(tmp_path):
     assert ids.to_list() == [[the, cat], [the, unknown]]
 
 
-def test_uncased_encoder_lowers_capitals(tmp_path):
-    source = tiny.write_encoder(tmp_path / "source")
-    encoder = convert(source, tmp_path / "imported").encoder
-    (ids,) = preprocessing.tokenize([tf.constant(["The CAT"])], encoder.vocab_file)
+def test_uncased_encoder_lowers_capitals(imported):
+    vocab_file = imported.encoder.vocab_file
+    (ids,) = preprocessing.tokenize([tf.constant(["The CAT"])], vocab_file)
     assert ids.to_list() == [[tiny.VOCAB.index("the"), tiny.VOCAB.index("cat")]]

@@ -12,6 +12,7 @@ from modules.encoder import layers
 from modules.training import precision
 from tests import tiny
 from tests.modules.encoder import sources
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ def random_weights(model):
 
 @pytest.mark.parametrize(
     ("activation", "output_range"),
-    [("gelu", None), ("gelu_new", 1), ("relu", None)],
+    [("gelu", None), ("gelu_new", 1), nightly("relu", None)],
 )
 def test_outputs_and_gradients_are_upstreams(encoder, activation, output_range):
     encoder = with_activation(encoder, activation)
@@ -62,6 +63,7 @@ def test_outputs_and_gradients_are_upstreams(encoder, activation, output_range):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_first_position_is_the_same_if_the_others_are_left_out(encoder):
     whole, first = (
         encoder_lib.build_encoder(encoder, dropout=0.0, output_range=output_range)
@@ -75,7 +77,7 @@ def test_first_position_is_the_same_if_the_others_are_left_out(encoder):
     )
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", nightly("float16")])
 def test_reduced_precision_is_as_accurate_as_upstreams(encoder, dtype):
     exact = encoder_lib.build_encoder(encoder, dropout=0.0)
     with precision.compute_in(dtype):
@@ -123,6 +125,7 @@ def test_dropout_scales_what_it_keeps_and_drops_at_its_rate(rate):
     assert not np.array_equal(outputs, layer(inputs, training=True))
 
 
+@pytest.mark.nightly
 def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(encoder):
     models = [
         encoder_lib.build_encoder(encoder, dropout=0.3, output_range=1),

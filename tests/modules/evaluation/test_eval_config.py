@@ -22,7 +22,6 @@ from modules.config.task import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 from tests import exported as exported_lib
 from tests import tiny
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -317,6 +316,7 @@ def probabilities(labels, right):
     ]
 
 
+@pytest.mark.nightly
 def test_a_model_that_is_nan_for_some_rows_is_refused(tmp_path):
     labels = [0, 1] * 100
     champion = probabilities(labels, 184)
@@ -352,10 +352,11 @@ def test_a_first_model_that_is_nan_is_refused_without_a_threshold(tmp_path):
 
 
 SCORES = [0.5, 1.5, 2.5, 3.5]
-BROKEN = pytest.mark.parametrize("broken", [math.nan, nightly(math.inf)])
+BROKEN = pytest.mark.parametrize("broken", [math.nan, math.inf])
 BOUNDS = {"pearson": -1.0}, {"spearman": 0.1}
 
 
+@pytest.mark.nightly
 @BROKEN
 def test_a_champion_that_is_nan_blocks_no_candidate(tmp_path, broken):
     champion = [*SCORES[:3], broken]

@@ -81,7 +81,7 @@ def test_a_resample_of_many_rows_has_enough_of_a_rare_class():
     of_negatives = (negative - stats.rankdata(negative)) / len(positive)
     error = math.hypot(stats.sem(of_positives), stats.sem(of_negatives))
     low, high = resampling.confidence_intervals(
-        BINARY, Rows.of(labels, np.stack([1 - scores, scores], axis=1))
+        BINARY, Rows.of(labels, np.stack([1 - scores, scores], axis=1)), resamples=250
     )["auc"]
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.15)
 

@@ -28,7 +28,7 @@ def evaluate(models):
     @functools.cache
     def evaluate(name):
         task = batches.TASKS[name]
-        extracts = batches.extract(task, [300, 1, 99], models)
+        extracts = batches.extract(task, [60, 1, 39], models)
         config = batches.configure(task, models)
         return extracts, batches.evaluate(extracts, config, by_batch=True)
 
@@ -61,7 +61,7 @@ def test_every_metric_of_the_table_is_computed_from_all_rows_of_a_slice(
             for key, value in results[()].items()
             if key.model_name == of_model and not key.is_diff
         }
-        assert actual.pop("example_count") == 400
+        assert actual.pop("example_count") == 100
         actual.pop("paired_test", None)
         assert actual == pytest.approx(expected, abs=1e-12, nan_ok=True)
 

@@ -48,6 +48,7 @@ def test_outputs_are_in_the_order_of_the_rows(rows):
     np.testing.assert_array_equal(outputs, np.stack([lengths, -lengths], axis=1))
 
 
+@pytest.mark.nightly
 def test_predictions_are_those_of_the_model_itself(tmp_path):
     task, _, params = tiny.build_experiment(tmp_path)
     own_task = FineTuningTask(params.task, task)

@@ -7,10 +7,11 @@ import json
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+from apache_beam.io.filesystems import FileSystems
 from pyarrow import parquet
 
 from ingest.examples import tf_examples
-from prediction.batch import execution
+from prediction.batch import destination
 from tests import tiny, toy_models
 
 # Quotes, other alphabets, a character beyond 16 bits, a space at the end.
@@ -76,20 +77,14 @@ def source(tmp_path):
     return str(write_rows(tmp_path / "in.tsv", [{"left": "a", "right": "."}] * 3))
 
 
-@pytest.fixture
-def while_running(monkeypatch):
-    """Returns a function that schedules a call for the end of a prediction."""
-    run = execution.run
-
-    def schedule(function):
-        def run_and_call(*arguments):
-            monkeypatch.setattr(execution, "run", run)
-            run(*arguments)
-            function()
-
-        monkeypatch.setattr(execution, "run", run_and_call)
-
-    return schedule
+def begin_with_shard(directory):
+    """Begins to write a directory of predictions, without Beam; returns it."""
+    target = destination.create(directory)
+    target.begin()
+    shard = f"{target.working}/predictions{target.suffix}-00000-of-00001.tsv"
+    with FileSystems.create(shard) as file:
+        file.write(b"left\n")
+    return target
 
 
 def write_rows(path, rows):

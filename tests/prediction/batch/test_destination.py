@@ -5,9 +5,8 @@ import os
 import pytest
 
 from modules.errors import UsageError
-from prediction.batch import destination, job
-from tests.nightly import nightly
-from tests.prediction.batch.conftest import read_shards
+from prediction.batch import destination, execution, job
+from tests.prediction.batch.conftest import begin_with_shard, read_shards
 from tests.prediction.batch.in_process import predict_files
 
 pytestmark = pytest.mark.slow
@@ -54,12 +53,12 @@ def test_failure_leaves_nothing(longer, source, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 
 
-def test_link_and_mount_point_are_filled_and_not_replaced(longer, source, tmp_path):
+def test_link_and_mount_point_are_filled_and_not_replaced(tmp_path):
     directory, link = tmp_path / "volume", tmp_path / "link"
     directory.mkdir()
     link.symlink_to(directory)
     before = directory.stat().st_ino
-    assert predict_files(longer, source, str(link)).predicted == 3
+    begin_with_shard(str(link)).finish(b"{}")
     assert link.is_symlink()
     assert directory.stat().st_ino == before
     assert sorted(path.name for path in directory.iterdir()) == [
@@ -68,35 +67,36 @@ def test_link_and_mount_point_are_filled_and_not_replaced(longer, source, tmp_pa
     ]
     dangling = tmp_path / "dangling"
     dangling.symlink_to(tmp_path / "new")
-    assert predict_files(longer, source, str(dangling)).predicted == 3
+    begin_with_shard(str(dangling)).finish(b"{}")
     assert (tmp_path / "new" / "summary.json").is_file()
 
 
-@pytest.mark.parametrize("exists", [False, nightly(True)])
+@pytest.mark.parametrize("exists", [False, True])
 def test_second_prediction_into_a_directory_is_refused_and_harms_nothing(
-    longer, source, tmp_path, while_running, exists
+    longer, source, tmp_path, exists
 ):
+    directory = tmp_path / "out"
     if exists:
-        (tmp_path / "out").mkdir()
-
-    def predict_again():
-        with pytest.raises(UsageError, match=f"in use by process {os.getpid()};"):
-            predict_files(longer, source, str(tmp_path / "out"))
-
-    while_running(predict_again)
-    assert predict_files(longer, source, str(tmp_path / "out")).predicted == 3
-    assert len(read_shards(tmp_path / "out", "tsv")) == 3
+        directory.mkdir()
+    target = begin_with_shard(str(directory))
+    with pytest.raises(UsageError, match=f"in use by process {os.getpid()};"):
+        predict_files(longer, source, str(directory))
+    target.finish(b"{}")
+    assert (directory / "predictions-00000-of-00001.tsv").read_text() == "left\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.tsv", "out"]
 
 
 def test_results_are_kept_if_the_directory_cannot_be_written(
-    longer, source, tmp_path, while_running
+    longer, source, tmp_path, monkeypatch
 ):
-    def write_other_file():
+    run = execution.run
+
+    def run_and_write_other_file(*arguments):
+        run(*arguments)
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "kept.txt").write_text("kept")
 
-    while_running(write_other_file)
+    monkeypatch.setattr(execution, "run", run_and_write_other_file)
     with pytest.raises(UsageError, match=r"predicted, but .*files from .*\.incomplete"):
         predict_files(longer, source, str(tmp_path / "out"))
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["kept.txt"]

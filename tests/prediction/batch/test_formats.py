@@ -45,14 +45,18 @@ def expected(longer, tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    ["in.tsv", "in.jsonl", "in.parquet", "in.tfrecord", nightly("in.tf_record.gz")],
+    [
+        "in.tsv",
+        "in.tfrecord",
+        *map(nightly, ("in.jsonl", "in.parquet", "in.tf_record.gz")),
+    ],
 )
 def test_each_format_gives_the_rows_of_the_prediction_without_beam(
     longer, expected, tmp_path, name
 ):
     source = write_rows(tmp_path / name, ROWS)
     target = tmp_path / "out"
-    summary = predict_files(longer, str(source), str(target))
+    summary = predict_files(longer, str(source), str(target), batch_rows=3)
     kind = name.split(".")[1].replace("_", "")
     check(target, kind, expected)
     assert (summary.read, summary.predicted, summary.refused) == (4, 4, 0)
@@ -64,6 +68,7 @@ def test_each_format_gives_the_rows_of_the_prediction_without_beam(
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, "out"]
 
 
+@pytest.mark.nightly
 def test_exported_model_predicts_in_batches_as_before_its_export(pairs, tmp_path):
     texts = exported.PAIRS[:-1]
     assert exported.PAIRS[-1] == ("", "")  # refused
@@ -109,7 +114,7 @@ def test_rows_are_written_in_another_format(
 
 
 @pytest.mark.parametrize(
-    "name", ["csv", nightly("jsonl"), nightly("parquet"), "tfrecord"]
+    "name", ["tfrecord", *map(nightly, ("csv", "jsonl", "parquet"))]
 )
 def test_columns_of_the_input_named_as_ours_are_kept_under_another_name(
     longer, tmp_path, name
@@ -148,6 +153,7 @@ def test_examples_of_tokens_get_the_predictions_of_their_text(
     assert summary.mean_score == pytest.approx(token_scores.logits.mean(), abs=1e-5)
 
 
+@pytest.mark.nightly
 def test_single_sentences_get_a_score(length, tmp_path):
     source = write_rows(
         tmp_path / "in.tsv", [{"sentence": "the cat"}, {"sentence": "a"}]
@@ -192,22 +198,27 @@ def test_directory_is_read_by_the_format_of_its_files(longer, tmp_path):
     assert (summary.read, summary.refused) == (2, 0)
 
 
-def test_arrow_is_written_as_parquet_and_its_format_can_be_set(longer, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "reading"),
+    [("rows", DataConfig(format="arrow")), nightly("in.arrow", DataConfig())],
+    ids=["by setting", "by name"],
+)
+def test_arrow_is_written_as_parquet_and_its_format_can_be_set(
+    longer, tmp_path, name, reading
+):
     source = write_rows(tmp_path / "in.arrow", [{"left": "a", "right": "."}])
-    predict_files(longer, str(source), str(tmp_path / "by_name"))
-    renamed = source.rename(tmp_path / "rows")
-    reading = DataConfig(format="arrow")
-    predict_files(longer, str(renamed), str(tmp_path / "set"), reading=reading)
-    for target in ("by_name", "set"):
-        (row,) = read_shards(tmp_path / target, "parquet")
-        assert row["left"] == "a"
+    source = source.rename(tmp_path / name)
+    predict_files(longer, str(source), str(tmp_path / "out"), reading=reading)
+    (row,) = read_shards(tmp_path / "out", "parquet")
+    assert row["left"] == "a"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "content"),
     [
         ("in.tsv", b"left\tright\r\nab\tc\r\nd\tef"),
-        nightly(
+        (
             "in.jsonl",
             b'{"left": "ab", "right": "c"}\r\n{"left": "d", "right": "ef"}',
         ),

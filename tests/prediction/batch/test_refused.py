@@ -66,7 +66,7 @@ def read_refused():
                 11: "not JSON: Exceeds the limit (4300 digits)",
             },
         ),
-        (
+        nightly(
             "in.tsv",
             [
                 b"left\tright",
@@ -158,6 +158,7 @@ def test_file_that_is_not_parquet_is_refused_by_name(longer, tmp_path, read_refu
     assert (refused["file"], refused["row"]) == (str(tmp_path / "b.parquet"), 1)
 
 
+@pytest.mark.nightly
 def test_damaged_gzip_is_refused_by_name(longer, tmp_path, read_refused):
     line = json.dumps(GOOD) + "\n"
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(line.encode()))

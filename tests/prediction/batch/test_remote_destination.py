@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from modules import served_versions
 from modules.errors import UsageError
@@ -16,6 +15,7 @@ from prediction.batch import destination
 from tests.nightly import nightly
 from tests.prediction.batch import buckets
 from tests.prediction.batch.buckets import LocalBucketFileSystem
+from tests.prediction.batch.conftest import begin_with_shard
 from tests.prediction.batch.in_process import predict_files
 
 pytestmark = pytest.mark.slow
@@ -68,26 +68,36 @@ def find_marker(remote):
     return marker
 
 
-def test_directory_is_complete_with_its_summary(longer, source, remote, read_rows):
+def check_complete(model, source, remote, read_rows):
+    """Predicts files of a bucket into it, and returns the summary."""
     for name in ("a.tsv", "b.tsv"):
         remote.write(f"in/{name}", Path(source).read_bytes())
     out = remote.url("out")
-    assert predict_files(longer, remote.url("in"), out).predicted == 6
+    predicted = predict_files(model, remote.url("in"), out)
+    assert predicted.predicted == 6
     shard, summary = [name for name in remote.names() if name.startswith("out/")]
     assert re.fullmatch(r"out/predictions-[0-9a-f]{12}-00000-of-00001\.tsv", shard)
     assert summary == "out/summary.json"
-    for name in ("a.tsv", "b.tsv"):
-        remote.delete(f"in/{name}")
     assert len(read_rows(remote)) == 6
     with pytest.raises(UsageError, match=f"{out} is not new"):
-        predict_files(longer, source, out)
+        predict_files(model, source, out)
+    return predicted
 
 
-def test_model_and_directory_are_in_one_bucket(longer, source, google_bucket):
+def test_model_input_and_complete_directory_are_in_one_bucket(
+    longer, source, google_bucket, read_rows
+):
     model = google_bucket.url("serving")
     served_versions.push(f"{longer}/7", model, "7")
-    summary = predict_files(model, source, google_bucket.url("out"))
-    assert (summary.model, summary.predicted) == (f"{model}/7", 3)
+    summary = check_complete(model, source, google_bucket, read_rows)
+    assert summary.model == f"{model}/7"
+
+
+@pytest.mark.nightly
+def test_directory_on_another_file_system_is_complete(
+    longer, source, local_bucket, read_rows
+):
+    check_complete(longer, source, local_bucket, read_rows)
 
 
 @pytest.mark.parametrize(
@@ -101,32 +111,26 @@ def test_directory_with_other_files_is_refused(longer, source, remote, name):
     assert remote.read(f"out/{name}") == b"kept"
 
 
-def test_second_prediction_is_refused_and_harms_nothing(
-    longer, source, remote, read_rows, while_running
-):
-    def predict_again():
-        with pytest.raises(
-            UsageError, match="in use by another prediction: its marker"
-        ):
-            predict_files(longer, source, remote.url("out"))
-
-    while_running(predict_again)
-    assert predict_files(longer, source, remote.url("out")).predicted == 3
-    assert len(read_rows(remote)) == 3
+def test_second_prediction_is_refused_and_harms_nothing(longer, source, remote):
+    target = begin_with_shard(remote.url("out"))
+    with pytest.raises(UsageError, match="in use by another prediction: its marker"):
+        predict_files(longer, source, remote.url("out"))
+    target.finish(b"{}")
+    shard, summary = remote.names()
+    assert remote.read(shard) == b"left\n"
+    assert summary == "out/summary.json"
 
 
-def test_files_of_a_killed_prediction_are_deleted(
-    longer, source, remote, read_rows, monkeypatch
-):
+def test_files_of_a_killed_prediction_are_deleted(longer, source, remote, monkeypatch):
     remote.write(f"out/{KILLED}")
     remote.write("out/predictions-0123456789ab-00000-of-00002.tsv")
     with pytest.raises(UsageError, match="If that prediction was killed"):
         predict_files(longer, source, remote.url("out"))
     monkeypatch.setattr(destination, "_STALE_SECONDS", 0.5)
     time.sleep(0.6)
-    assert predict_files(longer, source, remote.url("out")).predicted == 3
+    begin_with_shard(remote.url("out")).finish(b"{}")
     assert not [name for name in remote.names() if "0123456789ab" in name]
-    assert len(read_rows(remote)) == 3
+    assert len(remote.names()) == 2
 
 
 @pytest.mark.nightly
@@ -155,12 +159,12 @@ def wait_for_beat(remote):
     assert remote.updated(marker) > before
 
 
-def test_marker_is_rewritten_while_a_prediction_runs(
-    longer, source, remote, while_running, monkeypatch
-):
+def test_marker_is_rewritten_while_a_prediction_runs(remote, monkeypatch):
     monkeypatch.setattr(destination, "_BEAT_SECONDS", 0.01)
-    while_running(lambda: wait_for_beat(remote))
-    predict_files(longer, source, remote.url("out"))
+    target = begin_with_shard(remote.url("out"))
+    wait_for_beat(remote)
+    target.finish(b"{}")
+    assert not [name for name in remote.names() if "incomplete-" in name]
 
 
 def test_marker_is_rewritten_after_a_failed_request(local_bucket, monkeypatch):
@@ -180,17 +184,8 @@ def test_failed_start_leaves_no_files(local_bucket, monkeypatch):
     assert local_bucket.names() == []
 
 
-def begin_with_shard(remote):
-    target = destination.create(remote.url("out"))
-    target.begin()
-    shard = f"{target.working}/predictions{target.suffix}-00000-of-00001.tsv"
-    with FileSystems.create(shard) as file:
-        file.write(b"left\n")
-    return target
-
-
 def test_summary_that_fails_once_is_written(local_bucket, monkeypatch):
-    target = begin_with_shard(local_bucket)
+    target = begin_with_shard(local_bucket.url("out"))
     fail(monkeypatch, "create", "summary.json", times=1)
     target.finish(b"{}")
     shard, summary = local_bucket.names()
@@ -228,7 +223,7 @@ def check_results_are_kept(remote, marker):
 def test_results_are_kept_if_a_request_fails_at_the_end(
     local_bucket, monkeypatch, method, path
 ):
-    target = begin_with_shard(local_bucket)
+    target = begin_with_shard(local_bucket.url("out"))
     fail(monkeypatch, method, path, times=2)
     marker = check_results_are_reported(local_bucket, target, "503")
     check_results_are_kept(local_bucket, marker)
@@ -238,22 +233,18 @@ def test_results_are_kept_if_a_request_fails_at_the_end(
 def test_results_are_kept_if_the_bucket_refuses_at_the_end(
     google_bucket, bucket, object_store, writes
 ):
-    target = begin_with_shard(google_bucket)
+    target = begin_with_shard(google_bucket.url("out"))
     object_store.refuse_after(bucket, writes)
     marker = check_results_are_reported(google_bucket, target, "403")
     object_store.accept_all()
     check_results_are_kept(google_bucket, marker)
 
 
-def test_prediction_whose_marker_was_deleted_publishes_nothing(
-    longer, source, remote, while_running
-):
-    def replace():
-        remote.delete(find_marker(remote))
-        remote.write("out/summary.json", b"of the other")
-
-    while_running(replace)
+def test_prediction_whose_marker_was_deleted_publishes_nothing(remote):
+    target = begin_with_shard(remote.url("out"))
+    remote.delete(find_marker(remote))
+    remote.write("out/summary.json", b"of the other")
     with pytest.raises(UsageError, match="taken over by another prediction"):
-        predict_files(longer, source, remote.url("out"))
+        target.finish(b"{}")
     assert remote.names() == ["out/summary.json"]
     assert remote.read("out/summary.json") == b"of the other"

@@ -19,6 +19,7 @@ from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY
 from prediction.batch import BatchOptions, execution, predict_files
 from tests import worker_processes
+from tests.nightly import nightly
 from tests.prediction.batch import in_process
 from tests.prediction.batch.conftest import write_rows
 
@@ -147,7 +148,7 @@ def test_interrupt_cancels_the_remote_job(longer, source, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 
 
-@pytest.mark.parametrize("job_type", [UncancellableJob, FailingJob])
+@pytest.mark.parametrize("job_type", [nightly(UncancellableJob), FailingJob])
 def test_files_of_a_job_that_cannot_be_cancelled_are_kept(
     longer, source, tmp_path, monkeypatch, caplog, job_type
 ):
