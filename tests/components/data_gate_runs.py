@@ -51,7 +51,6 @@ PAIRS_TASK = TaskConfig()
 SCORES_TASK = TaskConfig(label_range=[0, 5])
 TOKENS_TASK = TaskConfig(input="tokenized")
 WEIGHTED_TASK = TaskConfig(weight_column="weight")
-WEIGHTED = [example(index, weight=[index / 4]) for index in range(8)]
 
 
 def generate_statistics(rows):

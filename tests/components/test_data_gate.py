@@ -20,7 +20,6 @@ from tests.components.data_gate_runs import (
     SCORES_TASK,
     TOKENS,
     TOKENS_TASK,
-    WEIGHTED,
     WEIGHTED_TASK,
     example,
     find_faults,
@@ -29,14 +28,6 @@ from tests.components.data_gate_runs import (
 )
 
 pytestmark = pytest.mark.slow
-
-
-def test_matching_data_pass_and_an_unknown_column_is_reported(tmp_path):
-    extra = [example(index, extra=[b"x"]) for index in range(4)]
-    verdict = run_gate(tmp_path, {"train": PAIRS, "extra": extra}, PAIRS_TASK)
-    assert verdict["warnings"] == []
-    (note,) = verdict["notes"]
-    assert note.startswith("extra: extra: New column")
 
 
 @pytest.mark.nightly
@@ -61,7 +52,7 @@ def test_tokenized_examples_pass_with_unknown_columns_and_without_ids(tmp_path):
 # By task: the rows of each split. Faults of several columns share a split.
 FAULTY = {
     "pairs": (
-        PAIRS_TASK,
+        WEIGHTED_TASK,
         {
             "clean": PAIRS,
             "rows": [
@@ -82,7 +73,12 @@ FAULTY = {
                 example(index, label=[b"yes"], sentence1=[1]) for index in (1, 2)
             ],
             "empty": [],
-            "train": [example(i, label=[1]) for i in range(100, 108)],
+            # Only the training needs weights.
+            "train": [
+                *(example(i, label=[1], weight=[0.5]) for i in range(100, 108)),
+                *(example(80, label=[1]), example(81, label=[1], weight=[-0.5])),
+            ],
+            "eval": [*PAIRS, example(82, weight=[math.nan])],
         },
     ),
     "scores": (
@@ -109,21 +105,6 @@ FAULTY = {
         },
     ),
 }
-
-
-def test_missing_and_negative_weights_are_refused_in_training(tmp_path):
-    splits = {
-        "train": [*WEIGHTED, example(80), example(81, weight=[-0.5])],
-        "eval": [*PAIRS, example(82, weight=[math.nan])],
-        "test": PAIRS,  # only the training needs weights
-    }
-    faults = find_faults(tmp_path, splits, WEIGHTED_TASK)
-    missing = "train: weight: No value: in 1 examples (rows idx 80 at "
-    assert any(line.startswith(missing) for line in faults["train"])
-    assert any("idx 81 at " in line for line in faults["train"])
-    (line,) = faults["eval"]
-    assert line.startswith("eval: weight: ")
-    assert faults["test"] == []
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +150,7 @@ def test_split_without_a_fault_is_not_in_the_error(lines, kind):
         ("pairs", "types", ["types: label: "]),
         ("pairs", "types", ["types: sentence1: "]),
         ("pairs", "empty", ["empty: (dataset): "]),
-        ("pairs", "train", ["all 8 rows have the class `equivalent`"]),
+        ("pairs", "train", ["all 10 rows have the class `equivalent`"]),
         (
             "scores",
             "range",
@@ -185,6 +166,15 @@ def test_split_without_a_fault_is_not_in_the_error(lines, kind):
 )
 def test_fault_is_refused_with_column_kind_and_rows(lines, kind, split, texts):
     assert any(all(text in line for text in texts) for line in lines(kind)[split])
+
+
+def test_missing_and_negative_weights_are_refused_in_training(lines):
+    faults = lines("pairs")
+    missing = "train: weight: No value: in 1 examples (rows idx 80 at "
+    assert any(line.startswith(missing) for line in faults["train"])
+    assert any("idx 81 at " in line for line in faults["train"])
+    (line,) = faults["eval"]
+    assert line.startswith("eval: weight: ")
 
 
 def test_rows_without_label_or_text_are_refused_under_a_curated_schema(tmp_path):
@@ -211,7 +201,8 @@ def test_rows_without_label_or_text_are_refused_under_a_curated_schema(tmp_path)
 def test_warnings_are_logged_and_in_the_verdict_with_the_rows(tmp_path, caplog):
     evaluated = [example(index) for index in range(20, 27)]
     shared = example(27, sentence1=[b"OTHER  text"], sentence2=[b"some text 5"])
-    splits = {"train": PAIRS, "eval": [*evaluated, shared]}
+    extra = [example(index, extra=[b"x"]) for index in range(30, 34)]
+    splits = {"train": PAIRS, "eval": [*evaluated, shared], "extra": extra}
     caplog.set_level(logging.WARNING, "components")  # TFX 1.21 raises that of the root
     verdict = run_gate(tmp_path, splits, PAIRS_TASK, origins=["eval"])
     (warning,) = verdict["warnings"]
@@ -219,6 +210,8 @@ def test_warnings_are_logged_and_in_the_verdict_with_the_rows(tmp_path, caplog):
     train = tmp_path / "source" / "train" / "data.tfrecord.gz"
     assert f"(rows idx 27 at /data/eval.tsv:9 and train idx 5 at {train}:6)" in warning
     assert caplog.messages == [warning]
+    (note,) = verdict["notes"]
+    assert note.startswith("extra: extra: New column")
     profile = verdict["profile"]["eval"]
     assert (profile["rows"], profile["labels"]) == (
         8,

@@ -303,7 +303,7 @@ def batches_padded_to(length):
     ("dtype", "lengths", "of_outputs", "of_weights"),
     # Rows differ by less than one rounding of bfloat16, which XLA does elsewhere.
     [
-        ("bfloat16", [LENGTHS[0], LENGTHS[-1]], 2**-8, 0.1),
+        ("bfloat16", LENGTHS[:1], 2**-8, 0.1),
         nightly("bfloat16", LENGTHS, 2**-8, 0.1),
         nightly("float32", LENGTHS, 1e-5, 1e-4),
     ],

@@ -73,7 +73,8 @@ def test_pre_trained_encoder_is_restored_by_initialize(untrained):
 @pytest.mark.parametrize(
     ("task", "metric", "task_class"),
     [
-        (PAIRS, "f1", FineTuningTask),
+        (PAIRS, "f1", SmallTask),
+        nightly(PAIRS, "f1", FineTuningTask),
         nightly(CLASSES, "accuracy", SmallTask),
         (SCORES, "pearson_spearman", SmallTask),
     ],
@@ -277,6 +278,7 @@ def test_moving_average_on_parameter_servers_is_refused(encoder):
         experiment.check_settings(config, str(encoder))
 
 
+@pytest.mark.nightly
 def test_public_methods_of_the_trainer_work_one_by_one(build):
     trainer = build(task_class=SmallTask, learning_rate=1e-3)
     trainer.train_loop_begin()
@@ -316,6 +318,7 @@ def test_asynchronous_methods_work_in_synchronous_training(untrained):
     assert sum(len(targets["ids"]) for _, targets in dataset) == 44
 
 
+@pytest.mark.nightly
 def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
     trainer = build(task_class=SmallTask, learning_rate=1e-3, epochs=1)
     steps = trainer.config.trainer.train_steps

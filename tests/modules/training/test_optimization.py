@@ -15,6 +15,7 @@ from modules.training import optimization
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny
 from tests.modules.training.schedules import learning_rates
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -271,6 +272,9 @@ def test_invalid_warmup_steps_are_refused(steps):
         build(optimization={"warmup": {"linear": {"warmup_steps": steps}}})
 
 
+EMA = {"average_decay": 0.9}
+
+
 def weights_after(name, ema, gradients, transform=None):
     """Returns the weights after a step with each gradient."""
     config = build(warmup_fraction=0.0, optimization={"optimizer": name, "ema": ema})
@@ -283,8 +287,14 @@ def weights_after(name, ema, gradients, transform=None):
     return weights.numpy()
 
 
-@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
-@pytest.mark.parametrize("ema", [None, {"average_decay": 0.9}])
+@pytest.mark.parametrize(
+    ("name", "ema"),
+    [
+        *((name, None) for name in optimization.OPTIMIZERS),
+        ("adamw", EMA),
+        *(nightly(name, EMA) for name in optimization.OPTIMIZERS if name != "adamw"),
+    ],
+)
 def test_every_optimizer_applies_gradients_that_are_clipped(task, name, ema):
     # Adam hides the scale of a first gradient, but not of one that follows another.
     huge, clipped = [[0.3, 0.4], [4e4, 3e4]], [[0.3, 0.4], [0.8, 0.6]]

@@ -71,6 +71,7 @@ def test_nan_loss_goes_back_to_the_last_good_checkpoint(
     assert np.isfinite(list(losses.values())).all()
 
 
+@pytest.mark.nightly
 def test_loss_that_stays_nan_fails_with_what_to_do(train, poison):
     poison({4: 99})
     with pytest.raises(loop.TrainingError, match=r"NaN.*trainer\.learning_rate"):

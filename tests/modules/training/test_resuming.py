@@ -86,9 +86,8 @@ def step_resumed_from(lines):
     return int(line.split()[3].rstrip(","))
 
 
-@pytest.mark.parametrize(
-    "step", [step if step == 7 else nightly(step) for step in KILLED_BEFORE]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("step", KILLED_BEFORE)
 def test_killed_training_resumes_and_ends_like_an_uninterrupted_one(
     whole, restart, tmp_path, step, lines
 ):
@@ -124,15 +123,19 @@ def flip(path):
 def test_damaged_newest_checkpoint_falls_back_to_the_previous_one(
     restart, damage, lines, tmp_path, whole
 ):
-    restart(8, lambda run: damage(run / "ckpt-6.data-00000-of-00001"))
+    directory, expected = whole
+    result = restart(8, lambda run: damage(run / "ckpt-6.data-00000-of-00001"))
     assert any("/ckpt-6: it cannot be read" in line for line in lines())
     assert step_resumed_from(lines) == 5
     # Step 6 is trained again, so it is evaluated again.
     evaluated = [line.split()[1] for line in lines() if "evaluation loss" in line]
     assert evaluated == ["6", "9", "12"]
-    assert_equal_runs(whole[0] / "whole", tmp_path / "run")
+    assert_equal_runs(directory / "whole", tmp_path / "run")
+    assert result.best_step == expected.best_step
+    assert result.metrics == pytest.approx(expected.metrics, rel=1e-5)
 
 
+@pytest.mark.nightly
 def test_evaluations_after_the_restored_step_do_not_count_for_patience(tmp_path, train):
     later = [{"step": n, "metrics": {"accuracy": 1.0 / n}} for n in (1, 2, 3)]
     files.write_json(
@@ -171,7 +174,7 @@ def send(number):
     os.kill(os.getpid(), number)
 
 
-ASYNCHRONOUS = {"async_checkpoints": True, "checkpoint_interval": 1}
+ASYNCHRONOUS = {"async_checkpoints": True, "checkpoint_interval": 3}
 STOPS = {
     signal.SIGINT: KeyboardInterrupt,
     signal.SIGTERM: SystemExit,
@@ -179,17 +182,9 @@ STOPS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("settings", "number"),
-    [
-        (ASYNCHRONOUS, signal.SIGHUP),
-        nightly(ASYNCHRONOUS, signal.SIGTERM),
-        nightly({}, signal.SIGINT),
-        nightly({}, signal.SIGTERM),
-        nightly({}, signal.SIGHUP),
-        nightly(ASYNCHRONOUS, signal.SIGINT),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("settings", [{}, ASYNCHRONOUS])
+@pytest.mark.parametrize("number", STOPS)
 def test_signal_saves_before_it_stops_the_training(
     train, newest_step, after_steps, lines, settings, number
 ):
@@ -223,14 +218,18 @@ def test_closed_terminal_does_not_stop_a_checkpoint_that_another_signal_requeste
             saved.append(5)
         return path
 
+    handlers = [signal.getsignal(other) for other in STOPS]
     after_steps(lambda t: t.global_step.numpy() == 5 and send(signal.SIGTERM))
     monkeypatch.setattr(actions.ResumableCheckpoints, "save", save_and_hang_up)
     with pytest.raises(SystemExit) as stopped:
-        train(steps_per_loop=1, checkpoint_interval=3)
+        train(steps_per_loop=1, **ASYNCHRONOUS)
     assert saved == [5]
     assert stopped.value.code == 128 + signal.SIGTERM
+    assert [signal.getsignal(other) for other in STOPS] == handlers
     assert newest_step() == 5
     assert "SIGTERM: checkpoint of step 5 saved" in " ".join(lines())
+    assert train(steps_per_loop=1, **ASYNCHRONOUS).steps == STEPS
+    assert step_resumed_from(lines) == 5
 
 
 def test_signal_ends_a_long_loop_after_the_current_step(
@@ -327,6 +326,7 @@ def test_signal_in_an_evaluation_stops_at_once_and_loses_no_step(
     assert evaluated == ["6", "12"]
 
 
+@pytest.mark.nightly
 def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
     train, newest_step, monkeypatch, lines
 ):
@@ -348,9 +348,6 @@ def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
     monkeypatch.setattr(fine_tuning_trainer.FineTuningTrainer, "train", None)
     assert train().steps == STEPS
     assert [line for line in lines() if "evaluation loss" in line] == evaluations
-
-
-ASYNCHRONOUS = {"async_checkpoints": True, "checkpoint_interval": 3}
 
 
 def test_evaluation_runs_while_a_checkpoint_is_written(train, monkeypatch):

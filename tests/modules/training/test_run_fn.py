@@ -183,6 +183,7 @@ def in_bfloat16(transformed, finished, tmp_path_factory):
     return directory
 
 
+@pytest.mark.nightly
 def test_bfloat16_predictions_are_recorded_as_served_and_near_float32(
     finished, in_bfloat16
 ):

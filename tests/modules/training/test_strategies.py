@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.training import checkpoints, experiment, replica_batches, strategies
 from tests import tiny
-from tests.modules.training import champions, devices
+from tests.modules.training import champions
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 from tests.modules.training.train_process import (
@@ -21,6 +22,7 @@ from tests.modules.training.train_process import (
     free_ports,
     parameter_server_tasks,
     results_of,
+    train,
 )
 
 pytestmark = pytest.mark.slow
@@ -69,6 +71,38 @@ def start(directory, tmp_path):
         process.kill()
 
 
+def experiment_of(directory):
+    """Returns the experiment of one device."""
+    return experiment.build_experiment(
+        TaskConfig(),
+        TrainerConfig(**TRAINER),
+        encoder=str(directory / "encoder"),
+        max_seq_length=32,
+        splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
+        strategy=tf.distribute.OneDeviceStrategy("CPU:0"),
+    )
+
+
+def train_and_share_devices(directory, **settings):
+    """Trains; prints sums over the host of two replicas, and batches of each device."""
+    train(directory, **settings)
+    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    sums = strategies.sum_over_hosts(mirrored, [3, 0, 255])
+    data = experiment_of(Path(directory)).task.train_data
+    ids = []
+    for device in ("CPU:0", "CPU:1"):
+        strategy = tf.distribute.OneDeviceStrategy(device)
+        batches = replica_batches.build(strategy, inputs.build_batches, data)
+        features, _ = next(iter(batches))
+        ids.append(features["input_word_ids"])
+    line = {
+        "sums": sums,
+        "devices": [value.device[-5:] for value in ids],
+        "rows": [value.numpy().tolist() for value in ids],
+    }
+    print("result shared", json.dumps(line), flush=True)
+
+
 @pytest.fixture(scope="module")
 def one_process(directory, tmp_path_factory):
     """The strategies of one process, with two logical devices."""
@@ -76,6 +110,7 @@ def one_process(directory, tmp_path_factory):
     process = TrainProcess(
         {"directory": str(directory), "runs": runs, "trainer": TRAINER, "devices": 2},
         tmp_path_factory.mktemp("one_process") / "output.txt",
+        function=train_and_share_devices,
     )
     return results_of(process.wait())
 
@@ -271,6 +306,7 @@ def test_two_workers_with_separate_files_train_on_each_row_once_an_epoch(
         assert_predicted_as_on_one_device(expected, predictions)
 
 
+@pytest.mark.nightly
 def test_sigterm_to_one_of_two_workers_saves_a_checkpoint_of_both(directory, start):
     trainer = {"epochs": 5000, "checkpoint_interval": 30000}
     workers = [
@@ -330,18 +366,6 @@ def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evalua
     assert sorted(row for batch in epoch for row in batch) == list(range(44))
 
 
-def experiment_of(directory):
-    """Returns the experiment of one device."""
-    return experiment.build_experiment(
-        TaskConfig(),
-        TrainerConfig(**TRAINER),
-        encoder=str(directory / "encoder"),
-        max_seq_length=32,
-        splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
-        strategy=tf.distribute.OneDeviceStrategy("CPU:0"),
-    )
-
-
 def worker_shares(directory):
     """Returns the rows of the batches of each of two workers: every second batch."""
     data = experiment_of(directory).task.train_data
@@ -359,42 +383,12 @@ def rows_trained_on(output):
     ]
 
 
-def share_devices(directory):
-    """Prints sums over the one host of two replicas, and batches of both devices."""
-    devices.split_cpu(2)
-    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    sums = strategies.sum_over_hosts(mirrored, [3, 0, 255])
-    data = experiment_of(directory).task.train_data
-    ids = []
-    for device in ("CPU:0", "CPU:1"):
-        strategy = tf.distribute.OneDeviceStrategy(device)
-        batches = replica_batches.build(strategy, inputs.build_batches, data)
-        features, _ = next(iter(batches))
-        ids.append(features["input_word_ids"])
-    line = {
-        "sums": sums,
-        "devices": [value.device[-5:] for value in ids],
-        "rows": [value.numpy().tolist() for value in ids],
-    }
-    print("result shared", json.dumps(line), flush=True)
+def test_values_of_a_host_count_once_for_all_its_replicas(one_process):
+    assert one_process["shared"]["sums"] == [3, 0, 255]
 
 
-@pytest.fixture(scope="module")
-def shared(directory, tmp_path_factory):
-    """What a process with two devices printed."""
-    process = TrainProcess(
-        {"directory": directory},
-        tmp_path_factory.mktemp("shared") / "output.txt",
-        function=share_devices,
-    )
-    return results_of(process.wait())["shared"]
-
-
-def test_values_of_a_host_count_once_for_all_its_replicas(shared):
-    assert shared["sums"] == [3, 0, 255]
-
-
-def test_batch_is_prefetched_to_the_device_that_trains(shared):
+def test_batch_is_prefetched_to_the_device_that_trains(one_process):
+    shared = one_process["shared"]
     assert shared["devices"] == ["CPU:0", "CPU:1"]
     assert shared["rows"][0] == shared["rows"][1]
 

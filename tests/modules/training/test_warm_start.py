@@ -140,6 +140,7 @@ def test_reduced_precision_keeps_the_weights_in_full(small_champion, tmp_path):
         np.testing.assert_array_equal(weight.numpy(), expected.numpy())
 
 
+@pytest.mark.nightly
 def test_killed_training_resumes_from_its_checkpoint_and_not_from_the_champion(
     small_champion, tmp_path, monkeypatch
 ):
