@@ -1,21 +1,24 @@
-"""A fork server that has imported what a test needs."""
+"""Fork servers, each of which has imported what a test needs."""
 
+import functools
 import multiprocessing
 from multiprocessing import forkserver
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_preloaded = None
 
 
-def preload(module):
-    """Returns a context whose processes are forked from one that imported a module.
+def preload(*modules):
+    """Returns a context whose next process is forked from one that imported modules.
 
-    multiprocessing has one server, which imports nothing more once it runs. It ends
-    after its processes, so no process of another module may be alive.
+    multiprocessing has one server, which imports nothing more once it runs. So this
+    starts one for each set of modules, and replaces the function that connects to it.
     """
-    global _preloaded
-    if module != _preloaded:
-        forkserver._forkserver._stop()
-        _CONTEXT.set_forkserver_preload([module])
-        _preloaded = module
+    forkserver.connect_to_new_process = _server(modules).connect_to_new_process
     return _CONTEXT
+
+
+@functools.cache
+def _server(modules):
+    server = forkserver.ForkServer()
+    server.set_forkserver_preload(modules)
+    return server

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
-from tests import tiny
+from tests import tiny, warm_probe
 
 pytestmark = pytest.mark.e2e
 
@@ -38,7 +38,8 @@ def invoke(*arguments):
     return result.output
 
 
-def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd):
+def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd, monkeypatch):
+    warm_probe.install(monkeypatch)
     rows = make_rows()
     frame = pd.DataFrame(rows)
     source = tmp_path / "Kommentare [1]*?.csv"

@@ -10,6 +10,7 @@ import dataclasses
 import io
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,6 @@ from pipeline.runs.run_outputs import RunOutputs
 from tests import tiny, warm_probe
 from tests.e2e import released
 
-SECOND = {"trainer.learning_rate": 0.002}
-
 
 @dataclasses.dataclass(frozen=True)
 class FinishedRun:
@@ -34,15 +33,28 @@ class FinishedRun:
 
     Attributes:
       recipe: Its file; `data` and `encoder` are next to it.
+      settings: Those that it has besides the recipe's.
       report: What its components wrote.
+      printed: What it printed, in one line.
     """
 
     recipe: Path
+    settings: dict[str, Any]
     report: RunOutputs
+    printed: str
+
+    @classmethod
+    def of(cls, recipe: Path, settings: dict[str, Any]) -> "FinishedRun":
+        """Runs the recipe."""
+        console = Console(file=io.StringIO(), width=120)
+        with pytest.MonkeyPatch.context() as patched:
+            warm_probe.install(patched)
+            report = run_locally(load_config(recipe, settings), console).outputs
+        return cls(recipe, settings, report, console.file.getvalue().replace("\n", " "))
 
     @property
     def config(self) -> Config:
-        return load_config(self.recipe)
+        return load_config(self.recipe, self.settings)
 
     @property
     def paths(self) -> OutputPaths:
@@ -80,16 +92,14 @@ def restore(tmp_path_factory):
         serving={"rows": 4},
         evaluator=released.bounds_of(TaskConfig()),
     )
-    with pytest.MonkeyPatch.context() as patched:
-        warm_probe.install(patched)
-        report = run_locally(load_config(recipe), Console(file=io.StringIO())).outputs
+    finished = FinishedRun.of(recipe, {})
     copy = tmp_path_factory.mktemp("copy") / "tiny"
     shutil.copytree(directory, copy)
 
     def restore():
         shutil.rmtree(directory)
         shutil.copytree(copy, directory)
-        return FinishedRun(recipe, report)
+        return finished
 
     return restore
 
@@ -98,20 +108,21 @@ def restore(tmp_path_factory):
 def restore_second(restore, tmp_path_factory):
     """Returns a function that undoes everything since a second run ended.
 
-    That run has `SECOND`, and its model is pushed next to the first one's.
+    It trained on the first span of new data, from the first run's model, and pushed its
+    own next to it.
     """
-    directory = restore().recipe.parent
-    config = load_config(directory / "recipe.yaml", SECOND)
-    with pytest.MonkeyPatch.context() as patched:
-        warm_probe.install(patched)
-        report = run_locally(config, Console(file=io.StringIO())).outputs
+    recipe = restore().recipe
+    directory, spans = recipe.parent, recipe.parent / "spans"
+    tiny.write_tables(spans / "01", splits=("train", "eval"))
+    source = {"data.source": f"{spans}/{{SPAN}}", "trainer.warm_start": "champion"}
+    second = FinishedRun.of(recipe, source)
     copy = tmp_path_factory.mktemp("second") / "tiny"
     shutil.copytree(directory, copy)
 
     def restore_second():
         shutil.rmtree(directory)
         shutil.copytree(copy, directory)
-        return report
+        return second
 
     return restore_second
 
@@ -124,7 +135,7 @@ def finished(restore):
 
 @pytest.fixture
 def second(finished, restore_second):
-    """What a second run of the recipe wrote, which the test may change."""
+    """A second run, on new data, which the test may change."""
     return restore_second()
 
 

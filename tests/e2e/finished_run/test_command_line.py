@@ -12,6 +12,7 @@ from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from prediction import predictor
 from tests import records
+from tests.e2e import warm_command
 from tests.e2e.commands import run as command_line
 from tests.e2e.finished_run.components import EVERYTHING, MODEL
 
@@ -63,11 +64,14 @@ def test_edits_rerun_the_training_and_nothing_before(finished, tmp_path):
         "\n\ndef build_experiment(*_, **__):\n"
         '    raise RuntimeError("the edited training started")\n',
     )
-    stopped = command_line("run", "--config", finished.recipe, cwd=code)
-    assert stopped.returncode == 1, stopped.stdout
-    assert "the edited training started" in stopped.stdout + stopped.stderr
+    log = tmp_path / "log"
+    stopped = warm_command.start(["run", "--config", finished.recipe], log, code)
+    stopped.join()
+    shown = log.read_text()
+    assert stopped.exitcode == 1, shown
+    assert "the edited training started" in shown
     before = set(EVERYTHING) - set(MODEL)
-    assert shown_components(stopped.stdout) == dict.fromkeys(before, "cached")
+    assert shown_components(shown) == dict.fromkeys(before, "cached")
 
 
 def test_pushed_model_predicts_a_pair(finished):
@@ -109,6 +113,11 @@ def test_cached_run_shows_the_warnings_about_the_data_and_the_pushed_model(
     assert output.splitlines()[-1] == f"pushed {finished.report.pushed}"
 
 
+def test_warnings_about_the_data_are_shown_when_they_are_found(finished):
+    assert finished.printed.count(SHARED_ROWS) == 1
+
+
+@pytest.mark.nightly
 def test_warnings_about_the_data_are_shown_when_they_are_found_and_at_the_end(
     run_command,
 ):

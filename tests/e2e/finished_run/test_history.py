@@ -42,16 +42,16 @@ def version(report):
 def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
     run, start_training, finished, second, command
 ):
-    first, second = version(finished.report), version(second)
-    assert served(finished) == second
+    first, newest = version(finished.report), version(second.report)
+    assert served(finished) == newest
 
     printed = command("rollback", "--reason", "slow on long texts")
-    assert f"version {first} is served; withdrawn: {second}" in printed
+    assert f"version {first} is served; withdrawn: {newest}" in printed
     assert served(finished) == first
-    again, executed = run(trainer__learning_rate=0.002)
+    again, executed = run(**second.settings)
     assert executed == {"AtomicPusher", "Report"}
     assert again.pushed is None
-    assert again.refusal.startswith(f"the model is version {second}, which was rolled")
+    assert again.refusal.startswith(f"the model is version {newest}, which was rolled")
     assert served(finished) == first
     listed = command("versions")
     assert "withdrawn" in listed
@@ -59,8 +59,8 @@ def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
     states = [run.state for run in RunList(finished.paths)]
     assert states == ["refused", "pushed", "pushed"]
 
-    command("rollback", second)
-    assert served(finished) == second
+    command("rollback", newest)
+    assert served(finished) == newest
     before = {path for path in finished.paths.root.rglob("*") if path.is_dir()}
     command("clean", "--keep", "1")
     after = {path for path in finished.paths.root.rglob("*") if path.is_dir()}
@@ -68,11 +68,12 @@ def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
     assert "freed" in command("clean", "--keep", "1", "--yes")
     assert "nothing to delete" in command("clean", "--keep", "1", "--yes")
 
-    kept, executed = run(trainer__learning_rate=0.002)
+    kept, executed = run(**second.settings)
     assert executed == set()
-    assert version(kept) == second
-    # The first run's model is gone, and its data are those of the run that is kept.
-    assert start_training() == {"Hyperparameters", "Trainer"}
+    assert version(kept) == newest
+    # Another training has the data of the run that is kept.
+    executed = start_training(**second.settings, trainer__learning_rate=0.002)
+    assert executed == {"Hyperparameters", "Trainer"}
 
 
 def test_refused_model_is_not_pushed_until_an_override_records_who_and_why(

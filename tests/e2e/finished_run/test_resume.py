@@ -1,16 +1,19 @@
 """A run that is interrupted in its training resumes in the next run."""
 
+import os
 import re
 import shlex
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_config
 from pipeline.local.run import hold_output
-from tests.e2e import commands
+from tests.e2e import warm_command
 from tests.e2e.finished_run.components import EVERYTHING
 from tests.nightly import nightly
 
@@ -28,9 +31,7 @@ SETTINGS = {
 SECONDS = 300
 
 
-def start(recipe, *options):
-    settings = [f"--set={key}={value}" for key, value in SETTINGS.items()]
-    return commands.start("run", *options, "--config", recipe, *settings)
+ARGUMENTS = [f"--set={key}={value}" for key, value in SETTINGS.items()]
 
 
 def newest_step(output):
@@ -42,16 +43,20 @@ def newest_step(output):
     return 0
 
 
-def interrupt(process, output, step, number):
-    """Sends a signal as soon as there is a checkpoint of a step."""
+def interrupt(command, log, output, step, number):
+    """Runs a command, and sends a signal as soon as there is a checkpoint of a step.
+
+    Returns the exit status, and what the command printed.
+    """
+    process = warm_command.start(command, log, REPOSITORY)
     deadline = time.monotonic() + SECONDS
     while newest_step(output) < step:
-        assert process.poll() is None, process.communicate()[0]
+        assert process.is_alive(), log.read_text()
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    process.send_signal(number)
-    text, _ = process.communicate(timeout=SECONDS)
-    return text
+    os.kill(process.pid, number)
+    process.join(SECONDS)
+    return process.exitcode, log.read_text()
 
 
 def resumed_step(text):
@@ -60,34 +65,36 @@ def resumed_step(text):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
-def test_interrupted_and_killed_runs_resume_and_the_last_one_pushes(finished, number):
-    output = finished.paths.root
-    process = start(finished.recipe)
-    text = interrupt(process, output, 30, number)
-    assert process.returncode == 128 + number, text
+def test_interrupted_and_killed_runs_resume_and_the_last_one_pushes(
+    run_command, finished, tmp_path, capfd, number
+):
+    output, log = finished.paths.root, tmp_path / "log"
+    command = ["run", "--config", str(finished.recipe), *ARGUMENTS]
+    status, text = interrupt(command, log, output, 30, number)
+    assert status == 128 + number, text
     saved = newest_step(output)
     assert 30 <= saved < STEPS
     assert f"{number.name}: checkpoint" in text
-    *_, reason, kept, advice, command = text.splitlines()
+    *_, reason, kept, advice, resume = text.splitlines()
     name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[number]
     assert reason == f"stopped by {name} in Trainer"
     assert kept.startswith("kept: the outputs of ")
     assert kept.endswith(f" components and the training up to step {saved}")
     assert advice == "to resume, run:"
-    assert shlex.split(command) == process.args
+    assert shlex.split(resume) == [sys.executable, "-m", "pipeline", *command]
     with hold_output(finished.paths, "run this"):
         pass  # the lock is free
 
     # The next run is killed, after it has resumed.
-    process = start(finished.recipe)
-    interrupt(process, output, saved + CHECKPOINTS, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    checkpoint = saved + CHECKPOINTS
+    status, _ = interrupt(command, log, output, checkpoint, signal.SIGKILL)
+    assert status == -signal.SIGKILL
     left = newest_step(output)
     assert saved < left < STEPS
 
-    process = start(finished.recipe, "-v")
-    text, errors = process.communicate(timeout=SECONDS)
-    assert (process.returncode, errors) == (0, ""), text
+    capfd.readouterr()  # TensorFlow's notices, if the fork server imported it here
+    status, text, errors = run_command("-v", *ARGUMENTS)
+    assert (status, errors) == (0, ""), text
     assert resumed_step(text) == left
     assert f"step {STEPS}/{STEPS}" in text
     for component in EVERYTHING:

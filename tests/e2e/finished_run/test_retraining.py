@@ -16,16 +16,11 @@ STARTED = {*DATA, "Transform", "WarmStart", "Trainer"} - {"ImportSchemaGen"}
 
 
 @pytest.fixture
-def train(run, finished):
-    """Runs the recipe on the newest span, from the champion."""
-    spans = finished.recipe.parent / "spans"
+def train(run, second):
+    """Trains as the second run did: on the newest span, from the champion."""
 
     def train(runner=run, **overrides):
-        settings = {
-            "data__source": f"{spans}/{{SPAN}}",
-            "trainer__warm_start": "champion",
-        }
-        return runner(**{**settings, **overrides})
+        return runner(**{**second.settings, **overrides})
 
     return train
 
@@ -54,24 +49,20 @@ def span_in_record(finished):
 
 
 def test_training_on_a_new_span_starts_from_the_champion_and_is_compared_with_it(
-    train, start_training, finished, log
+    train, start_training, finished, second, log
 ):
     champion = finished.report.pushed
     spans = finished.recipe.parent / "spans"
-    tiny.write_tables(spans / "01", splits=("train", "eval"))
-
-    first, executed = train()
-    assert executed == STARTED | {"Hyperparameters", *RELEASE}
-    text = log()
-    assert f"span 1 of {spans}/{{SPAN}}: newest of 1" in text
-    assert f"training starts from the champion {champion}" in text
-    assert first.verdict.champion == champion
-    assert first.pushed not in (None, champion)
+    assert second.executed() == STARTED | {"Hyperparameters", *RELEASE}
+    assert f"span 1 of {spans}/{{SPAN}}: newest of 1" in second.printed
+    assert f"training starts from the champion {champion}" in second.printed
+    assert second.report.verdict.champion == champion
+    assert second.report.pushed not in (None, champion)
     assert (span_in_metadata(finished), span_in_record(finished)) == (1, 1)
 
     again, executed = train()
     assert executed == set()  # although the champion has changed since
-    assert again.pushed == first.pushed
+    assert again.pushed == second.report.pushed
 
     # Another learning rate starts from the champion that this span started from.
     log()
@@ -82,14 +73,10 @@ def test_training_on_a_new_span_starts_from_the_champion_and_is_compared_with_it
 
 @pytest.mark.nightly
 def test_next_span_starts_from_the_champion_of_the_previous_one(
-    train, start_training, finished, log
+    train, start_training, finished, second, log
 ):
-    champion = finished.report.pushed
+    champion, first = finished.report.pushed, second.report
     spans = finished.recipe.parent / "spans"
-    tiny.write_tables(spans / "01", splits=("train", "eval"))
-    first, _ = train()
-    log()
-
     tiny.write_tables(spans / "2", rows=40, splits=("train", "eval"))
     assert train(start_training) == STARTED
     text = log()
@@ -111,7 +98,6 @@ def test_next_span_starts_from_the_champion_of_the_previous_one(
 def test_encoder_of_another_size_is_refused_before_training(
     train, finished, tmp_path, monkeypatch
 ):
-    tiny.write_tables(finished.recipe.parent / "spans" / "1", splits=("train", "eval"))
     monkeypatch.setattr(tiny, "HIDDEN", 32)
     monkeypatch.setitem(tiny.CONFIG, "hidden_size", 32)
     wider = tiny.write_encoder(tmp_path / "wider")

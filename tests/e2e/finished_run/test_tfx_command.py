@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tfx.tools.cli.cli_main import cli_group
+from tfx.tools.cli.handler.local_handler import LocalHandler
 
 from pipeline.config.paths import REPOSITORY
 from tests import tiny
@@ -20,13 +22,18 @@ pytestmark = pytest.mark.e2e
 def test_tfx_command_creates_and_runs_the_pipeline(finished, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))  # the command stores its pipelines there
     monkeypatch.setenv("BERT_PIPELINE_CONFIG", str(finished.recipe))
-    # Set by these tests, not by a user.
-    monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
     monkeypatch.chdir(REPOSITORY)
     shutil.rmtree(finished.report.pushed)
 
+    # All in this process, which has imported TFX already: `run create` starts another.
+    def run_script(self, command, env=None):
+        python, script = command
+        assert (python, env) == (sys.executable, None)
+        runpy.run_path(script, run_name="__main__")
+
+    monkeypatch.setattr(LocalHandler, "_subprocess_call", run_script)
+
     def tfx(*arguments):
-        # In this process, which has TFX imported already. `run create` starts another.
         result = CliRunner().invoke(cli_group, [*arguments, "--engine=local"])
         assert result.exit_code == 0, result.output
         return result.output

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+from click.testing import CliRunner
 
 from pipeline.beam import worker_pool
 from tests import silent_proxy
@@ -188,13 +189,12 @@ def test_signal_ends_the_pool_and_its_workers(pool, number):
     assert not psutil.pid_exists(worker.pid)
 
 
-def test_pool_on_an_address_in_use_is_refused(runner):
+def test_pool_on_an_address_in_use_is_refused(runner, monkeypatch):
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # a pool changes it
     # Any server of gRPC would share its port with a pool, if the pool let it.
-    address = runner.address
-    pool = start(address)
-    _, errors = pool.communicate(timeout=_SECONDS)
-    assert pool.returncode == 2
-    assert f"address {address}: the pool cannot listen there" in errors
+    pool = CliRunner().invoke(worker_pool.main, [runner.address])
+    assert pool.exit_code == 2
+    assert f"address {runner.address}: the pool cannot listen there" in pool.output
 
 
 @pytest.mark.nightly

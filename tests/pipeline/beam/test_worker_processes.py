@@ -1,12 +1,13 @@
 """A job whose worker process is lost fails, and does not wait for it."""
 
-import subprocess
-import sys
+import os
 import time
+from unittest import mock
 
 import apache_beam as beam
 import pytest
 
+from modules import environment
 from pipeline.beam import beam_arguments
 from pipeline.beam.worker_processes import WorkerLostError
 from pipeline.config.beam import BeamConfig
@@ -71,18 +72,11 @@ def test_error_of_a_row_is_not_a_lost_worker(tmp_path):
 
 
 def test_workers_do_not_use_a_proxy(tmp_path):
-    script = """
-import sys
-from modules import environment
-environment.set_up()
-import apache_beam as beam
-from pipeline.beam import beam_arguments
-from pipeline.config.beam import BeamConfig
-config = BeamConfig(runner="multi_processing", workers=1)
-with beam.Pipeline(argv=list(beam_arguments(config))) as pipeline:
-    pipeline | beam.Create(["row"]) | beam.io.WriteToText(sys.argv[1])
-"""
-    with silent_proxy.listening() as (_, variables):
-        command = [sys.executable, "-c", script, tmp_path / "rows"]
-        subprocess.run(command, env=variables, check=True, timeout=120)
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["row\n"]
+    with (
+        silent_proxy.listening() as (_, variables),
+        mock.patch.dict(os.environ, variables, clear=True),
+    ):
+        environment.set_up()
+        run(tmp_path, beam.Map(str), workers=1)
+    (written,) = tmp_path.iterdir()
+    assert sorted(map(int, written.read_text().splitlines())) == [*range(ROWS)]
