@@ -63,7 +63,7 @@ def test_package_is_valid_for_the_clusters_protos_and_loader(story):
 
 def test_first_run_goes_from_pairs_to_a_model_that_is_served(story):
     assert set(story.first.states.values()) == {"run"}
-    first, _ = story.job.served
+    (first,) = story.job.served
     jobs.check_serving(story.first, first)
     assert story.first.custom_jobs == []
 
