@@ -151,7 +151,8 @@ def test_grpc_to_other_machines_uses_the_proxy(proxy):
     os.environ["no_proxy"] = "b.example"
     environment.set_up()
     with grpc.insecure_channel("a.example:1") as channel:
-        grpc.channel_ready_future(channel)
+        call = channel.unary_unary("/none").future(b"")
         connection, _ = proxy.accept()
         with connection:
             assert connection.recv(1000).startswith(b"CONNECT a.example:1 ")
+        call.cancel()

@@ -36,8 +36,11 @@ def pool():
     (port,) = free_ports("localhost", 1)
     address = f"localhost:{port}"
     process = start(address)
-    with grpc.insecure_channel(address) as channel:
-        grpc.channel_ready_future(channel).result(_SECONDS)
+    with (
+        grpc.insecure_channel(address) as channel,
+        pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"),
+    ):
+        channel.unary_unary("/none")(b"", timeout=_SECONDS, wait_for_ready=True)
     yield process, address
     process.terminate()
     process.communicate()
