@@ -55,7 +55,7 @@ class Server:
         self._socket = http
         self.metrics = Metrics()
         self.grpc_port: int | None = None
-        self._versions = LoadedVersions(
+        self.versions = LoadedVersions(
             source,
             models.load,
             self.metrics,
@@ -63,10 +63,10 @@ class Server:
             labels=settings.labels,
         )
         self._batcher = Batcher(settings.batching, self.metrics)
-        self._health = Health(self._versions)
+        self._health = Health(self.versions)
         self._memory = RequestMemory(clip_to_descriptors(settings.limits))
         self._rest = RestApi(
-            self._versions, self._batcher, self.metrics, self._health, self._memory
+            self.versions, self._batcher, self.metrics, self._health, self._memory
         )
 
     async def run(self, stop: asyncio.Event) -> bool:
@@ -97,16 +97,16 @@ class Server:
             rpc = grpc_server.build(
                 limits,
                 PredictionService(
-                    self._versions, self._batcher, self.metrics, self._memory
+                    self.versions, self._batcher, self.metrics, self._memory
                 ),
-                ModelService(self._versions, self.metrics),
+                ModelService(self.versions, self.metrics),
                 self._health,
             )
             self.grpc_port = self._rest.grpc_port = rpc.add_insecure_port(
                 _address(settings.host, settings.grpc_port)
             )
             await rpc.start()
-        name, host = self._versions.name, settings.host
+        name, host = self.versions.name, settings.host
         http_address = _address(host, self._socket.getsockname()[1])
         rpc_address = _address(host, self.grpc_port) if self.grpc_port else "off"
         logger.info("serving %s at http://%s, gRPC %s", name, http_address, rpc_address)
@@ -126,7 +126,7 @@ class Server:
         is_logged = False
         while True:
             try:
-                await self._versions.refresh()
+                await self.versions.refresh()
             except OSError as error:  # a file was deleted during the scan
                 logger.warning("cannot read %s: %s", self._settings.model, error)
             await self._health.publish()

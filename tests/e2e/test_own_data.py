@@ -1,18 +1,45 @@
-"""A user's spreadsheet: three commands to predictions, without editing a file."""
+"""A user's spreadsheet: three commands to predictions, without editing a file.
+
+The second command, which trains, is interrupted, killed, and repeated to its end.
+"""
 
 import csv
 import json
+import os
+import re
+import shlex
+import signal
+import sys
+import time
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
+from pipeline.config.paths import REPOSITORY, OutputPaths
+from pipeline.config.recipe import load_config
+from pipeline.local.run import hold_output
 from tests import tiny, warm_probe
+from tests.e2e import warm_command
+from tests.e2e.finished_run.components import EVERYTHING
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.e2e
 
 ANIMALS = ("cat", "dog", "bird", "fish")
+# With these settings the tiny encoder surely learns it.
+SETTINGS = {
+    "learning_rate": 0.003,
+    "dropout": 0.0,
+    "epochs": 10,
+    "mixed_precision": "float32",
+    "class_weights": "auto",
+    "checkpoint_interval": 10,
+}
+STEPS = 200  # 10 epochs of 640 rows in batches of 32
+SECONDS = 300
+SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 def make_rows():
@@ -38,7 +65,36 @@ def invoke(*arguments):
     return result.output
 
 
-def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd, monkeypatch):
+def newest_step(output):
+    """Returns the step of the newest checkpoint; 0 if there is none."""
+    # The file that names a checkpoint is written after it.
+    for path in output.glob("training/*/seed-0/checkpoint"):
+        named = re.search(r'^model_checkpoint_path: ".*ckpt-(\d+)"', path.read_text())
+        assert named, path.read_text()
+        return int(named[1])
+    return 0
+
+
+def interrupt(command, log, output, step, number):
+    """Runs a command, and sends a signal as soon as there is a checkpoint of a step.
+
+    Returns the exit status, and what the command printed.
+    """
+    process = warm_command.start(command, log, REPOSITORY)
+    deadline = time.monotonic() + SECONDS
+    while newest_step(output) < step:
+        assert process.is_alive(), log.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, number)
+    process.join(SECONDS)
+    return process.exitcode, log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
+def test_three_commands_lead_from_a_file_to_predictions_although_the_run_is_killed(
+    tmp_path, capfd, monkeypatch, number
+):
     warm_probe.install(monkeypatch)
     rows = make_rows()
     frame = pd.DataFrame(rows)
@@ -48,26 +104,53 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd, monkeyp
     frame.to_csv(source, index=False, **options)
     encoder = tiny.write_encoder(tmp_path / "encoders [v2]*?" / "tiny")
     folder = tmp_path / "kommentare"
-
-    # With these settings the tiny encoder surely learns it.
-    settings = {
-        "learning_rate": 0.003,
-        "dropout": 0.0,
-        "epochs": 10,
-        "mixed_precision": "float32",
-    }
-    chosen = [f"--set=trainer.{name}={value}" for name, value in settings.items()]
-    chosen += ["--set=task.weight_column=Gewicht", "--set=trainer.class_weights=auto"]
-    chosen += ["--set=task.id_column=id #", "--label", "Class Index"]
+    chosen = [f"--set=trainer.{name}={value}" for name, value in SETTINGS.items()]
+    chosen += ["--set=task.weight_column=Gewicht", "--set=task.id_column=id #"]
+    chosen += ["--label", "Class Index"]
     invoke("init", folder, "--data", source, "--encoder", encoder, *chosen)
+
+    output, log = folder / "output", tmp_path / "log"
+    command = ["run", "--config", str(folder / "recipe.yaml")]
+    status, text = interrupt(command, log, output, 30, number)
+    assert status == 128 + number, text
+    saved = newest_step(output)
+    assert 30 <= saved < STEPS
+    assert f"{number.name}: checkpoint" in text
+    *_, reason, kept, advice, resume = text.splitlines()
+    assert reason == f"stopped by {SIGNALS[number]} in Trainer"
+    assert kept.startswith("kept: the outputs of ")
+    assert kept.endswith(f" components and the training up to step {saved}")
+    assert advice == "to resume, run:"
+    assert shlex.split(resume) == [sys.executable, "-m", "pipeline", *command]
+    with hold_output(OutputPaths.of(load_config(folder / "recipe.yaml")), "run this"):
+        pass  # the lock is free
+
+    # The next run is killed, after it has resumed.
+    step = saved + SETTINGS["checkpoint_interval"]
+    status, _ = interrupt(command, log, output, step, signal.SIGKILL)
+    assert status == -signal.SIGKILL
+    left = newest_step(output)
+    assert saved < left < STEPS
+
+    capfd.readouterr()  # TensorFlow's notices, if the fork server imported it here
     # Not by `CliRunner`, which lacks the file descriptors that the command replaces.
     with pytest.raises(SystemExit) as ended:
-        main(["run", "--config", str(folder / "recipe.yaml")])
-    shown = capfd.readouterr().out
-    assert ended.value.code == 0, shown
+        main([*command, "-v"])
+    shown, errors = capfd.readouterr()
+    assert (ended.value.code, errors) == (0, ""), shown
+    assert set(re.findall(r"resumed from step (\d+)", shown)) == {str(left)}
+    assert f"step {STEPS}/{STEPS}" in shown
+    for component in EVERYTHING:
+        assert f"✓ {component}" in shown
     assert "class weights in the training loss: schlecht 0.6" in shown
     assert "column Gewicht; metrics are unweighted" in shown
-    model = folder / "output" / "serving" / "kommentare"
+    model = output / "serving" / "kommentare"
+    (pushed,) = model.iterdir()
+    assert shown.splitlines()[-1] == f"pushed {pushed}"
+    assert len(list((output / "training").iterdir())) == 1
+    first, _, record = sorted((output / "runs").iterdir())
+    assert load_config(first / "config.yaml") == load_config(record / "config.yaml")
+    assert (record / "run.log").stat().st_size > 0
 
     new = tmp_path / "new [1].parquet"
     frame.drop(columns=["Class Index", "Gewicht"]).to_parquet(new)
@@ -84,7 +167,6 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd, monkeyp
     )
     assert right >= 0.9 * len(rows)
 
-    (record,) = (folder / "output" / "runs").iterdir()
     card = json.loads((record / "data_card.json").read_text())
     assert card["origin"]["source"] == str(source)
     assert card["origin"]["splitting"]["split_seed"] == 0
@@ -98,7 +180,5 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd, monkeyp
     assert report["worst_rows"]
     for row in report["worst_rows"]:
         assert row["texts"] == texts[row["id"]]
-    compared = invoke(
-        *("compare", record.name, next(model.iterdir()), "--output", folder / "output")
-    )
+    compared = invoke(*("compare", record.name, pushed, "--output", output))
     assert "accuracy is equal (160 rows)" in compared

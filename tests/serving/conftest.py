@@ -123,7 +123,7 @@ def running(directory, **settings):
             channel,
             server.grpc_port,
             server.metrics,
-            server._versions,
+            server.versions,
             drained,
         )
 

@@ -9,6 +9,7 @@ the keys of TFX's cache contain absolute paths.
 import dataclasses
 import io
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,19 @@ class FinishedRun:
         return reader.outputs(self.latest_run()[component])[key]
 
 
+def restoring(finished: FinishedRun, directory: Path) -> Callable[[], FinishedRun]:
+    """Copies a run, and returns a function that undoes everything since then."""
+    tree, copy = finished.recipe.parent, directory / "copy"
+    shutil.copytree(tree, copy)
+
+    def restore():
+        shutil.rmtree(tree)
+        shutil.copytree(copy, tree)
+        return finished
+
+    return restore
+
+
 @pytest.fixture(autouse=True)
 def fork_probes(monkeypatch):
     """Forks the probes of runs in this process; a command's probe is its own."""
@@ -85,23 +99,14 @@ def fork_probes(monkeypatch):
 @pytest.fixture(scope="session")
 def restore(tmp_path_factory):
     """Returns a function that undoes everything since the first run ended."""
-    directory = tmp_path_factory.mktemp("run") / "tiny"
     recipe = tiny.write_config(
-        directory / "recipe.yaml",
+        tmp_path_factory.mktemp("run") / "tiny" / "recipe.yaml",
         splits=("train", "eval"),
         serving={"rows": 4},
         evaluator=released.bounds_of(TaskConfig()),
     )
     finished = FinishedRun.of(recipe, {})
-    copy = tmp_path_factory.mktemp("copy") / "tiny"
-    shutil.copytree(directory, copy)
-
-    def restore():
-        shutil.rmtree(directory)
-        shutil.copytree(copy, directory)
-        return finished
-
-    return restore
+    return restoring(finished, tmp_path_factory.mktemp("copy"))
 
 
 @pytest.fixture(scope="session")
@@ -112,19 +117,11 @@ def restore_second(restore, tmp_path_factory):
     own next to it.
     """
     recipe = restore().recipe
-    directory, spans = recipe.parent, recipe.parent / "spans"
+    spans = recipe.parent / "spans"
     tiny.write_tables(spans / "01", splits=("train", "eval"))
     source = {"data.source": f"{spans}/{{SPAN}}", "trainer.warm_start": "champion"}
     second = FinishedRun.of(recipe, source)
-    copy = tmp_path_factory.mktemp("second") / "tiny"
-    shutil.copytree(directory, copy)
-
-    def restore_second():
-        shutil.rmtree(directory)
-        shutil.copytree(copy, directory)
-        return second
-
-    return restore_second
+    return restoring(second, tmp_path_factory.mktemp("second"))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.e2e.finished_run.components import EVERYTHING, MODEL
 
 pytestmark = pytest.mark.e2e
 
-
+SECONDS = 300
 SHARED_ROWS = "warning: eval: 30 of 48 rows (62.5%) have texts that are in train too"
 
 
@@ -66,7 +66,7 @@ def test_edits_rerun_the_training_and_nothing_before(finished, tmp_path):
     )
     log = tmp_path / "log"
     stopped = warm_command.start(["run", "--config", finished.recipe], log, code)
-    stopped.join()
+    stopped.join(SECONDS)
     shown = log.read_text()
     assert stopped.exitcode == 1, shown
     assert "the edited training started" in shown
