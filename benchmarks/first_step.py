@@ -62,7 +62,8 @@ def peers(output: Path, recipe: Path) -> list[Peer]:
 
 
 def _newest_artifact(output: Path, component: str, key: str) -> str:
-    versions = (output / "artifacts" / component / key).iterdir()
+    # Beside an artifact there is the record of its files, `.1.files.json`.
+    versions = (output / "artifacts" / component / key).glob("[0-9]*")
     return str(max(versions, key=lambda path: int(path.name)).absolute())
 
 
