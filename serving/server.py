@@ -46,6 +46,7 @@ class Server:
     Attributes:
       metrics: The metrics.
       grpc_port: The gRPC port; None before it is open, or if gRPC is off.
+      versions: The loaded versions.
     """
 
     def __init__(

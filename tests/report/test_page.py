@@ -194,7 +194,7 @@ def test_pages_are_small():
         assert len(rendered(kind)) < MEGABYTE
     # As many as MRPC's test split has, each with its tokens.
     large = samples.pushed(gate_rows=1725, worst_rows=1725)
-    assert len(page.render(large).encode()) < 5 * MEGABYTE
+    assert len(page.render(large).encode()) < 2 * MEGABYTE
 
 
 def test_the_scale_spans_the_values_and_leaves_out_losses():
