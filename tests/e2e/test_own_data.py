@@ -66,7 +66,7 @@ def invoke(*arguments):
 
 
 def newest_step(output):
-    """Returns the step of the newest checkpoint; 0 if there is none."""
+    """Returns the step of the newest checkpoint, or 0 before the first one."""
     # The file that names a checkpoint is written after it.
     for path in output.glob("training/*/seed-0/checkpoint"):
         named = re.search(r'^model_checkpoint_path: ".*ckpt-(\d+)"', path.read_text())
@@ -147,6 +147,7 @@ def test_three_commands_lead_from_a_file_to_predictions_although_the_run_is_kill
     model = output / "serving" / "kommentare"
     (pushed,) = model.iterdir()
     assert shown.splitlines()[-1] == f"pushed {pushed}"
+    assert (pushed / "saved_model.pb").is_file()
     assert len(list((output / "training").iterdir())) == 1
     first, _, record = sorted((output / "runs").iterdir())
     assert load_config(first / "config.yaml") == load_config(record / "config.yaml")
@@ -180,5 +181,5 @@ def test_three_commands_lead_from_a_file_to_predictions_although_the_run_is_kill
     assert report["worst_rows"]
     for row in report["worst_rows"]:
         assert row["texts"] == texts[row["id"]]
-    compared = invoke(*("compare", record.name, pushed, "--output", output))
+    compared = invoke("compare", record.name, pushed, "--output", output)
     assert "accuracy is equal (160 rows)" in compared
