@@ -44,6 +44,7 @@ EXAMPLES_FILE = f"{EXTRA_ASSETS}/examples.json"
 _ABANDONED_SECONDS = 3600
 _INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
 _MILLISECONDS = 1000
+_OLDEST_PUSH = 1_600_000_000_000  # 2020, in milliseconds; smaller numbers are no times
 _HIGHEST = 2**63 - 1  # TensorFlow Serving has versions of 64 bits
 _SHARD = re.compile(VARIABLES + r"\.data-[0-9]{5}-of-([0-9]{5})")
 # Ops of variables, of TensorFlow 2 and 1, as `saved_model.pb` spells them.
@@ -126,6 +127,18 @@ def list_complete(directory: str) -> Iterator[str]:
             logger.warning("%s is incomplete and is skipped: %s", path, problem)
         else:
             yield name
+
+
+def push_time(path: str) -> float:
+    """Returns when a local version was pushed, in Unix seconds.
+
+    A version that `push` numbered has the time as its number, which a copy keeps. For
+    others it is the time at which the file of the graph was last changed.
+    """
+    name = os.path.basename(path.rstrip("/"))
+    if is_version(name) and _OLDEST_PUSH <= int(name) <= time.time() * _MILLISECONDS:
+        return int(name) / _MILLISECONDS
+    return os.stat(uris.join(path, GRAPH_FILE)).st_mtime
 
 
 def find_newest(directory: str, *, excluded: str = "") -> str:

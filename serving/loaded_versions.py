@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from modules import served_versions
 from serving import discovery
 from serving.errors import invalid, not_found
 from serving.monitoring import Metrics
@@ -199,6 +200,7 @@ class LoadedVersions:
         version = self._versions[number] = Version(number, files=files)
         start = time.perf_counter()
         try:
+            pushed = served_versions.push_time(str(path))
             version.model = await self._run(self._load, path, number)
         except Exception as error:  # noqa: BLE001 (in the log and the status)
             version.state = State.END
@@ -212,6 +214,8 @@ class LoadedVersions:
         version.state = State.AVAILABLE
         self._metrics.loads.labels("ok").inc()
         self._metrics.load_seconds.labels(number).set(seconds)
+        age = self._metrics.model_age_seconds.labels(number)
+        age.set_function(lambda: time.time() - pushed)
         self._metrics.loaded_versions.inc()
         logger.info("loaded %s version %d in %.1f s", self.name, number, seconds)
         return True
@@ -221,6 +225,7 @@ class LoadedVersions:
         version.state = State.END
         self._metrics.loaded_versions.dec()
         self._metrics.load_seconds.remove(version.number)
+        self._metrics.model_age_seconds.remove(version.number)
         # A SavedModel has reference cycles. Collecting them would block the event loop.
         self._loader.submit(gc.collect)
         logger.info("unloaded %s version %d", self.name, version.number)

@@ -50,6 +50,8 @@ class Metrics:
       loads: Version loads, by result: `ok` or `error`.
       load_seconds: Time to load and warm up, by version.
       refused_connections: HTTP connections refused at `--max-connections`.
+      model_age_seconds: Time since a version was pushed, by version.
+      samples: Sampled rows, by result.
     """
 
     def __init__(self) -> None:
@@ -105,6 +107,18 @@ class Metrics:
         self.refused_connections = Counter(
             "serving_refused_connections",
             "HTTP connections refused at --max-connections.",
+            registry=registry,
+        )
+        self.model_age_seconds = Gauge(
+            "serving_model_age_seconds",
+            "Time since a loaded version was pushed.",
+            ("version",),
+            registry=registry,
+        )
+        self.samples = Counter(
+            "serving_samples",
+            "Rows that were sampled, by result.",
+            ("result",),
             registry=registry,
         )
 

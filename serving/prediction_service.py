@@ -24,6 +24,7 @@ from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions
 from serving.models import Model
 from serving.monitoring import GRPC, Call, Metrics
+from serving.sampling import Sampler
 from serving.signatures import SIGNATURE_DEF, Signature
 
 logger = logging.getLogger(__name__)
@@ -40,11 +41,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         batcher: Batcher,
         metrics: Metrics,
         memory: RequestMemory,
+        sampler: Sampler | None,
     ) -> None:
         self._versions = versions
         self._batcher = batcher
         self._metrics = metrics
         self._memory = memory
+        self._sampler = sampler
 
     async def Predict(  # noqa: N802 (the protocol's name)
         self, request: predict_pb2.PredictRequest, context: Context
@@ -84,7 +87,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             inputs = await self._memory.process(
                 size, tensor_protos.read, request.inputs
             )
-            return await self._batcher.run(model, signature, inputs)
+            outputs = await self._batcher.run(model, signature, inputs)
+            if self._sampler is not None:
+                self._sampler.offer(model, signature, inputs, outputs)
+            return outputs
 
         with self._memory.reserve() as reserve:
             reserve(size)

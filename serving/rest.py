@@ -39,6 +39,7 @@ from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions, Version
 from serving.models import Model
 from serving.monitoring import REST, Call, Metrics
+from serving.sampling import Sampler
 from serving.signatures import (
     DEFAULT_SIGNATURE,
     SIGNATURE_DEF,
@@ -69,12 +70,14 @@ class RestApi:
         metrics: Metrics,
         health: Health,
         memory: RequestMemory,
+        sampler: Sampler | None,
     ) -> None:
         self._versions = versions
         self._batcher = batcher
         self._metrics = metrics
         self._health = health
         self._memory = memory
+        self._sampler = sampler
         self._unread: set[asyncio.Task[bytes]] = set()
         self.grpc_port: int | None = None
 
@@ -182,6 +185,8 @@ class RestApi:
                 _read_request, model, body, self._batcher.max_rows, call
             )
             outputs = await self._batcher.run(model, signature, inputs)
+            if self._sampler is not None:
+                self._sampler.offer(model, signature, inputs, outputs)
             return await process(lambda: _dump(write(outputs)))
 
     async def _describe(self, match: re.Match[str], body: bytes, call: Call) -> bytes:

@@ -21,6 +21,7 @@ from serving.loaded_versions import LoadedVersions
 from serving.monitoring import Metrics
 from serving.prediction_service import ModelService, PredictionService
 from serving.rest import RestApi
+from serving.sampling import Sampler
 from serving.settings import ServerSettings
 
 logger = logging.getLogger(__name__)
@@ -66,8 +67,16 @@ class Server:
         self._batcher = Batcher(settings.batching, self.metrics)
         self._health = Health(self.versions)
         self._memory = RequestMemory(clip_to_descriptors(settings.limits))
+        self._sampler: Sampler | None = None
+        if settings.sampling is not None:
+            self._sampler = Sampler(settings.sampling, self.metrics)
         self._rest = RestApi(
-            self.versions, self._batcher, self.metrics, self._health, self._memory
+            self.versions,
+            self._batcher,
+            self.metrics,
+            self._health,
+            self._memory,
+            self._sampler,
         )
 
     async def run(self, stop: asyncio.Event) -> bool:
@@ -98,7 +107,11 @@ class Server:
             rpc = grpc_server.build(
                 limits,
                 PredictionService(
-                    self.versions, self._batcher, self.metrics, self._memory
+                    self.versions,
+                    self._batcher,
+                    self.metrics,
+                    self._memory,
+                    self._sampler,
                 ),
                 ModelService(self.versions, self.metrics),
                 self._health,
@@ -119,6 +132,8 @@ class Server:
         )
         watching.cancel()
         is_drained = await self._drain(http, serving, rpc)
+        if self._sampler is not None:
+            await asyncio.to_thread(self._sampler.close)
         with contextlib.suppress(asyncio.CancelledError):
             await watching
         return is_drained

@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingSettings:
+    """Which rows are kept, and where.
+
+    Attributes:
+      directory: An existing directory for the files.
+      rate: The share of the rows, chosen at random, above 0 and up to 1.
+      max_bytes: Maximum bytes of the files. The oldest ones are deleted.
+      redact: Gets a row by feature name, and returns the row to keep, or None to keep
+        nothing. None keeps rows as they are. It is called in the sampler's thread.
+      file_seconds: Maximum time until a row is in a file.
+    """
+
+    directory: Path
+    rate: float
+    max_bytes: int
+    redact: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None
+    file_seconds: float = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +49,7 @@ class ServerSettings:
       limits: Limits of requests.
       allowed_hosts: Hosts that browsers may use besides the address itself, or `*.` and
         a domain.
+      sampling: Which rows are kept; None keeps none.
     """
 
     model: Path
@@ -42,3 +64,4 @@ class ServerSettings:
     drain_seconds: float = 30.0
     limits: RequestLimits = dataclasses.field(default_factory=RequestLimits)
     allowed_hosts: tuple[str, ...] = ()
+    sampling: SamplingSettings | None = None

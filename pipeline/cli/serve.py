@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import pkgutil
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from modules import environment, served_versions, uris
 from modules.errors import UsageError
 from pipeline.cli.options import ALLOWED_HOSTS, HOST
+
+if TYPE_CHECKING:
+    from serving.settings import SamplingSettings
 
 
 @click.command("serve")
@@ -136,6 +141,31 @@ from pipeline.cli.options import ALLOWED_HOSTS, HOST
     show_default=True,
     help="Maximum time to finish requests in flight after SIGTERM.",
 )
+@click.option(
+    "--sample-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep a sample of texts and predictions in DIR. Default: keep none.",
+)
+@click.option(
+    "--sample-rate",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.1,
+    show_default=True,
+    help="Share of the rows that --sample-dir keeps.",
+)
+@click.option(
+    "--sample-mib",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    help="Maximum MiB in --sample-dir; the oldest files are deleted.",
+)
+@click.option(
+    "--redact",
+    metavar="MODULE:FUNCTION",
+    help="Function that returns the row to keep in --sample-dir, or None.",
+)
 def serve_command(**options: Any) -> None:
     """Serve a model over TensorFlow Serving's REST and gRPC APIs.
 
@@ -164,6 +194,7 @@ def serve_command(**options: Any) -> None:
         max_connections=options.pop("max_connections"),
         header_seconds=options.pop("header_seconds"),
     )
+    options["sampling"] = _read_sampling(options)
     if options.pop("no_grpc"):
         options["grpc_port"] = None
     model = options.pop("model")
@@ -191,6 +222,46 @@ def _parse_label(text: str) -> tuple[str, int]:
             f"--label {text}: write LABEL=VERSION, for example stable=1700000000"
         )
     return label, int(version)
+
+
+def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
+    """Removes the options of the sample, and returns its settings; None if it is off.
+
+    Raises:
+      UsageError: The directory cannot be created, or the function cannot be imported.
+    """
+    from serving.settings import SamplingSettings
+
+    directory, redact = options.pop("sample_dir"), options.pop("redact")
+    rate, mib = options.pop("sample_rate"), options.pop("sample_mib")
+    if directory is None:
+        if redact is not None:
+            raise UsageError("--redact needs --sample-dir: no rows are kept without it")
+        return None
+    hook = None if redact is None else _import_function(redact)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--sample-dir {directory} cannot be created: {error.strerror}"
+        ) from error
+    return SamplingSettings(directory, rate, mib << 20, hook)
+
+
+def _import_function(path: str) -> Callable[..., Any]:
+    module, colon, name = path.partition(":")
+    if not module or not colon or not name:
+        raise UsageError(f"--redact {path}: write MODULE:FUNCTION")
+    try:
+        function = pkgutil.resolve_name(path)
+    except Exception as error:  # importing a module runs its code
+        raise UsageError(
+            f"--redact {path} cannot be imported: {type(error).__name__}: {error}. The "
+            "module must be installed, or its directory in PYTHONPATH"
+        ) from error
+    if not callable(function):
+        raise UsageError(f"--redact {path} is not a function")
+    return function
 
 
 def check_host(host: str) -> str:

@@ -152,6 +152,8 @@ assert "tensorflow" not in sys.modules
 
 def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
     model, free = ["--model", str(counter)], ["--port", "0"]
+    sampled = [*model, "--sample-dir", str(tmp_path / "kept")]
+    file = str(counter / "1" / "saved_model.pb")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         in_use = f"cannot listen on 127.0.0.1 port {port}: Address already in use"
@@ -162,6 +164,10 @@ def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
             ([*model, "--name", ""], "--name: no URL can reach ''; choose a ", ""),
             ([*model, "--label", "a?b=1"], "--label: no URL can reach 'a?b'; ", ""),
             (["--model", str(tmp_path)], f"--model {tmp_path} has no complete ", ""),
+            ([*model, "--redact", "a:b"], "--redact needs --sample-dir", ""),
+            ([*sampled, "--redact", "a"], "--redact a: write MODULE:FUNCTION", ""),
+            ([*sampled, "--redact", "no:no"], "--redact no:no cannot be imported", ""),
+            ([*model, "--sample-dir", file], f"--sample-dir {file} cannot be", ""),
         ]
         finished = subprocess.run(
             [sys.executable, "-c", REFUSED, json.dumps([case[0] for case in cases])],

@@ -1,0 +1,267 @@
+"""Keeps a sample of texts and predictions as TFRecords of `tf.train.Example`.
+
+A request only puts rows into a queue; a thread redacts and writes them. A file appears
+under its name once it is complete. What cannot be kept is counted, and fails no
+request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.example import example_pb2
+
+from serving.batching import Outputs
+from serving.models import Model
+from serving.monitoring import Metrics
+from serving.settings import SamplingSettings
+from serving.signatures import Signature, Tensors
+
+logger = logging.getLogger(__name__)
+
+FILES = "sample-*.tfrecord"
+"""Pattern of the files; their names sort by time."""
+
+# Features of a row besides its texts. No text column can have such a name by accident.
+PREFIX = "prediction/"
+MODEL_VERSION = f"{PREFIX}model_version"
+TIME = f"{PREFIX}time"
+# The outputs that are kept, if the model has them; `prediction/class` and so on.
+OUTPUTS = ("class", "probabilities", "score")
+
+WRITTEN, REDACTED = "written", "redacted"
+QUEUE_FULL, REDACTION_FAILED, WRITE_FAILED = (
+    "queue_full",
+    "redaction_failed",
+    "write_failed",
+)
+_INCOMPLETE = ".incomplete-"
+_QUEUED_BYTES = 16 << 20
+_FRAME_BYTES = 16  # length and checksums of a TFRecord
+_CLOSE_SECONDS = 10.0
+_FILES_AT_THE_BOUND = 8
+_ABANDONED_SECONDS = 3600
+
+
+class _Queued(NamedTuple):
+    time: float
+    version: int
+    columns: dict[str, np.ndarray]  # texts and outputs by feature, each [rows, ...]
+    rows: int
+    size: int
+
+
+class Sampler:
+    """Writes a sample of the rows of a server.
+
+    Args:
+      settings: Settings.
+      metrics: Counts the rows by result.
+    """
+
+    def __init__(self, settings: SamplingSettings, metrics: Metrics) -> None:
+        self._settings = settings
+        self._samples = {
+            result: metrics.samples.labels(result)
+            for result in (
+                *(WRITTEN, REDACTED),
+                *(QUEUE_FULL, REDACTION_FAILED, WRITE_FAILED),
+            )
+        }
+        self._logged: set[str] = set()
+        self._random = np.random.default_rng()
+        self._queue: queue.SimpleQueue[_Queued | None] = queue.SimpleQueue()
+        self._queued_bytes = 0
+        self._lock = threading.Lock()
+        self._delete_abandoned()
+        self._thread = threading.Thread(target=self._work, name="sampler", daemon=True)
+        self._thread.start()
+
+    def offer(
+        self, model: Model, signature: Signature, inputs: Tensors, outputs: Outputs
+    ) -> None:
+        """Queues a random part of the rows of a request.
+
+        Requests without texts, such as serialized Examples, and signatures that predict
+        nothing, such as `tokenize`, are ignored.
+
+        Args:
+          model: The version that predicted.
+          signature: Its signature.
+          inputs: The inputs of the request.
+          outputs: The outputs.
+        """
+        texts = model.text_columns
+        kept = [name for name in OUTPUTS if name in outputs]
+        if not texts or not kept or set(texts) != inputs.keys():
+            return
+        is_chosen = self._random.random(len(inputs[texts[0]])) < self._settings.rate
+        chosen = np.flatnonzero(is_chosen)
+        if not signature.is_by_row or not chosen.size:
+            return
+        columns = {name: inputs[name][chosen] for name in texts}
+        size = sum(len(text) for column in columns.values() for text in column)
+        with self._lock:
+            is_full = self._queued_bytes + size > _QUEUED_BYTES
+            if not is_full:
+                self._queued_bytes += size
+        if is_full:
+            self._count(QUEUE_FULL, chosen.size, "the queue is full")
+            return
+        columns |= {f"{PREFIX}{name}": outputs[name][chosen] for name in kept}
+        row = _Queued(time.time(), model.version, columns, chosen.size, size)
+        self._queue.put(row)
+
+    def close(self) -> None:
+        """Writes the queued rows; waits for that at most 10 seconds."""
+        self._queue.put(None)
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        file_bytes = self._settings.max_bytes // _FILES_AT_THE_BOUND
+        records: list[bytes] = []
+        size = 0
+        deadline = 0.0  # to write the records
+        while True:
+            timeout = max(0.0, deadline - time.monotonic()) if records else None
+            try:
+                queued = self._queue.get(timeout=timeout)
+            except queue.Empty:
+                queued = None
+            else:
+                if queued is None:
+                    self._write(records)
+                    return
+            if queued is not None:
+                for record in self._serialize(queued):
+                    if records and size + len(record) + _FRAME_BYTES > file_bytes:
+                        self._write(records)
+                        records, size = [], 0
+                    if not records:
+                        deadline = time.monotonic() + self._settings.file_seconds
+                    records.append(record)
+                    size += len(record) + _FRAME_BYTES
+                with self._lock:
+                    self._queued_bytes -= queued.size
+            if records and time.monotonic() >= deadline:
+                self._write(records)
+                records, size = [], 0
+
+    def _serialize(self, queued: _Queued) -> Iterator[bytes]:
+        for index in range(queued.rows):
+            row: Mapping[str, Any] | None = {
+                **{
+                    name: _plain(queued.columns[name][index]) for name in queued.columns
+                },
+                MODEL_VERSION: queued.version,
+                TIME: int(queued.time),
+            }
+            try:
+                if self._settings.redact is not None:
+                    row = self._settings.redact(row)
+                record = None if row is None else _serialize_row(row)
+            except Exception as error:  # noqa: BLE001 (the hook is the user's code)
+                # Without the message, which may quote the text.
+                reason = f"--redact raises {type(error).__name__}"
+                self._count(REDACTION_FAILED, 1, reason)
+            else:
+                if record is None:
+                    self._samples[REDACTED].inc()
+                else:
+                    yield record
+
+    def _write(self, records: Sequence[bytes]) -> None:
+        """Writes a file, after deleting the oldest ones that exceed the bound."""
+        if not records:
+            return
+        directory = self._settings.directory
+        try:
+            self._make_room(sum(len(record) + _FRAME_BYTES for record in records))
+            # Only the user of the server can read such a file.
+            handle, path = tempfile.mkstemp(prefix=_INCOMPLETE, dir=directory)
+            os.close(handle)
+            try:
+                with tf.io.TFRecordWriter(path) as writer:
+                    for record in records:
+                        writer.write(record)
+                name = FILES.replace("*", f"{time.time_ns():020}-{uuid.uuid4().hex}")
+                os.rename(path, directory / name)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                raise
+        except (OSError, tf.errors.OpError) as error:
+            self._count(WRITE_FAILED, len(records), f"{directory}: {error}")
+        else:
+            self._samples[WRITTEN].inc(len(records))
+
+    def _make_room(self, size: int) -> None:
+        if size > self._settings.max_bytes:
+            raise OSError(f"a row of {size} bytes exceeds --sample-mib")
+        files = sorted(self._settings.directory.glob(FILES))
+        total = size + sum(map(_file_size, files))
+        for path in files:
+            if total <= self._settings.max_bytes:
+                return
+            total -= _file_size(path)
+            path.unlink(missing_ok=True)  # another server may share the directory
+
+    def _delete_abandoned(self) -> None:
+        """Deletes the incomplete files of servers that were killed."""
+        for path in self._settings.directory.glob(f"{_INCOMPLETE}*"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                    path.unlink()
+
+    def _count(self, result: str, rows: int, problem: str) -> None:
+        self._samples[result].inc(rows)
+        if result not in self._logged:
+            self._logged.add(result)
+            logger.warning(
+                "sampled rows are lost: %s. More are only counted in "
+                'serving_samples_total{result="%s"}',
+                problem,
+                result,
+            )
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value of a tensor as the redaction hook gets it; text as `str`."""
+    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _serialize_row(row: Mapping[str, Any]) -> bytes:
+    example = example_pb2.Example()
+    for name, value in row.items():
+        values = list(value) if isinstance(value, list | tuple) else [value]
+        feature = example.features.feature[name]
+        if all(isinstance(item, str | bytes) for item in values):
+            feature.bytes_list.value.extend(
+                item.encode("utf-8", "replace") if isinstance(item, str) else item
+                for item in values
+            )
+        elif all(isinstance(item, int) for item in values):
+            feature.int64_list.value.extend(values)
+        else:
+            feature.float_list.value.extend(values)
+    return example.SerializeToString()
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
