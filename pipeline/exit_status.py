@@ -10,6 +10,7 @@ SUCCESS = 0
 FAILURE = 1
 USAGE = 2
 REFUSED = 3
+ALARM = 4
 INTERRUPTED = signals.exit_status(signal.SIGINT)
 TERMINATED = signals.exit_status(signal.SIGTERM)
 HUNG_UP = signals.exit_status(signal.SIGHUP)
@@ -20,6 +21,7 @@ MEANINGS = {
     FAILURE: "failure",
     USAGE: "bad usage, settings or data",
     REFUSED: "the model was refused",
+    ALARM: "an alarm of `monitor`",
     HUNG_UP: "SIGHUP",
     INTERRUPTED: "Ctrl-C",
     TERMINATED: "SIGTERM",

@@ -161,7 +161,7 @@ class Sampler:
 
     def _serialize(self, queued: _Queued) -> Iterator[bytes]:
         for index in range(queued.rows):
-            row: Mapping[str, Any] | None = {
+            row: dict[str, Any] = {
                 **{
                     name: _plain(queued.columns[name][index]) for name in queued.columns
                 },
@@ -169,9 +169,9 @@ class Sampler:
                 TIME: int(queued.time),
             }
             try:
-                if self._settings.redact is not None:
-                    row = self._settings.redact(row)
-                record = None if row is None else _serialize_row(row)
+                redact = self._settings.redact
+                kept = row if redact is None else redact(row)
+                record = None if kept is None else _serialize_row(kept)
             except Exception as error:  # noqa: BLE001 (the hook is the user's code)
                 # Without the message, which may quote the text.
                 reason = f"--redact raises {type(error).__name__}"

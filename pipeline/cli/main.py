@@ -18,6 +18,7 @@ from pipeline.cli import (
     compare,
     completion,
     doctor,
+    monitor,
     onboarding,
     options,
     orchestrators,
@@ -240,6 +241,7 @@ _SECTIONS: dict[str, list[click.Command]] = {
     "Serve": [
         serve.serve_command,
         predict.predict_command,
+        monitor.monitor_command,
         releases.versions_command,
         releases.rollback_command,
         releases.override_command,

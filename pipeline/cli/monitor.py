@@ -1,0 +1,205 @@
+"""The command that compares what is served with the data of the model."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import prometheus_client
+from rich.table import Table
+
+from modules import environment, files, uris
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from modules.export import description
+from pipeline import exit_status
+from pipeline.console import Console
+from prediction.predictor import find_model
+
+if TYPE_CHECKING:
+    from pipeline.monitoring.drift import Limits
+
+_HOUR = 3600
+_REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
+
+
+@click.command("monitor")
+@click.option("--model", required=True, metavar="DIR", help="The served model.")
+@click.option(
+    "--samples", required=True, metavar="DIR", help="What serve --sample-dir keeps."
+)
+@click.option(
+    "--reference",
+    required=True,
+    metavar="FILES",
+    help="TFRecords of Examples, as prepare-data writes them: rows that the model was "
+    "evaluated on. A glob in quotes.",
+)
+@click.option(
+    "--hours",
+    type=click.FloatRange(0, min_open=True),
+    default=24.0,
+    show_default=True,
+    help="Length of the window, which ends now; the previous one is as long.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="CHECK=NUMBER",
+    help="Largest difference that is no alarm, such as domain=0.7. Repeatable.",
+)
+@click.option(
+    "--labels",
+    "labels_file",
+    metavar="FILE",
+    help="A .csv, .tsv, .jsonl, .parquet or .arrow file with the model's text columns "
+    "and the labels of served texts, by name.",
+)
+@click.option(
+    "--label-column", default="label", show_default=True, help="Column in --labels."
+)
+@click.option("--report", metavar="FILE", help="Write the comparison as a page.")
+@click.option(
+    "--prometheus-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write gauges for node_exporter's textfile collector, FILE.prom.",
+)
+@click.option(
+    "--pushgateway", metavar="URL", help="Push the gauges to a Prometheus Pushgateway."
+)
+def monitor_command(
+    model: str,
+    samples: str,
+    reference: str,
+    hours: float,
+    limits: tuple[str, ...],
+    labels_file: str | None,
+    label_column: str,
+    report: str | None,
+    prometheus_file: Path | None,
+    pushgateway: str | None,
+) -> None:
+    """Compare the requests of a server with earlier ones and with the model's data.
+
+    Exits with 4 if a difference is an alarm.
+    """
+    from pipeline.monitoring import delayed_labels, drift, gauges
+
+    allowed = _parse_limits(limits)
+    uris.refuse_pattern("--samples", samples)
+    if prometheus_file is not None and not prometheus_file.parent.is_dir():
+        raise UsageError(
+            f"--prometheus-file {prometheus_file}: there is no directory "
+            f"{prometheus_file.parent}"
+        )
+    directory = find_model(model)
+    labels = None
+    if labels_file is not None:
+        task = _task_of(directory, label_column)
+        labels = delayed_labels.read_labels(labels_file, task)
+    environment.set_up(quiet=True)
+    from pipeline.monitoring.window_rows import ServedModel, read_sample, read_texts
+    from report import monitor_page
+
+    served = ServedModel(directory)
+    sample = read_sample(samples, served.columns)
+    end = time.time()
+    start = end - hours * _HOUR
+    windows = {
+        _WINDOW: [row for row in sample if start < row.time <= end],
+        _PREVIOUS: [row for row in sample if 2 * start - end < row.time <= start],
+        _REFERENCE: served.predict(read_texts(reference, served.columns)),
+    }
+    console = Console()
+    rows = {name: len(window) for name, window in windows.items()}
+    if rows[_REFERENCE] < allowed.min_rows:
+        raise UsageError(
+            f"--reference {reference} has {rows[_REFERENCE]} rows; name files with at "
+            f"least {allowed.min_rows}, or set --limit min_rows=N"
+        )
+    few = [name for name, count in rows.items() if count < allowed.min_rows]
+    for name in few:
+        console.print(
+            f"{name}: {rows[name]} rows; fewer than {allowed.min_rows} are not compared"
+        )
+    measured = {
+        name: served.measure(window)
+        for name, window in windows.items()
+        if not {name, _WINDOW} & set(few)
+    }
+    checks = {
+        name: drift.compare(measured[_WINDOW], measured[name], allowed)
+        for name in (_REFERENCE, _PREVIOUS)
+        if name in measured
+    }
+    table = Table("compared with", "check", "difference", "limit", "p", "")
+    for name, compared in checks.items():
+        for check in compared:
+            numbers = f"{check.value:.3f}", f"{check.limit:g}", f"{check.p:.2g}"
+            table.add_row(name, check.name, *numbers, "ALARM" * check.is_alarm)
+    if checks:
+        console.print(table)
+    live: dict[str, float] = {}
+    if labels is not None:
+        count, live = delayed_labels.measure(windows[_WINDOW], labels, task)
+        console.print(f"{count} of {rows[_WINDOW]} rows of the window have a label")
+        table = Table("metric", "value")
+        for name, value in live.items():
+            table.add_row(name, f"{value:.4f}")
+        if live:
+            console.print(table)
+    if report is not None:
+        files.write(report, monitor_page.render(checks, rows, live))
+    registry = gauges.build(checks, rows, live)
+    if prometheus_file is not None:
+        # Renamed when it is complete.
+        prometheus_client.write_to_textfile(str(prometheus_file), registry)
+    if pushgateway is not None:
+        try:
+            prometheus_client.push_to_gateway(
+                pushgateway, job=f"monitor-{Path(model).name}", registry=registry
+            )
+        except OSError as error:
+            raise UsageError(
+                f"--pushgateway {pushgateway} cannot be reached: {error}"
+            ) from error
+    if any(check.is_alarm for compared in checks.values() for check in compared):
+        sys.exit(exit_status.ALARM)
+
+
+def _parse_limits(texts: tuple[str, ...]) -> Limits:
+    import pydantic
+
+    from pipeline.monitoring.drift import Limits
+
+    values = dict(text.partition("=")[::2] for text in texts)
+    try:
+        return Limits.model_validate_strings(values)
+    except pydantic.ValidationError as error:
+        problem = error.errors()[0]
+        name = ".".join(map(str, problem["loc"]))
+        raise UsageError(
+            f"--limit {name}={values.get(name, '')}: {problem['msg']}; the checks are "
+            f"{', '.join(Limits.model_fields)}"
+        ) from error
+
+
+def _task_of(directory: str, label_column: str) -> TaskConfig:
+    described = description.read_description(directory)
+    if described is None:
+        raise UsageError(
+            f"--labels: the model {directory} has no description of its classes; push "
+            "it again with this release"
+        )
+    return TaskConfig(
+        text_columns=described["text_columns"],
+        label_column=label_column,
+        classes=described["classes"],
+        label_range=described["label_range"],
+        labels=None if described["classes"] is None else "name",
+    )

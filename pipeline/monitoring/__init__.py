@@ -1,0 +1,1 @@
+"""Compares the requests of a server with the data that its model was made from."""

@@ -1,0 +1,91 @@
+"""Metrics of what was served, once its labels are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ingest.config import DataConfig
+from ingest.examples.label_parser import LabelParser
+from ingest.rows.formats import TFRECORD, format_of
+from ingest.rows.row_errors import RowError
+from ingest.rows.row_file import RowFile
+from modules import metrics
+from modules.config.task import TaskConfig
+from modules.data import row_values
+from modules.errors import UsageError
+
+Texts = tuple[bytes, ...]
+
+
+class Predicted(Protocol):
+    """A row with its prediction."""
+
+    @property
+    def texts(self) -> Texts:
+        """Its texts."""
+
+    @property
+    def outputs(self) -> tuple[float, ...]:
+        """The probabilities of the classes, or the score alone."""
+
+
+def read_labels(path: str, task: TaskConfig) -> dict[Texts, float]:
+    """Reads labels by the texts of their rows; the last label of a text counts.
+
+    Args:
+      path: A file of rows: .csv, .tsv, .jsonl, .parquet or .arrow.
+      task: Names the columns, and the classes as the file writes them.
+
+    Raises:
+      UsageError: The format is unknown, or a row has no text or no valid label.
+    """
+    file_format = format_of(path)
+    if file_format in (None, TFRECORD):
+        raise UsageError(
+            f"--labels {path}: allowed are .csv, .tsv, .jsonl, .parquet and .arrow"
+        )
+    parser = LabelParser(task, DataConfig())
+    labels: dict[Texts, float] = {}
+    for location, row in RowFile(path, file_format).read():
+        try:
+            if isinstance(row, RowError):
+                raise row
+            assert not isinstance(row, bytes)  # only of TFRecords
+            missing = {*task.text_columns, task.label_column} - row.keys()
+            if missing:
+                raise RowError(f"the row has no column {', '.join(sorted(missing))}")
+            values = (row_values.to_text(row[name]) for name in task.text_columns)
+            texts = tuple(value.encode() for value in values)
+            labels[texts] = parser.parse(row[task.label_column], {})
+        except RowError as error:
+            raise UsageError(f"--labels {location}: {error}") from error
+    return labels
+
+
+def measure(
+    rows: Sequence[Predicted], labels: Mapping[Texts, float], task: TaskConfig
+) -> tuple[int, dict[str, float]]:
+    """Computes the metrics of the Evaluator on the rows that have a label.
+
+    Args:
+      rows: The rows that were served.
+      labels: Labels by texts.
+      task: The task.
+
+    Returns:
+      The number of labelled rows, and the metrics by name; no metrics without rows.
+    """
+    labelled = [row for row in rows if row.texts in labels]
+    if not labelled:
+        return 0, {}
+    outputs = np.array([row.outputs for row in labelled])
+    actual = np.array([labels[row.texts] for row in labelled])
+    if task.is_regression:
+        outputs = outputs[:, 0]
+    else:
+        actual = actual.astype(int)
+    table = metrics.Rows.of(actual, outputs)
+    return len(labelled), metrics.compute(task.classes, table)

@@ -1,0 +1,208 @@
+"""Reads the rows of windows, and measures them with the served model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+from tensorflow.core.example import example_pb2
+
+from modules import files, uris
+from modules.data.preprocessing import INPUT_MASK, INPUT_WORD_IDS
+from modules.encoder.tensors import WORD_EMBEDDINGS
+from modules.errors import UsageError
+from modules.export.signatures import (
+    CLASS,
+    EXAMPLES,
+    PROBABILITIES,
+    SCORE,
+    SERVING_DEFAULT,
+    TOKENIZE,
+    TRANSFORM_FEATURES,
+)
+from modules.export.token_positions import CUT, TOKEN
+from pipeline.monitoring.drift import Window
+from prediction.predictor import split_batches
+from serving import sampling
+
+Texts = tuple[bytes, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictedRow:
+    """A row with its prediction.
+
+    Attributes:
+      texts: Its texts in the order of the task.
+      outputs: The probabilities of the classes, or the score alone.
+      class_name: The predicted class; empty for a score.
+      time: When it was predicted, in Unix seconds.
+    """
+
+    texts: Texts
+    outputs: tuple[float, ...]
+    class_name: str = ""
+    time: int = 0
+
+
+class ServedModel:
+    """A SavedModel of this pipeline.
+
+    Args:
+      directory: The SavedModel.
+
+    Attributes:
+      columns: Its text columns in the order of the task.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._loaded = tf.saved_model.load(directory)
+        signatures = self._loaded.signatures
+        if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
+            raise UsageError(
+                f"--model {directory} has no signature `{TOKENIZE}`; push it again "
+                "with this release"
+            )
+        self._signatures = signatures
+        self.columns = [name.decode() for name in self._loaded.text_columns().numpy()]
+        # The signatures return no vector of the encoder. The mean of the word
+        # embeddings is in every model that was pushed.
+        self._embeddings = next(
+            tf.cast(variable, tf.float32)
+            for variable in signatures[SERVING_DEFAULT].variables
+            if f"{WORD_EMBEDDINGS}/" in variable.name
+        )
+
+    def predict(self, rows: Sequence[Texts]) -> list[PredictedRow]:
+        """Predicts texts."""
+        predicted = []
+        for batch in split_batches(rows):
+            outputs = self._signatures[SERVING_DEFAULT](**self._inputs(batch))
+            if SCORE in outputs:
+                scores = outputs[SCORE].numpy().tolist()
+                predicted += [
+                    PredictedRow(texts, (score,))
+                    for texts, score in zip(batch, scores, strict=True)
+                ]
+                continue
+            columns = (outputs[PROBABILITIES].numpy().tolist(), outputs[CLASS].numpy())
+            predicted += [
+                PredictedRow(texts, tuple(shares), name.decode())
+                for texts, shares, name in zip(batch, *columns, strict=True)
+            ]
+        return predicted
+
+    def measure(self, rows: Sequence[PredictedRow]) -> Window:
+        """Returns what `drift.compare` compares, of at least one row."""
+        parts = [
+            self._measure([row.texts for row in batch]) for batch in split_batches(rows)
+        ]
+        lengths, unknown, embeddings = map(np.concatenate, zip(*parts, strict=True))
+        return Window(
+            lengths=lengths,
+            unknown=unknown,
+            scores=np.array([max(row.outputs) for row in rows]),
+            embeddings=embeddings,
+            classes=[row.class_name for row in rows if row.class_name],
+        )
+
+    def _measure(
+        self, batch: Sequence[Texts]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        found = self._signatures[TOKENIZE](**self._inputs(batch))
+        tokens = found[TOKEN].numpy()
+        kept = (tokens != b"").sum(axis=1)
+        unknown = (tokens == b"[UNK]").sum(axis=1) / kept
+        examples = [self._serialize(texts) for texts in batch]
+        packed = self._signatures[TRANSFORM_FEATURES](
+            **{EXAMPLES: tf.constant(examples, tf.string)}
+        )
+        mask = tf.cast(packed[INPUT_MASK], tf.float32)[..., tf.newaxis]
+        words = tf.gather(self._embeddings, packed[INPUT_WORD_IDS]) * mask
+        means = tf.reduce_sum(words, axis=1) / tf.reduce_sum(mask, axis=1)
+        return kept + found[CUT].numpy().sum(axis=1), unknown, means.numpy()
+
+    def _inputs(self, batch: Sequence[Texts]) -> dict[str, tf.Tensor]:
+        columns = zip(self.columns, zip(*batch, strict=True), strict=True)
+        return {name: tf.constant(texts, tf.string) for name, texts in columns}
+
+    def _serialize(self, texts: Texts) -> bytes:
+        example = example_pb2.Example()
+        for name, text in zip(self.columns, texts, strict=True):
+            example.features.feature[name].bytes_list.value.append(text)
+        return example.SerializeToString()
+
+
+def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
+    """Reads the texts of TFRecords of Examples.
+
+    Args:
+      pattern: The files, local or remote, gzipped if they end with `.gz`.
+      columns: The text columns.
+
+    Raises:
+      UsageError: No file matches, or an Example has no text.
+    """
+    rows = []
+    for path in files.list_records([pattern]):
+        compression = "GZIP" if path.endswith(".gz") else ""
+        for features in _read(path, compression):
+            texts = _texts(features, columns)
+            if texts is None:
+                raise UsageError(
+                    f"--reference {path}: an Example lacks one of the model's columns "
+                    f"{', '.join(columns)}"
+                )
+            rows.append(texts)
+    return rows
+
+
+def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
+    """Reads the rows that `serve --sample-dir` keeps.
+
+    Rows whose texts or predictions were redacted are left out.
+
+    Args:
+      directory: The directory.
+      columns: The text columns.
+
+    Raises:
+      UsageError: The directory has no files.
+    """
+    rows = []
+    for path in files.list_records([uris.join(directory, sampling.FILES)]):
+        try:
+            found = list(_read(path))
+        except tf.errors.NotFoundError:  # the server deletes the oldest files
+            continue
+        for features in found:
+            texts = _texts(features, columns)
+            names = (f"{sampling.PREFIX}{name}" for name in (PROBABILITIES, SCORE))
+            outputs = [features[n].float_list.value for n in names if n in features]
+            times = _values(features, sampling.TIME, "int64_list")
+            if texts is None or not outputs or not outputs[0] or not times:
+                continue
+            name = _values(features, f"{sampling.PREFIX}{CLASS}", "bytes_list")
+            class_name = name[0].decode() if name else ""
+            rows.append(PredictedRow(texts, tuple(outputs[0]), class_name, times[0]))
+    return rows
+
+
+def _read(path: str, compression: str = "") -> list[Mapping]:
+    records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
+    return [example_pb2.Example.FromString(r).features.feature for r in records]
+
+
+def _texts(features: Mapping, columns: Sequence[str]) -> Texts | None:
+    values = [_values(features, name, "bytes_list") for name in columns]
+    if any(len(value) != 1 for value in values):
+        return None
+    return tuple(value[0] for value in values)
+
+
+def _values(features: Mapping, name: str, kind: str) -> list:
+    # Reading a missing key of a protobuf map would add it.
+    return list(getattr(features[name], kind).value) if name in features else []

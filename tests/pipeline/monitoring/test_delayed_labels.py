@@ -1,0 +1,58 @@
+"""Metrics of served rows whose labels arrive later."""
+
+from typing import NamedTuple
+
+import pytest
+
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from pipeline.monitoring import delayed_labels
+
+TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"], labels="name")
+
+
+class Served(NamedTuple):
+    texts: tuple
+    outputs: tuple
+
+
+def write(path, *rows):
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    return str(path)
+
+
+def test_metrics_are_those_of_the_labelled_rows(tmp_path):
+    path = write(tmp_path / "labels.csv", "a,yes", "b,no", "é,yes", "never served,no")
+    labels = delayed_labels.read_labels(path, TASK)
+    rows = [
+        Served((b"a",), (0.1, 0.9)),
+        Served((b"b",), (0.2, 0.8)),
+        Served(("é".encode(),), (0.3, 0.7)),
+        Served((b"a",), (0.4, 0.6)),
+        Served((b"without a label",), (0.9, 0.1)),
+    ]
+    count, metrics = delayed_labels.measure(rows, labels, TASK)
+    assert count == 4
+    assert metrics["accuracy"] == 0.75
+    assert metrics["recall/yes"] == 1.0
+    assert delayed_labels.measure(rows[-1:], labels, TASK) == (0, {})
+
+
+def test_scores_are_measured(tmp_path):
+    task = TaskConfig(text_columns=["text"], classes=None, label_range=[0, 5])
+    labels = delayed_labels.read_labels(write(tmp_path / "l.csv", "a,1", "b,3"), task)
+    rows = [Served((b"a",), (2.0,)), Served((b"b",), (3.0,))]
+    count, metrics = delayed_labels.measure(rows, labels, task)
+    assert (count, metrics["mse"]) == (2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "problem"),
+    [
+        ("labels.csv", "a,maybe", "maybe"),
+        ("labels.xlsx", "a,yes", "allowed are .csv"),
+    ],
+)
+def test_what_is_no_label_is_refused(tmp_path, name, row, problem):
+    with pytest.raises(UsageError, match=problem):
+        delayed_labels.read_labels(write(tmp_path / name, row), TASK)

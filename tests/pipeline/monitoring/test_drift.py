@@ -1,0 +1,88 @@
+"""Which differences of two windows are alarms."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pipeline.monitoring.drift import Limits, Window, compare, tell_apart
+
+UNITS = 64
+LIMITS = Limits()
+
+
+def draw(random, rows, shift=0.0):
+    """Draws rows of one distribution; a shift moves their embeddings."""
+    is_positive = random.random(rows) < 0.6
+    return Window(
+        lengths=random.poisson(20, rows) + random.poisson(20, rows),
+        unknown=random.binomial(40, 0.01, rows) / 40,
+        scores=random.beta(8, 2, rows),
+        embeddings=random.normal(size=(rows, UNITS)) + shift,
+        classes=["yes" if value else "no" for value in is_positive],
+    )
+
+
+def join(first, second):
+    return Window(
+        *(
+            np.concatenate([vars(first)[name], vars(second)[name]])
+            for name in ("lengths", "unknown", "scores", "embeddings")
+        ),
+        classes=first.classes + second.classes,
+    )
+
+
+def alarms(window, reference):
+    return [c.name for c in compare(window, reference, LIMITS) if c.is_alarm]
+
+
+@pytest.mark.parametrize("rows", [LIMITS.min_rows, 500])
+def test_twenty_windows_without_drift_raise_at_most_one_alarm(rows):
+    random = np.random.default_rng(3)
+    reference = draw(random, 1_000)
+    windows = [draw(random, rows) for _ in range(20)]
+    found = [alarms(window, reference) for window in windows]
+    found += [alarms(*pair) for pair in zip(windows[1:], windows, strict=False)]
+    assert sum(map(len, found)) <= 1
+
+
+PLANTED = {
+    "lengths": lambda rows: rows.lengths * 3,
+    "unknown": lambda rows: rows.unknown + 0.1,
+    "scores": lambda rows: 1 - rows.scores,
+    "classes": lambda rows: ["no"] * len(rows),
+    "domain": lambda rows: rows.embeddings + 0.5,
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_drift_in_half_of_a_window_is_found_by_its_check(name):
+    random = np.random.default_rng(4)
+    reference, usual, changed = (draw(random, rows) for rows in (1_000, 150, 150))
+    field = "embeddings" if name == "domain" else name
+    changed = dataclasses.replace(changed, **{field: PLANTED[name](changed)})
+    assert alarms(join(usual, changed), reference) == [name]
+
+
+def test_regression_has_no_classes():
+    random = np.random.default_rng(5)
+    window, reference = (
+        dataclasses.replace(draw(random, 200), classes=[]) for _ in range(2)
+    )
+    names = [check.name for check in compare(window, reference, LIMITS)]
+    assert names == ["scores", "lengths", "unknown", "domain"]
+
+
+def test_texts_that_repeat_are_no_drift_of_their_embeddings():
+    random = np.random.default_rng(6)
+    texts = random.normal(size=(300, UNITS))
+    value, _ = tell_apart(texts[random.integers(0, 300, 3_000)], texts)
+    assert value < LIMITS.domain
+
+
+def test_new_class_is_counted():
+    random = np.random.default_rng(7)
+    reference, window = draw(random, 500), draw(random, 500)
+    window = dataclasses.replace(window, classes=["other"] * 500)
+    assert alarms(window, reference) == ["classes"]
