@@ -172,8 +172,15 @@ def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
     Raises:
       UsageError: The directory has no files.
     """
+    try:
+        paths = files.list_records([uris.join(directory, sampling.FILES)])
+    except files.MissingRecordsError as error:
+        raise UsageError(
+            f"--samples {directory} has no file {sampling.FILES}; name the directory "
+            "of serve --sample-dir, which has a file a minute after the first request"
+        ) from error
     rows = []
-    for path in files.list_records([uris.join(directory, sampling.FILES)]):
+    for path in paths:
         try:
             found = list(_read(path))
         except tf.errors.NotFoundError:  # the server deletes the oldest files
