@@ -15,12 +15,14 @@ from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.data import profile, row_facts, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
+from modules.metrics import Rows
 
 # Kinds of findings.
 NO_ROWS = "no rows"
 ONE_CLASS = "one class"
 NO_CLASS = "class without rows"
 SMALL_GATE = "small gate"
+CONSTANT_MODEL = "constant model"
 CONTRADICTIONS = "contradictions"
 DUPLICATES = "duplicates"
 SHARED = "shared rows"
@@ -156,6 +158,7 @@ class _Judgment:
         yield from self._single_classes()
         yield from self._absent_classes()
         yield from self._small_gate()
+        yield from self._constant_model()
         yield from self._contradictions()
         yield from self._rare_classes()
         yield from self._shared_rows()
@@ -245,6 +248,32 @@ class _Judgment:
                 "add rows, or name a larger split with evaluator.split"
             )
             yield Finding(SMALL_GATE, split, message, is_refused=True, count=rows)
+
+    def _constant_model(self) -> Iterator[Finding]:
+        """Finds a class that passes the thresholds if a model always predicts it."""
+        gate = self._filled.get(self.gate_split)
+        thresholds = {n: t for n, t in self.thresholds.items() if t > 0}
+        if gate is None or not self.task.classes or not thresholds:
+            return
+        for index in np.unique(gate.labels):
+            same = np.full(len(gate), index)
+            unknown = np.full(len(gate), np.nan)
+            constant = Rows(
+                gate.labels, same, unknown, unknown, classes=len(self.task.classes)
+            )
+            values = metrics.compute(
+                self.task.classes, constant, [*thresholds.keys() & {*self.task.metrics}]
+            )
+            # False for NaN, and for a metric that the Evaluator refuses.
+            if all(values.get(n, -1) >= t for n, t in thresholds.items()):
+                reached = ", ".join(f"{n} {values[n]:.3f}" for n in thresholds)
+                message = (
+                    f"{self.gate_split}: a model that always predicts "
+                    f"`{self.task.classes[int(index)]}` reaches every threshold "
+                    f"({reached}): raise evaluator.thresholds"
+                )
+                yield Finding(CONSTANT_MODEL, self.gate_split, message, count=len(gate))
+                return
 
     def _contradictions(self) -> Iterator[Finding]:
         """Finds texts with several labels, over all splits."""

@@ -8,6 +8,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
@@ -15,8 +16,9 @@ from tensorflow_model_analysis.proto import config_pb2
 from components.evaluator import bounds, read_verdict, verdict
 from modules import verdicts
 from modules.config.task import TaskConfig
-from modules.evaluation import eval_config
+from modules.evaluation import eval_config, resampling
 from modules.file_format import FormatError
+from modules.metrics import Rows
 from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 from tests import exported
 
@@ -173,6 +175,77 @@ def test_a_candidate_exactly_at_max_regression_is_blessed(drop):
         (failure,) = refused.failures
         value, allowed, champion = map(decimal.Decimal, re.findall(r"\d\.\d+", failure))
         assert champion - value > allowed
+
+
+def paired(task, champion, model, labels):
+    """Returns the test of two lists of predicted classes."""
+    rows = (
+        Rows.of(np.array(labels), np.eye(task.outputs)[predictions])
+        for predictions in (champion, model)
+    )
+    return resampling.paired_test(task, *rows, task.metric)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+def test_model_is_refused_if_it_is_worse_beyond_noise(metric):
+    task = TaskConfig(metric=metric)
+    labels = [0, 1] * 100
+    worse = [1 - label if row < 12 else label for row, label in enumerate(labels)]
+    tests = {(): paired(task, labels, worse, labels)}
+    (reason,) = verdict.find_worse(tests, 0.05, [])
+    assert re.fullmatch(
+        rf"{metric} is 0\.0\d{{3}} below the champion's, which is more than noise: "
+        r"p = [\de.-]+ is below evaluator\.significance \(0\.05\)",
+        reason,
+    )
+    assert verdict.find_worse(tests, 0.0, []) == []
+    violated = MetricVerdict(metric=metric, value=0.94, champion=1.0, max_regression=0)
+    assert verdict.find_worse(tests, 0.05, [violated]) == []
+    better = {(): paired(task, worse, labels, labels)}
+    equal = {(): paired(task, worse, worse, labels)}
+    noise = [1 - label if row < 2 else label for row, label in enumerate(labels)]
+    within = {(): paired(task, labels, noise, labels)}
+    for tests in (better, equal, within):
+        assert verdict.find_worse(tests, 0.05, []) == []
+
+
+def test_model_that_is_worse_in_one_slice_is_refused():
+    task = TaskConfig(metric="accuracy")
+    labels = [0, 1] * 100
+    # Better on the whole, and wrong in half of a slice.
+    champion = [
+        1 - label if 40 <= row < 70 else label for row, label in enumerate(labels)
+    ]
+    model = [1 - label if row < 20 else label for row, label in enumerate(labels)]
+    keys = {"0-19": slice(0, 40), "20-39": slice(40, 200)}
+    tests = {(): paired(task, champion, model, labels)} | {
+        (("pair_length", name),): paired(task, champion[of], model[of], labels[of])
+        for name, of in keys.items()
+    }
+    (reason,) = verdict.find_worse(tests, 0.05, [])
+    assert reason.startswith(
+        "in the slice pair_length 0-19 (40 rows), 20 rows are right for the champion "
+        "alone and 0 for the model alone, which is more than noise: p = "
+    )
+    # 6 of 40 rows have a p-value of 0.03, which is noise in one of two slices.
+    few = [1 - label if row < 6 else label for row, label in enumerate(labels)]
+    tests[(("pair_length", "0-19"),)] = paired(task, labels[:40], few[:40], labels[:40])
+    assert verdict.find_worse(tests, 0.05, []) == []
+
+
+def test_scores_are_tested_on_all_rows_only():
+    task = TaskConfig(metric="pearson", label_range=[0.0, 5.0])
+    random = np.random.default_rng(0)
+    labels = random.uniform(0, 5, 200)
+    champion, model = (labels + random.normal(0, noise, 200) for noise in (0.2, 1.0))
+    rows = [Rows.of(labels, scores) for scores in (champion, model)]
+    test = resampling.paired_test(task, *rows, "pearson")
+    (reason,) = verdict.find_worse({(): test, (("length", "0-9"),): test}, 0.05, [])
+    assert reason.startswith("pearson is 0.")
+    broken = resampling.paired_test(
+        task, rows[0], Rows.of(labels, labels * np.nan), "pearson"
+    )
+    assert verdict.find_worse({(): broken}, 0.05, []) == []  # the bounds refuse it
 
 
 def test_first_verdict_reports_a_missing_champion():
