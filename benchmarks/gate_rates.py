@@ -5,7 +5,8 @@
 
 Draws which rows the champion and a candidate predict right, and applies the Evaluator's
 own rules. The champion has an accuracy of 0.86, and `evaluator.max_regression` is the
-standard error of that accuracy, as in a recipe of `init`. Prints a table in Markdown.
+standard error of that accuracy. Prints a table in Markdown; "slices" are those refused
+for a slice alone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from modules.verdicts import MetricVerdict
 from pipeline.config.sections import EvaluatorConfig
 
 ACCURACY = 0.86
-SIZES = (200, 408, 1725)  # the last two are MRPC's validation and test split
+SIZES = (200, 408, 1725, 20_000)  # 408 and 1,725 are MRPC's validation and test split
 # The true accuracy of the candidate minus that of the champion.
 CHANGES = (0.02, 0.0, -0.01, -0.02, -0.05)
 SLICES = 8
@@ -31,7 +32,7 @@ PARTS = BOUND, TEST, SLICE_TESTS, GATE = "bound", "test", "slices", "all three"
 
 
 def max_regression(rows: int) -> float:
-    """Returns the bound that `init` writes for an accuracy on a number of rows."""
+    """Returns the standard error of the champion's accuracy, in hundredths."""
     return max(0.01, round(math.sqrt(ACCURACY * (1 - ACCURACY) / rows), 2))
 
 
@@ -65,12 +66,14 @@ def refusal_rates(
             champion=whole.a,
             max_regression=max_regression(rows),
         )
-        worse = verdict.find_worse({(): whole, **tests}, significance, [])
-        of_slices = [reason for reason in worse if reason.startswith("in the slice")]
-        refused[BOUND] += bool(bounded.failures)
-        refused[TEST] += len(of_slices) < len(worse)
-        refused[SLICE_TESTS] += bool(of_slices)
-        refused[GATE] += bool(bounded.failures or worse)
+        unbounded = bounded.model_copy(update={"max_regression": None})
+        is_beyond = bool(bounded.failures)
+        is_worse = bool(verdict.find_worse({(): whole}, significance, [unbounded]))
+        worse = verdict.find_worse({(): whole, **tests}, significance, [bounded])
+        refused[BOUND] += is_beyond
+        refused[TEST] += is_worse
+        refused[SLICE_TESTS] += bool(worse) and not is_worse
+        refused[GATE] += is_beyond or bool(worse)
     return {part: count / trials for part, count in refused.items()}
 
 

@@ -147,7 +147,9 @@ class Verdict(pydantic.BaseModel):
         without a champion.
       paired: A test of the difference from the champion on the same rows, with its
         `sentence`; None without a comparison.
-      worse: Why the tests of the difference from the champion refuse the model.
+      significance: The model is refused if it is worse with a p-value below this; None
+        in verdicts of older versions.
+      worse: Why it is refused, although no metric violates a bound.
       override: The push of the refused model by a person; None if nobody pushed it.
     """
 
@@ -157,6 +159,7 @@ class Verdict(pydantic.BaseModel):
     metrics: list[MetricVerdict]
     not_compared: str | None = None
     paired: dict[str, Any] | None = None
+    significance: float | None = None
     worse: list[str] = []
     override: Override | None = None
 

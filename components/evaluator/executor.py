@@ -45,8 +45,15 @@ class Executor(executor.Executor):
             `max_regression` and `significance`.
 
         Raises:
-          ValueError: A bound is not a number, or names a metric that is not evaluated.
+          ValueError: A bound is not a number, or names a metric that is not evaluated,
+            or the significance is not from 0 to 1.
         """
+        significance = exec_properties[SIGNIFICANCE_KEY]
+        if not 0 <= significance < 1:
+            raise ValueError(
+                f"{SIGNIFICANCE_KEY} is {significance}; it must be 0 or more, and "
+                "below 1, such as 0.05"
+            )
         limits = bounds.Bounds(
             bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY]),
             bounds.parse(MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]),
@@ -83,7 +90,8 @@ class Executor(executor.Executor):
             champion=champion,
             metrics=metrics,
             paired=tests[()].model_dump(mode="json") if has_champion else None,
-            worse=verdict.find_worse(tests, exec_properties[SIGNIFICANCE_KEY], metrics),
+            significance=significance,
+            worse=verdict.find_worse(tests, significance, metrics),
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
         )
         # TFMA has no test of both models. The change from a metric that is NaN is NaN,

@@ -59,42 +59,52 @@ def find_worse(
     significance: float,
     metrics: Iterable[MetricVerdict],
 ) -> list[str]:
-    """Returns why a model is refused that is worse than the champion beyond noise.
+    """Returns why a model that violates no bound is worse than the champion.
 
-    On all rows, the task's metric decides, unless it violates a bound. In a slice,
-    which may have few rows, McNemar's exact test decides on the rows that each model
-    predicts right; its p-value is multiplied by the number of slices (Bonferroni).
-    Slices are not tested in a regression, or if the model is worse on all rows.
+    On all rows, the paired test of the task's metric decides. In a slice, which may
+    have few rows, that metric must have dropped by more than its `max_regression`, and
+    McNemar's exact test decides on the rows that only one model predicts right. Its
+    p-value is multiplied by the number of slices (Bonferroni). Slices of a regression
+    are not tested.
 
     Args:
       tests: The tests of the champion and the model by slice.
-      significance: Below this p-value, a difference is more than noise.
+      significance: A model is worse if the p-value is below this.
       metrics: The metrics on all rows.
+
+    Returns:
+      Empty if the metric violates a bound, which is reason enough, or if it is NaN for
+      one of the models.
     """
+    by_name = {metric.metric: metric for metric in metrics}
+    whole = tests.get(())
+    if whole is None or by_name[whole.metric].failures:
+        return []
+    decision = f"is below evaluator.significance ({significance:g})"
+    if whole.difference < 0 and whole.p_value < significance:
+        return [
+            f"{whole.metric} is {-whole.difference:.2g} below the champion's: p = "
+            f"{whole.p_value:.2g} {decision}"
+        ]
     reasons = []
-    violated = {metric.metric for metric in metrics if metric.failures}
+    allowed = by_name[whole.metric].max_regression or 0.0
     slice_count = len(tests) - 1
     for key, test in sorted(tests.items()):
-        if key:
-            champion, model = test.only_a_right or 0, test.only_b_right or 0
-            is_worse = model < champion
-            p_value = slice_count * resampling.mcnemar(champion, model)
+        if not key or test.only_a_right is None or test.only_b_right is None:
+            continue
+        p_value = slice_count * resampling.mcnemar(test.only_a_right, test.only_b_right)
+        has_dropped = -test.difference > max(0.0, allowed)  # False for NaN
+        if (
+            has_dropped
+            and test.only_b_right < test.only_a_right
+            and p_value < significance
+        ):
             name = " and ".join(f"{feature} {value}" for feature, value in key)
-            difference = (
-                f"in the slice {name} ({test.rows:,} rows), {champion} rows are right "
-                f"for the champion alone and {model} for the model alone"
-            )
-        else:
-            is_worse = test.difference < 0 and test.metric not in violated
-            p_value = test.p_value
-            difference = f"{test.metric} is {-test.difference:.4f} below the champion's"
-        if is_worse and p_value < significance:  # False for NaN
             reasons.append(
-                f"{difference}, which is more than noise: p = {p_value:.2g} is below "
-                f"evaluator.significance ({significance:g})"
+                f"in the slice {name} ({test.rows:,} rows), {test.metric} is "
+                f"{-test.difference:.2g} below the champion's: p = {p_value:.2g}, "
+                f"multiplied by {slice_count} slices, {decision}"
             )
-            if not key:
-                break
     return reasons
 
 

@@ -15,7 +15,7 @@ from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.data import profile, row_facts, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
-from modules.metrics import Rows
+from modules.verdicts import lowest
 
 # Kinds of findings.
 NO_ROWS = "no rows"
@@ -250,29 +250,27 @@ class _Judgment:
             yield Finding(SMALL_GATE, split, message, is_refused=True, count=rows)
 
     def _constant_model(self) -> Iterator[Finding]:
-        """Finds a class that passes the thresholds if a model always predicts it."""
-        gate = self._filled.get(self.gate_split)
-        thresholds = {n: t for n, t in self.thresholds.items() if t > 0}
-        if gate is None or not self.task.classes or not thresholds:
+        """Finds thresholds that a model reaches if it always predicts one class."""
+        split, classes = self.gate_split, self.task.classes
+        # The Evaluator refuses other metrics. A threshold of 0 or less has no effect.
+        known = self.thresholds.keys() & {*self.task.metrics}
+        bounds = {name: self.thresholds[name] for name in known}
+        bounds = {name: bound for name, bound in bounds.items() if bound > 0}
+        if split not in self._filled or not classes or not bounds:
             return
-        for index in np.unique(gate.labels):
-            same = np.full(len(gate), index)
-            unknown = np.full(len(gate), np.nan)
-            constant = Rows(
-                gate.labels, same, unknown, unknown, classes=len(self.task.classes)
-            )
-            values = metrics.compute(
-                self.task.classes, constant, [*thresholds.keys() & {*self.task.metrics}]
-            )
-            # False for NaN, and for a metric that the Evaluator refuses.
-            if all(values.get(n, -1) >= t for n, t in thresholds.items()):
-                reached = ", ".join(f"{n} {values[n]:.3f}" for n in thresholds)
+        labels = self._profiles[split].labels
+        if max(labels.values()) == len(self._filled[split]):  # `_single_classes`
+            return
+        constant = metrics.of_constant_models(classes, [*labels.values()], bounds)
+        for predicted, values in constant.items():
+            if all(values[name] >= lowest(bound) for name, bound in bounds.items()):
+                reached = ", ".join(f"{name} {values[name]:.3f}" for name in bounds)
                 message = (
-                    f"{self.gate_split}: a model that always predicts "
-                    f"`{self.task.classes[int(index)]}` reaches every threshold "
-                    f"({reached}): raise evaluator.thresholds"
+                    f"{split}: a model that always predicts `{predicted}` reaches all "
+                    f"of evaluator.thresholds ({reached}): raise them, or add one for "
+                    "accuracy or f1"
                 )
-                yield Finding(CONSTANT_MODEL, self.gate_split, message, count=len(gate))
+                yield Finding(CONSTANT_MODEL, split, message)
                 return
 
     def _contradictions(self) -> Iterator[Finding]:

@@ -50,8 +50,9 @@ class EvaluatorConfig(Settings):
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): a smaller drop is noise.
       significance: A model is also refused if it is worse than the champion in
-        `task.metric`, and a test on the same rows has a p-value below this. 0 turns the
-        test off.
+        `task.metric`, on all rows or in a slice, and a test on the same rows has a
+        p-value below this. 0 turns the test off. A bootstrap, for metrics other than
+        accuracy, has no p-value below 0.002.
       incompatible_champion: What happens if the champion, the model that was pushed
         last, has other text columns, classes or range. `ignore` applies only the
         thresholds and reports it in the verdict; `refuse` stops the run before

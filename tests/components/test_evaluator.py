@@ -13,7 +13,7 @@ import pytest
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
-from components.evaluator import bounds, read_verdict, verdict
+from components.evaluator import bounds, executor, read_verdict, verdict
 from modules import verdicts
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config, resampling
@@ -186,51 +186,85 @@ def paired(task, champion, model, labels):
     return resampling.paired_test(task, *rows, task.metric)
 
 
+def find_worse(tests, significance=0.05, max_regression=None, threshold=None):
+    whole = tests[()]
+    metric = MetricVerdict(
+        metric=whole.metric,
+        value=whole.b,
+        champion=whole.a,
+        threshold=threshold,
+        max_regression=max_regression,
+    )
+    return verdict.find_worse(tests, significance, [metric])
+
+
+def wrong(labels, rows):
+    """Returns predicted classes that are wrong in some rows."""
+    return [1 - label if row in rows else label for row, label in enumerate(labels)]
+
+
+LABELS = [0, 1] * 100
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "f1"])
 def test_model_is_refused_if_it_is_worse_beyond_noise(metric):
     task = TaskConfig(metric=metric)
-    labels = [0, 1] * 100
-    worse = [1 - label if row < 12 else label for row, label in enumerate(labels)]
-    tests = {(): paired(task, labels, worse, labels)}
-    (reason,) = verdict.find_worse(tests, 0.05, [])
+    worse = wrong(LABELS, range(12))
+    tests = {(): paired(task, LABELS, worse, LABELS)}
+    (reason,) = find_worse(tests)
     assert re.fullmatch(
-        rf"{metric} is 0\.0\d{{3}} below the champion's, which is more than noise: "
-        r"p = [\de.-]+ is below evaluator\.significance \(0\.05\)",
+        rf"{metric} is 0\.06\d? below the champion's: p = [\de.-]+ is below "
+        r"evaluator\.significance \(0\.05\)",
         reason,
     )
-    assert verdict.find_worse(tests, 0.0, []) == []
-    violated = MetricVerdict(metric=metric, value=0.94, champion=1.0, max_regression=0)
-    assert verdict.find_worse(tests, 0.05, [violated]) == []
-    better = {(): paired(task, worse, labels, labels)}
-    equal = {(): paired(task, worse, worse, labels)}
-    noise = [1 - label if row < 2 else label for row, label in enumerate(labels)]
-    within = {(): paired(task, labels, noise, labels)}
-    for tests in (better, equal, within):
-        assert verdict.find_worse(tests, 0.05, []) == []
+    assert find_worse(tests, significance=0.0) == []
+    # A violated bound is reason enough.
+    assert find_worse(tests, max_regression=0.01) == []
+    assert find_worse(tests, threshold=0.99) == []
+    for champion, model in (
+        (worse, LABELS),
+        (worse, worse),
+        (LABELS, wrong(LABELS, range(2))),
+    ):
+        assert find_worse({(): paired(task, champion, model, LABELS)}) == []
+
+
+def sliced(task, champion, model, labels=LABELS):
+    """Returns the tests of all rows, and of slices of 40 and 160 rows."""
+    keys = {"0-19": slice(0, 40), "20-39": slice(40, 200)}
+    return {(): paired(task, champion, model, labels)} | {
+        (("pair_length", name),): paired(task, champion[of], model[of], labels[of])
+        for name, of in keys.items()
+    }
 
 
 def test_model_that_is_worse_in_one_slice_is_refused():
     task = TaskConfig(metric="accuracy")
-    labels = [0, 1] * 100
-    # Better on the whole, and wrong in half of a slice.
-    champion = [
-        1 - label if 40 <= row < 70 else label for row, label in enumerate(labels)
-    ]
-    model = [1 - label if row < 20 else label for row, label in enumerate(labels)]
-    keys = {"0-19": slice(0, 40), "20-39": slice(40, 200)}
-    tests = {(): paired(task, champion, model, labels)} | {
-        (("pair_length", name),): paired(task, champion[of], model[of], labels[of])
-        for name, of in keys.items()
-    }
-    (reason,) = verdict.find_worse(tests, 0.05, [])
+    champion = wrong(LABELS, range(40, 70))
+    tests = sliced(task, champion, wrong(LABELS, range(20)))
+    assert tests[()].difference > 0
+    (reason,) = find_worse(tests)
     assert reason.startswith(
-        "in the slice pair_length 0-19 (40 rows), 20 rows are right for the champion "
-        "alone and 0 for the model alone, which is more than noise: p = "
+        "in the slice pair_length 0-19 (40 rows), accuracy is 0.5 below the "
+        "champion's: p = 3.8e-06, multiplied by 2 slices, is below evaluator."
     )
+    assert find_worse(tests, max_regression=0.5) == []
     # 6 of 40 rows have a p-value of 0.03, which is noise in one of two slices.
-    few = [1 - label if row < 6 else label for row, label in enumerate(labels)]
-    tests[(("pair_length", "0-19"),)] = paired(task, labels[:40], few[:40], labels[:40])
-    assert verdict.find_worse(tests, 0.05, []) == []
+    assert find_worse(sliced(task, champion, wrong(LABELS, range(6)))) == []
+
+
+def test_slice_is_judged_by_the_metric_of_the_task():
+    """F1 rises in the slice, although more rows of the other class are wrong."""
+    labels = [1] * 4 + [0] * 36 + LABELS[40:]
+    champion = wrong(labels, [*range(4), *range(60, 110)])
+    model = wrong(labels, range(4, 24))
+    f1, accuracy = (
+        sliced(TaskConfig(metric=metric), champion, model, labels)
+        for metric in ("f1", "accuracy")
+    )
+    assert f1[(("pair_length", "0-19"),)].difference > 0
+    assert find_worse(f1) == []
+    assert find_worse(accuracy)
 
 
 def test_scores_are_tested_on_all_rows_only():
@@ -238,14 +272,24 @@ def test_scores_are_tested_on_all_rows_only():
     random = np.random.default_rng(0)
     labels = random.uniform(0, 5, 200)
     champion, model = (labels + random.normal(0, noise, 200) for noise in (0.2, 1.0))
-    rows = [Rows.of(labels, scores) for scores in (champion, model)]
-    test = resampling.paired_test(task, *rows, "pearson")
-    (reason,) = verdict.find_worse({(): test, (("length", "0-9"),): test}, 0.05, [])
+
+    def compare(scores):
+        rows = [Rows.of(labels, values) for values in (champion, scores)]
+        return resampling.paired_test(task, *rows, "pearson")
+
+    test = compare(model)
+    (reason,) = find_worse({(): test})
     assert reason.startswith("pearson is 0.")
-    broken = resampling.paired_test(
-        task, rows[0], Rows.of(labels, labels * np.nan), "pearson"
-    )
-    assert verdict.find_worse({(): broken}, 0.05, []) == []  # the bounds refuse it
+    assert find_worse({(): compare(champion), (("length", "0-9"),): test}) == []
+    # The bounds refuse it.
+    assert find_worse({(): compare(np.full(200, np.nan))}) == []
+
+
+@pytest.mark.parametrize("significance", [-0.1, 1.0, 5.0, math.nan])
+def test_significance_of_a_run_must_be_a_probability(significance):
+    properties = {"significance": significance}
+    with pytest.raises(ValueError, match=r"significance is .*; it must be 0 or more"):
+        executor.Executor().Do({}, {}, properties)
 
 
 def test_first_verdict_reports_a_missing_champion():

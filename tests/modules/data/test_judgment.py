@@ -82,8 +82,8 @@ def test_thresholds_that_a_constant_model_reaches_are_a_warning(thresholds, is_f
     assert len(findings) == is_found
     for finding in findings:
         assert not finding.is_refused
-        assert "always predicts `spam` reaches every threshold (" in finding.message
-        assert finding.message.endswith("): raise evaluator.thresholds")
+        assert "always predicts `spam` reaches all of evaluator." in finding.message
+        assert finding.message.endswith("raise them, or add one for accuracy or f1")
 
 
 @pytest.mark.parametrize("split", ["train", "eval"])

@@ -429,7 +429,7 @@ FOOLED = {
     ),
     "it is worse beyond noise, within the bound": (
         probabilities(LABELS, 176),
-        "accuracy is 0.0400 below the champion's, which is more than noise: p = 0.0078",
+        "accuracy is 0.04 below the champion's: p = 0.0078 is below evaluator.signif",
     ),
     # Right where the champion is wrong, and wrong in 12 of the 20 rows of a slice.
     "a slice collapsed": (
@@ -439,7 +439,7 @@ FOOLED = {
                 zip(CHAMPION, probabilities(LABELS, 200), strict=True)
             )
         ],
-        "in the slice pair_length 20-39 (20 rows), 12 rows are right for the champion",
+        "in the slice pair_length 20-39 (20 rows), accuracy is 0.6 below the",
     ),
 }
 
@@ -462,5 +462,6 @@ def test_gate_accepts_an_equal_model_and_refuses_one_that_is_worse(tmp_path):
     _, verdict = parrots.run(worse, CHAMPION, LABELS, *GATE)
     assert not verdict.blessed
     (reason,) = verdict.failures
-    assert reason.startswith("accuracy is 0.0400 below the champion's, which is more")
+    assert reason.startswith("accuracy is 0.04 below the champion's: p = 0.0078 is")
     assert reason in verdict.summary
+    assert verdict.significance == 0.05
