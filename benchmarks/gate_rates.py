@@ -18,6 +18,7 @@ import click
 import numpy as np
 
 from components.evaluator import verdict
+from components.evaluator.slices import SliceKey
 from modules.evaluation import resampling
 from modules.evaluation.resampling import PairedTest
 from modules.verdicts import MetricVerdict
@@ -59,7 +60,9 @@ def refusal_rates(
     refused = dict.fromkeys(PARTS, 0)
     for slices in drawn.tolist():
         whole = _test(np.sum(slices, axis=0).tolist())
-        tests = {(("slice", str(i)),): _test(cells) for i, cells in enumerate(slices)}
+        tests: dict[SliceKey, PairedTest] = {
+            (("slice", str(index)),): _test(cells) for index, cells in enumerate(slices)
+        }
         bounded = MetricVerdict(
             metric=whole.metric,
             value=whole.b,
