@@ -481,6 +481,32 @@ def compute(
     return {name: float(table[name].values(sample)[0]) for name in chosen}
 
 
+def of_constant_models(
+    classes: Sequence[str], counts: Sequence[int], names: Collection[str]
+) -> dict[str, dict[str, float]]:
+    """Computes metrics of models that predict one class for every row.
+
+    Args:
+      classes: As in `of_task`.
+      counts: Rows of each class.
+      names: The metrics.
+
+    Returns:
+      Values by metric, by the class that is predicted.
+    """
+    table = of_task(classes)
+    labels = np.arange(len(classes))  # a row of each class, and its weight
+    weights = np.array(counts, float)[:, None]
+    values = {}
+    for name, outputs in zip(classes, np.eye(len(classes)), strict=True):
+        rows = Rows.of(labels, np.tile(outputs, (len(classes), 1)))
+        sample = Sample(rows, weights)
+        values[name] = {
+            metric: float(table[metric].values(sample)[0]) for metric in names
+        }
+    return values
+
+
 def score(value: float | None) -> float:
     """Returns a metric for ranking: NaN and None, its value in JSON, rank last."""
     return -math.inf if value is None or math.isnan(value) else value

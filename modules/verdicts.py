@@ -146,7 +146,10 @@ class Verdict(pydantic.BaseModel):
       not_compared: Why the model was not compared with the champion; None if it was, or
         without a champion.
       paired: A test of the difference from the champion on the same rows, with its
-        `sentence`; None without a comparison. Only the bounds decide.
+        `sentence`; None without a comparison.
+      significance: The model is refused if it is worse with a p-value below this; None
+        in verdicts of older versions.
+      worse: Why it is refused, although no metric violates a bound.
       override: The push of the refused model by a person; None if nobody pushed it.
     """
 
@@ -156,12 +159,15 @@ class Verdict(pydantic.BaseModel):
     metrics: list[MetricVerdict]
     not_compared: str | None = None
     paired: dict[str, Any] | None = None
+    significance: float | None = None
+    worse: list[str] = []
     override: Override | None = None
 
     @property
     def failures(self) -> list[str]:
-        """The bounds that the model violates, in words."""
-        return [text for metric in self.metrics for text in metric.failures]
+        """Why the model is refused: the bounds that it violates, and `worse`."""
+        bounds = [text for metric in self.metrics for text in metric.failures]
+        return [*bounds, *self.worse]
 
     @property
     def comparison(self) -> str:
@@ -236,7 +242,7 @@ def refusal(
     """Returns why a model was not pushed.
 
     Args:
-      failures: The bounds that the model violates, in words.
+      failures: The Evaluator's reasons.
       serving_reasons: Why ServingCheck refused the model.
       withdrawn: The version under which the same model was rolled back, or empty.
     """

@@ -201,6 +201,7 @@ def create_pipeline(
         module_path=tfma_metrics.__name__,
         thresholds=parameters.thresholds,
         max_regression=parameters.max_regression,
+        significance=parameters.significance,
         fingerprint=fingerprint.of_code(Evaluator.__module__),
     )
     serving_settings = ServingCheckSettings(

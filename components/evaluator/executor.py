@@ -20,6 +20,7 @@ from modules.verdicts import PUSHED_DESTINATION, Verdict
 
 THRESHOLDS_KEY = "thresholds"
 MAX_REGRESSION_KEY = "max_regression"
+SIGNIFICANCE_KEY = "significance"
 VERDICT_KEY = "verdict"
 
 _BASELINE = standard_component_specs.BASELINE_MODEL_KEY
@@ -40,12 +41,19 @@ class Executor(executor.Executor):
         Args:
           input_dict: `examples`, `model` and `baseline_model`.
           output_dict: `evaluation`, `blessing` and `verdict`.
-          exec_properties: `eval_config`, `example_splits`, `thresholds` and
-            `max_regression`.
+          exec_properties: `eval_config`, `example_splits`, `thresholds`,
+            `max_regression` and `significance`.
 
         Raises:
-          ValueError: A bound is not a number, or names a metric that is not evaluated.
+          ValueError: A bound is not a number, or names a metric that is not evaluated,
+            or the significance is not from 0 to 1.
         """
+        significance = exec_properties[SIGNIFICANCE_KEY]
+        if not 0 <= significance < 1:
+            raise ValueError(
+                f"{SIGNIFICANCE_KEY} is {significance}; it must be 0 or more, and "
+                "below 1, such as 0.05"
+            )
         limits = bounds.Bounds(
             bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY]),
             bounds.parse(MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]),
@@ -75,28 +83,36 @@ class Executor(executor.Executor):
         blessing = outputs[standard_component_specs.BLESSING_KEY]
         has_champion = champion is not None
         metrics = verdict.read_metrics(evaluation, limits, has_champion=has_champion)
-        has_failed = any(metric.failures for metric in metrics)
-        if not has_failed and any(metric.ignores_champion for metric in metrics):
-            _bless(blessing)
+        tests = verdict.read_paired_tests(evaluation) if has_champion else {}
         result = Verdict(
             blessed=model_utils.is_model_blessed(blessing),
             splits=json.loads(splits),
             champion=champion,
             metrics=metrics,
-            paired=verdict.read_paired_test(evaluation, has_champion=has_champion),
+            paired=tests[()].model_dump(mode="json") if has_champion else None,
+            significance=significance,
+            worse=verdict.find_worse(tests, significance, metrics),
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
         )
+        # TFMA has no test of both models. The change from a metric that is NaN is NaN,
+        # so TFMA refuses every candidate.
+        if result.failures:
+            result.blessed = False
+        elif any(metric.ignores_champion for metric in metrics):
+            result.blessed = True
+        _write_blessing(blessing, is_blessed=result.blessed)
         verdict.write_verdict(result, outputs[VERDICT_KEY].uri)
 
 
-def _bless(blessing: types.Artifact) -> None:
-    """Blesses a model that TFX refused.
-
-    The change from a metric that is NaN is NaN, so TFMA refuses every candidate.
-    """
-    tfx.dsl.io.fileio.remove(uris.join(blessing.uri, constants.NOT_BLESSED_FILE_NAME))
-    path = uris.join(blessing.uri, constants.BLESSED_FILE_NAME)
-    io_utils.write_string_file(path, "")
+def _write_blessing(blessing: types.Artifact, *, is_blessed: bool) -> None:
+    """Replaces the blessing that TFX's Evaluator wrote."""
+    names = constants.NOT_BLESSED_FILE_NAME, constants.BLESSED_FILE_NAME
+    for name in names:
+        path = uris.join(blessing.uri, name)
+        if tfx.dsl.io.fileio.exists(path):
+            tfx.dsl.io.fileio.remove(path)
+    io_utils.write_string_file(uris.join(blessing.uri, names[is_blessed]), "")
     blessing.set_int_custom_property(
-        constants.ARTIFACT_PROPERTY_BLESSED_KEY, constants.BLESSED_VALUE
+        constants.ARTIFACT_PROPERTY_BLESSED_KEY,
+        constants.BLESSED_VALUE if is_blessed else constants.NOT_BLESSED_VALUE,
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import tensorflow_model_analysis as tfma
 
 from components.evaluator import slices
 from components.evaluator.bounds import Bounds
 from modules import files, uris
+from modules.evaluation import resampling
+from modules.evaluation.resampling import PairedTest
 from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 
 
@@ -39,19 +40,72 @@ def read_metrics(
     return sorted(metrics, key=lambda metric: not metric.is_bounded)
 
 
-def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] | None:
-    """Reads the test of both models, the only metric whose value is JSON.
+def read_paired_tests(evaluation: str) -> dict[slices.SliceKey, PairedTest]:
+    """Reads the tests of both models by slice; the slice of all rows is ().
 
     Args:
-      evaluation: Directory of TFMA's results.
-      has_champion: Whether there was a baseline.
+      evaluation: Directory of TFMA's results, with a baseline.
     """
-    if not has_champion:
-        return None
-    for value in _read_overall(evaluation, tfma.CANDIDATE_KEY).values():
-        if value.HasField("bytes_value"):
-            return json.loads(value.bytes_value)
-    return None
+    return {
+        key: PairedTest.model_validate_json(value.bytes_value)
+        for key, values in slices.read_values(evaluation, tfma.CANDIDATE_KEY).items()
+        for value in values.values()
+        if value.HasField("bytes_value")  # of `tfma_paired_test` alone
+    }
+
+
+def find_worse(
+    tests: Mapping[slices.SliceKey, PairedTest],
+    significance: float,
+    metrics: Iterable[MetricVerdict],
+) -> list[str]:
+    """Returns why a model that violates no bound is worse than the champion.
+
+    On all rows, the paired test of the task's metric decides. In a slice, which may
+    have few rows, that metric must have dropped by more than its `max_regression`, and
+    McNemar's exact test decides on the rows that only one model predicts right. Its
+    p-value is multiplied by the number of slices (Bonferroni). Slices of a regression
+    are not tested.
+
+    Args:
+      tests: The tests of the champion and the model by slice.
+      significance: A model is worse if the p-value is below this.
+      metrics: The metrics on all rows.
+
+    Returns:
+      Empty if the metric violates a bound, which is reason enough, or if it is NaN for
+      one of the models.
+    """
+    by_name = {metric.metric: metric for metric in metrics}
+    whole = tests.get(())
+    if whole is None or by_name[whole.metric].failures:
+        return []
+    decision = f"is below evaluator.significance ({significance:g})"
+    if whole.difference < 0 and whole.p_value < significance:
+        return [
+            f"{whole.metric} is {-whole.difference:.2g} below the champion's: p = "
+            f"{whole.p_value:.2g} {decision}"
+        ]
+    reasons = []
+    allowed = by_name[whole.metric].max_regression or 0.0
+    slice_count = len(tests) - 1
+    for key, test in sorted(tests.items()):
+        if not key or test.only_a_right is None or test.only_b_right is None:
+            continue
+        p_value = slice_count * resampling.mcnemar(test.only_a_right, test.only_b_right)
+        has_dropped = -test.difference > max(0.0, allowed)  # False for NaN
+        if (
+            has_dropped
+            and test.only_b_right < test.only_a_right
+            and p_value < significance
+        ):
+            name = " and ".join(f"{feature} {value}" for feature, value in key)
+            reasons.append(
+                f"in the slice {name} ({test.rows:,} rows), {test.metric} is "
+                f"{-test.difference:.2g} below the champion's: p = {p_value:.2g}, "
+                f"multiplied by {slice_count} slices, {decision}"
+            )
+    return reasons
 
 
 def write_verdict(verdict: Verdict, directory: str) -> None:

@@ -15,12 +15,14 @@ from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.data import profile, row_facts, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
+from modules.verdicts import lowest
 
 # Kinds of findings.
 NO_ROWS = "no rows"
 ONE_CLASS = "one class"
 NO_CLASS = "class without rows"
 SMALL_GATE = "small gate"
+CONSTANT_MODEL = "constant model"
 CONTRADICTIONS = "contradictions"
 DUPLICATES = "duplicates"
 SHARED = "shared rows"
@@ -156,6 +158,7 @@ class _Judgment:
         yield from self._single_classes()
         yield from self._absent_classes()
         yield from self._small_gate()
+        yield from self._constant_model()
         yield from self._contradictions()
         yield from self._rare_classes()
         yield from self._shared_rows()
@@ -245,6 +248,30 @@ class _Judgment:
                 "add rows, or name a larger split with evaluator.split"
             )
             yield Finding(SMALL_GATE, split, message, is_refused=True, count=rows)
+
+    def _constant_model(self) -> Iterator[Finding]:
+        """Finds thresholds that a model reaches if it always predicts one class."""
+        split, classes = self.gate_split, self.task.classes
+        # The Evaluator refuses other metrics. A threshold of 0 or less has no effect.
+        known = self.thresholds.keys() & {*self.task.metrics}
+        bounds = {name: self.thresholds[name] for name in known}
+        bounds = {name: bound for name, bound in bounds.items() if bound > 0}
+        if split not in self._filled or not classes or not bounds:
+            return
+        labels = self._profiles[split].labels
+        if max(labels.values()) == len(self._filled[split]):  # `_single_classes`
+            return
+        constant = metrics.of_constant_models(classes, [*labels.values()], bounds)
+        for predicted, values in constant.items():
+            if all(values[name] >= lowest(bound) for name, bound in bounds.items()):
+                reached = ", ".join(f"{name} {values[name]:.3f}" for name in bounds)
+                message = (
+                    f"{split}: a model that always predicts `{predicted}` reaches all "
+                    f"of evaluator.thresholds ({reached}): raise them, or add one for "
+                    "accuracy or f1"
+                )
+                yield Finding(CONSTANT_MODEL, split, message)
+                return
 
     def _contradictions(self) -> Iterator[Finding]:
         """Finds texts with several labels, over all splits."""

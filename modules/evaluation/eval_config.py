@@ -25,7 +25,7 @@ def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
 
     Returns:
       A configuration without thresholds. They are parameters of a run, and apply to all
-      rows. Slices are only reported, because most have too few rows to decide on.
+      rows, because most slices have too few.
     """
     return config_pb2.EvalConfig(
         model_specs=[

@@ -214,7 +214,7 @@ def paired_tests(
                 interval = _test(np.subtract(*samples[name][::-1]))
             else:
                 method = "McNemar"
-                interval = _mcnemar(**right, rows=len(rows_a))
+                interval = _accuracy_test(**right, rows=len(rows_a))
             difference = b[name] - a[name]
             if not math.isfinite(difference):
                 interval = (math.nan, math.nan, math.nan)
@@ -372,14 +372,26 @@ def _test(samples: np.ndarray) -> tuple[float, float, float]:
     return float(low), float(high), min(1.0, 2 * float(tail) / (len(samples) + 1))
 
 
-def _mcnemar(
+def mcnemar(only_a_right: int, only_b_right: int) -> float:
+    """Returns the p-value of McNemar's exact test.
+
+    Args:
+      only_a_right: Rows that only the first model predicts right.
+      only_b_right: Rows that only the second model predicts right.
+    """
+    discordant = only_a_right + only_b_right
+    if not discordant:
+        return 1.0
+    return float(stats.binomtest(only_b_right, discordant).pvalue)
+
+
+def _accuracy_test(
     only_a_right: int, only_b_right: int, rows: int
 ) -> tuple[float, float, float]:
     """Returns the interval of the difference in accuracy and its exact p-value."""
-    discordant = only_a_right + only_b_right
-    p_value = stats.binomtest(only_b_right, discordant).pvalue if discordant else 1.0
     # The adjustment of Bonett and Price (2012): even equal models have a width above 0.
     a, b = (only_a_right + 1) / (rows + 2), (only_b_right + 1) / (rows + 2)
     error = math.sqrt((a + b - (b - a) ** 2) / (rows + 2))
     margin = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * error
-    return b - a - margin, b - a + margin, float(p_value)
+    p_value = mcnemar(only_a_right, only_b_right)
+    return b - a - margin, b - a + margin, p_value

@@ -41,7 +41,7 @@ def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ..
             }
         case "flink":
             arguments = {
-                "runner": "FlinkRunner",
+                "runner": "pipeline.beam.flink_runner.FlinkRunner",
                 "flink_master": config.master or "[local]",
                 "flink_version": config.flink_version,
                 "flink_job_server_jar": job_servers.find_jar(config, is_here=is_here),

@@ -32,7 +32,7 @@ def verdict_tables(metrics: Iterable[MetricVerdict]) -> list[Table]:
     """
     table = Table(
         Column(_NAME, overflow="fold"),  # the whole name of a class
-        *("value", "champion", "threshold", "max. drop", ""),
+        *("value", "champion", "threshold", "max. drop", "bounds"),
     )
     by_class: dict[str, dict[str, str]] = {}
     for metric in metrics:

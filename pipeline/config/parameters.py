@@ -19,6 +19,7 @@ _SETTINGS = {
     "learning_rate": "trainer.learning_rate",
     "thresholds": "evaluator.thresholds",
     "max_regression": "evaluator.max_regression",
+    "significance": "evaluator.significance",
 }
 TRAINER_SETTINGS = {
     setting.removeprefix("trainer.")
@@ -41,6 +42,7 @@ class RunParameters:
       learning_rate: float, peak rate.
       thresholds: str, JSON of the lowest value by metric.
       max_regression: str, JSON of the largest drop below the champion by metric.
+      significance: float, p-value below which a model is worse than the champion.
     """
 
     data: Any
@@ -49,6 +51,7 @@ class RunParameters:
     learning_rate: Any
     thresholds: Any
     max_regression: Any
+    significance: Any
 
     @classmethod
     def of(

@@ -49,6 +49,10 @@ class EvaluatorConfig(Settings):
       thresholds: Lowest value by metric, in the range of the metric.
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): a smaller drop is noise.
+      significance: A model is also refused if it is worse than the champion in
+        `task.metric`, on all rows or in a slice, and a test on the same rows has a
+        p-value below this. 0 turns the test off. A bootstrap, for metrics other than
+        accuracy, has no p-value below 0.002.
       incompatible_champion: What happens if the champion, the model that was pushed
         last, has other text columns, classes or range. `ignore` applies only the
         thresholds and reports it in the verdict; `refuse` stops the run before
@@ -58,6 +62,7 @@ class EvaluatorConfig(Settings):
     split: str = EVAL_SPLIT
     thresholds: dict[str, float] = Field(default_factory=dict)
     max_regression: dict[str, float] = Field(default_factory=dict)
+    significance: float = Field(default=0.05, ge=0, lt=1)
     incompatible_champion: Literal["ignore", "refuse"] = "ignore"
 
     @field_validator("split")

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import ValidationError
 
 from modules import metrics
@@ -231,19 +230,11 @@ def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, floa
     """
     if task.classes is None:
         return {task.metric: 0.2}
-    table = metrics.of_task(task.classes)
-    labels = np.arange(len(task.classes))  # a row of each class, and its weight
-    weights = np.array([[counts[name]] for name in task.classes], float)
-    samples = [
-        metrics.Sample(
-            metrics.Rows.of(labels, np.tile(outputs, (len(labels), 1))), weights
-        )
-        for outputs in np.eye(len(labels))
-    ]
-    baseline = {
-        name: max(float(table[name].values(sample)[0]) for sample in samples)
-        for name in dict.fromkeys(("accuracy", task.metric))
-    }
+    names = list(dict.fromkeys(("accuracy", task.metric)))
+    constant = metrics.of_constant_models(
+        task.classes, [counts[name] for name in task.classes], names
+    )
+    baseline = {name: max(v[name] for v in constant.values()) for name in names}
     return {
         name: _above(value)
         for name, value in baseline.items()

@@ -213,6 +213,7 @@ def _other(properties: dict[str, Any]) -> dict[str, Any]:
         "fingerprint": "code sha256",
         "thresholds": "thresholds",
         "max_regression": "max. drop",
+        "significance": "significance",
         "by": "by",
         "reason": "reason",
     }

@@ -8,15 +8,17 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
-from components.evaluator import bounds, read_verdict, verdict
+from components.evaluator import bounds, executor, read_verdict, verdict
 from modules import verdicts
 from modules.config.task import TaskConfig
-from modules.evaluation import eval_config
+from modules.evaluation import eval_config, resampling
 from modules.file_format import FormatError
+from modules.metrics import Rows
 from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 from tests import exported
 
@@ -173,6 +175,121 @@ def test_a_candidate_exactly_at_max_regression_is_blessed(drop):
         (failure,) = refused.failures
         value, allowed, champion = map(decimal.Decimal, re.findall(r"\d\.\d+", failure))
         assert champion - value > allowed
+
+
+def paired(task, champion, model, labels):
+    """Returns the test of two lists of predicted classes."""
+    rows = (
+        Rows.of(np.array(labels), np.eye(task.outputs)[predictions])
+        for predictions in (champion, model)
+    )
+    return resampling.paired_test(task, *rows, task.metric)
+
+
+def find_worse(tests, significance=0.05, max_regression=None, threshold=None):
+    whole = tests[()]
+    metric = MetricVerdict(
+        metric=whole.metric,
+        value=whole.b,
+        champion=whole.a,
+        threshold=threshold,
+        max_regression=max_regression,
+    )
+    return verdict.find_worse(tests, significance, [metric])
+
+
+def wrong(labels, rows):
+    """Returns predicted classes that are wrong in some rows."""
+    return [1 - label if row in rows else label for row, label in enumerate(labels)]
+
+
+LABELS = [0, 1] * 100
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+def test_model_is_refused_if_it_is_worse_beyond_noise(metric):
+    task = TaskConfig(metric=metric)
+    worse = wrong(LABELS, range(12))
+    tests = {(): paired(task, LABELS, worse, LABELS)}
+    (reason,) = find_worse(tests)
+    assert re.fullmatch(
+        rf"{metric} is 0\.06\d? below the champion's: p = [\de.-]+ is below "
+        r"evaluator\.significance \(0\.05\)",
+        reason,
+    )
+    assert find_worse(tests, significance=0.0) == []
+    # A violated bound is reason enough.
+    assert find_worse(tests, max_regression=0.01) == []
+    assert find_worse(tests, threshold=0.99) == []
+    for champion, model in (
+        (worse, LABELS),
+        (worse, worse),
+        (LABELS, wrong(LABELS, range(2))),
+    ):
+        assert find_worse({(): paired(task, champion, model, LABELS)}) == []
+
+
+def sliced(task, champion, model, labels=LABELS):
+    """Returns the tests of all rows, and of slices of 40 and 160 rows."""
+    keys = {"0-19": slice(0, 40), "20-39": slice(40, 200)}
+    return {(): paired(task, champion, model, labels)} | {
+        (("pair_length", name),): paired(task, champion[of], model[of], labels[of])
+        for name, of in keys.items()
+    }
+
+
+def test_model_that_is_worse_in_one_slice_is_refused():
+    task = TaskConfig(metric="accuracy")
+    champion = wrong(LABELS, range(40, 70))
+    tests = sliced(task, champion, wrong(LABELS, range(20)))
+    assert tests[()].difference > 0
+    (reason,) = find_worse(tests)
+    assert reason.startswith(
+        "in the slice pair_length 0-19 (40 rows), accuracy is 0.5 below the "
+        "champion's: p = 3.8e-06, multiplied by 2 slices, is below evaluator."
+    )
+    assert find_worse(tests, max_regression=0.5) == []
+    # 6 of 40 rows have a p-value of 0.03, which is noise in one of two slices.
+    assert find_worse(sliced(task, champion, wrong(LABELS, range(6)))) == []
+
+
+def test_slice_is_judged_by_the_metric_of_the_task():
+    """F1 rises in the slice, although more rows of the other class are wrong."""
+    labels = [1] * 4 + [0] * 36 + LABELS[40:]
+    champion = wrong(labels, [*range(4), *range(60, 110)])
+    model = wrong(labels, range(4, 24))
+    f1, accuracy = (
+        sliced(TaskConfig(metric=metric), champion, model, labels)
+        for metric in ("f1", "accuracy")
+    )
+    assert f1[(("pair_length", "0-19"),)].difference > 0
+    assert find_worse(f1) == []
+    assert find_worse(accuracy)
+
+
+def test_scores_are_tested_on_all_rows_only():
+    task = TaskConfig(metric="pearson", label_range=[0.0, 5.0])
+    random = np.random.default_rng(0)
+    labels = random.uniform(0, 5, 200)
+    champion, model = (labels + random.normal(0, noise, 200) for noise in (0.2, 1.0))
+
+    def compare(scores):
+        rows = [Rows.of(labels, values) for values in (champion, scores)]
+        return resampling.paired_test(task, *rows, "pearson")
+
+    test = compare(model)
+    (reason,) = find_worse({(): test})
+    assert reason.startswith("pearson is 0.")
+    assert find_worse({(): compare(champion), (("length", "0-9"),): test}) == []
+    # The bounds refuse it.
+    assert find_worse({(): compare(np.full(200, np.nan))}) == []
+
+
+@pytest.mark.parametrize("significance", [-0.1, 1.0, 5.0, math.nan])
+def test_significance_of_a_run_must_be_a_probability(significance):
+    properties = {"significance": significance}
+    with pytest.raises(ValueError, match=r"significance is .*; it must be 0 or more"):
+        executor.Executor().Do({}, {}, properties)
 
 
 def test_first_verdict_reports_a_missing_champion():

@@ -336,6 +336,37 @@ def test_predictions_that_differ_from_the_evaluated_ones_are_refused(check, tmp_
     assert result[1]["max_skew"]["serve_examples"] == pytest.approx(2e-5, rel=0.05)
 
 
+def by_batch_size(left, right):
+    shares = served.share(left, right)
+    return tf.where(tf.size(left) > 1, shares, tf.reverse(shares, [1]))
+
+
+def by_row_order(left, right):
+    shares = served.share(left, right)
+    is_first = tf.expand_dims(tf.range(tf.size(left)) == 0, 1)
+    return tf.where(is_first, shares, tf.reverse(shares, [1]))
+
+
+def by_other_rows(left, right):
+    shares = served.share(left, right)
+    return (shares + tf.reduce_mean(shares, axis=0)) / 2
+
+
+@pytest.mark.parametrize(
+    ("predict", "mode"),
+    [
+        (by_batch_size, "row by row"),
+        (by_row_order, "all rows at once"),
+        (by_other_rows, "all rows at once"),
+    ],
+)
+def test_predictions_that_depend_on_other_rows_are_refused(
+    check, tmp_path, predict, mode
+):
+    result = check(served.save_toy(tmp_path / "trained", predict))
+    assert_refused(result, mode, "differs from the evaluation in training")
+
+
 def test_bfloat16_has_its_own_tolerance(check, tmp_path):
     def predict(left, right):
         is_third = tf.expand_dims(tf.strings.length(left) == 2, 1)

@@ -69,6 +69,7 @@ def compiled(
         splits=("train", "eval"),
         evaluator={
             "thresholds": {"accuracy": 0.0},
+            "significance": 0.0,
             "max_regression": {"accuracy": 1.0},
         },
         serving={"rows": 4},

@@ -26,6 +26,7 @@ def bounds_of(task):
     table = metrics.of_task(task.classes)
     return {
         "thresholds": {name: table[name].low for name in task.metrics},
+        "significance": 0.0,
         "max_regression": {
             name: table[name].high - table[name].low for name in task.metrics
         },

@@ -8,10 +8,10 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from modules import encoder as encoder_lib
-from pipeline.config.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import load_config
-from pipeline.local.run import run_locally
 from tests import tiny
+from tests.e2e import commands
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
@@ -48,25 +48,26 @@ def write_checkpoint(directory: Path) -> int:
     return model.count_params()
 
 
-def test_bert_base_recipe_restores_trains_two_steps_and_is_pushed(tmp_path, console):
+def test_bert_base_recipe_restores_trains_two_steps_and_is_pushed(tmp_path):
     assert write_checkpoint(tmp_path / "encoder") == PARAMETERS
     tiny.write_tables(tmp_path / "data", rows=64, splits=("train", "eval"))
-    config = load_config(
-        RECIPE,
-        {
-            "encoder.source": str(tmp_path / "encoder"),
-            "data.source": str(tmp_path / "data"),
-            "output": str(tmp_path / "output"),
-            "trainer.epochs": 1,
-            "trainer.steps_per_epoch": 2,
-            "evaluator.thresholds": {"f1": 0.0},
-            "serving.rows": 4,
-        },
-    )
-    report = run_locally(config, console).outputs
-    text = console.file.getvalue()
-    assert "step 2/2" in text
-    signature = tf.saved_model.load(report.pushed).signatures["serving_default"]
+    settings = {
+        "encoder.source": tmp_path / "encoder",
+        "data.source": tmp_path / "data",
+        "output": tmp_path / "output",
+        "trainer.epochs": 1,
+        "trainer.steps_per_epoch": 2,
+        "evaluator.thresholds": "{f1: 0.0}",
+        "serving.rows": 4,
+    }
+    options = [f"--set={name}={value}" for name, value in settings.items()]
+    # A process of its own: this one would keep its 8 GB until the last test.
+    result = commands.run("run", "--config", RECIPE, *options)
+    assert result.returncode == 0, result.stderr
+    assert "step 2/2" in result.stdout + result.stderr
+    paths = OutputPaths.at(tmp_path / "output", load_config(RECIPE).name)
+    (version,) = paths.pushed.iterdir()
+    signature = tf.saved_model.load(str(version)).signatures["serving_default"]
     prediction = signature(
         sentence1=tf.constant(["The cat."]), sentence2=tf.constant(["A cat!"])
     )

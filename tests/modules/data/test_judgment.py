@@ -59,6 +59,33 @@ def test_good_data_have_no_finding():
     assert judge(good(), thresholds={"accuracy": 0.8, "f1": 0.8, "auc": 0.9}) == []
 
 
+@pytest.mark.parametrize(
+    ("thresholds", "is_found"),
+    [
+        ({"accuracy": 0.85}, True),
+        ({"f1": 0.9, "accuracy": 0.9}, True),  # spam is the positive class
+        ({"recall/spam": 0.9}, True),
+        ({"accuracy": 0.91}, False),
+        ({"accuracy": 0.85, "recall/ham": 0.1}, False),
+        ({"accuracy": 0.85, "auc": 0.6}, False),
+        ({"accuracy": 0.0}, False),  # documented: it lets every model through
+    ],
+)
+def test_thresholds_that_a_constant_model_reaches_are_a_warning(thresholds, is_found):
+    labels = np.arange(400) % 10 != 0
+    splits = {**good(), "eval": rows(400, first=1000, labels=labels)}
+    findings = [
+        finding
+        for finding in judge(splits, thresholds=thresholds)
+        if finding.kind == judgment.CONSTANT_MODEL
+    ]
+    assert len(findings) == is_found
+    for finding in findings:
+        assert not finding.is_refused
+        assert "always predicts `spam` reaches all of evaluator." in finding.message
+        assert finding.message.endswith("raise them, or add one for accuracy or f1")
+
+
 @pytest.mark.parametrize("split", ["train", "eval"])
 def test_split_of_one_class_is_refused_with_the_class_to_add(split):
     splits = good()

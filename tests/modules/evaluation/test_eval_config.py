@@ -103,7 +103,15 @@ class Evaluation:
         name = "score" if self.task.is_regression else "logits"
         return outputs[name].numpy()
 
-    def run(self, labels, thresholds, max_regression=None, *, has_champion=False):
+    def run(
+        self,
+        labels,
+        thresholds,
+        max_regression=None,
+        significance=0.0,
+        *,
+        has_champion=False,
+    ):
         """Returns the verdict's metrics by name, and the verdict."""
         self._runs += 1
         root = self.root / f"run{self._runs}"
@@ -139,6 +147,7 @@ class Evaluation:
                 "example_splits": json.dumps(["eval"]),
                 "thresholds": json.dumps(thresholds),
                 "max_regression": json.dumps(max_regression or {}),
+                "significance": significance,
             },
         )
         verdict = read_verdict(outputs["verdict"].uri)
@@ -281,7 +290,7 @@ class Parrots:
           candidate: The predictions of the candidate.
           champion: Those of the champion; None without one.
           labels: The labels.
-          *bounds: Thresholds, and the largest regressions.
+          *bounds: Thresholds, largest regressions, and the significance.
         """
         pairs = zip(map(str, candidate), map(str, champion or candidate), strict=True)
         self._evaluation.texts = list(pairs)
@@ -299,7 +308,9 @@ class Parrots:
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
         def slice_features(examples):
             features = ("pair_length", "word_overlap")
-            return dict.fromkeys(features, tf.fill(tf.shape(examples), "0-19"))
+            spec = {task.id_column: tf.io.FixedLenFeature([], tf.int64)}
+            ids = tf.io.parse_example(examples, spec)[task.id_column]
+            return dict.fromkeys(features, tf.where(ids < 20, "20-39", "0-19"))
 
         signatures = {
             "serve_examples": serve_examples,
@@ -400,3 +411,57 @@ def test_a_candidate_exactly_at_its_bounds_is_blessed(tmp_path):
     named = [metric.metric for metric in verdict.metrics]
     assert named[:2] == ["accuracy", "recall/up_diff"]
     assert set(metrics) == {*metrics_lib.of_task(task.classes), "example_count"}
+
+
+LABELS = [0, 1] * 100
+CHAMPION = probabilities(LABELS, 184)
+RANDOM = np.random.default_rng(0).random(200).tolist()
+GATE = {"accuracy": 0.8}, {"accuracy": 0.05}, 0.05
+FOOLED = {
+    "it always predicts one class": ([0.9] * 200, "accuracy is 0.5000, the threshold"),
+    "it learned shuffled labels": (RANDOM, "the threshold is 0.8000"),
+    "its classes are swapped": ([1 - p for p in CHAMPION], "accuracy is 0.0800, the"),
+    "it is NaN": ([math.nan] * 200, "accuracy is nan, the threshold"),
+    "it is infinite": ([math.inf] * 200, "accuracy is nan, the threshold"),
+    "it is beyond the bound": (
+        probabilities(LABELS, 172),
+        "accuracy is 0.8600, more than 0.0500 below the champion's 0.9200",
+    ),
+    "it is worse beyond noise, within the bound": (
+        probabilities(LABELS, 176),
+        "accuracy is 0.04 below the champion's: p = 0.0078 is below evaluator.signif",
+    ),
+    # Right where the champion is wrong, and wrong in 12 of the 20 rows of a slice.
+    "a slice collapsed": (
+        [
+            1 - p if row < 12 else q
+            for row, (p, q) in enumerate(
+                zip(CHAMPION, probabilities(LABELS, 200), strict=True)
+            )
+        ],
+        "in the slice pair_length 20-39 (20 rows), accuracy is 0.6 below the",
+    ),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", FOOLED)
+def test_gate_refuses_a_model_because(tmp_path, name):
+    candidate, reason = FOOLED[name]
+    parrots = Parrots(tmp_path, TaskConfig(metric="accuracy"))
+    _, verdict = parrots.run(candidate, CHAMPION, LABELS, *GATE)
+    assert not verdict.blessed
+    assert any(reason in failure for failure in verdict.failures), verdict.failures
+
+
+def test_gate_accepts_an_equal_model_and_refuses_one_that_is_worse(tmp_path):
+    parrots = Parrots(tmp_path, TaskConfig(metric="accuracy"))
+    _, verdict = parrots.run(CHAMPION, CHAMPION, LABELS, *GATE)
+    assert verdict.blessed
+    worse = probabilities(LABELS, 176)
+    _, verdict = parrots.run(worse, CHAMPION, LABELS, *GATE)
+    assert not verdict.blessed
+    (reason,) = verdict.failures
+    assert reason.startswith("accuracy is 0.04 below the champion's: p = 0.0078 is")
+    assert reason in verdict.summary
+    assert verdict.significance == 0.05

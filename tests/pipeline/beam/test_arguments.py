@@ -70,7 +70,7 @@ def test_local_flink_uses_two_slots_and_the_jar_of_maven(home):
     arguments = beam_arguments(BeamConfig(runner="flink", workers=2))
     options = PipelineOptions(list(arguments))
     flink = options.view_as(pipeline_options.FlinkRunnerOptions)
-    assert standard(arguments).runner == "FlinkRunner"
+    assert standard(arguments).runner.endswith(".FlinkRunner")
     assert (flink.flink_master, flink.parallelism) == ("[local]", 2)
     assert flink.flink_job_server_jar == jar
     portable = options.view_as(pipeline_options.PortableOptions)

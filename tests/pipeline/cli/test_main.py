@@ -104,7 +104,7 @@ def test_metrics_of_classes_are_a_table_of_their_own():
         for line in lines
     ]
     assert cells == [
-        ["metric", "value", "champion", "threshold", "max. drop"],
+        ["metric", "value", "champion", "threshold", "max. drop", "bounds"],
         ["f1", "0.5"],
         ["recall/other", "0.7", "0.9", "failed"],
         ["class", "precision", "recall", "f1"],

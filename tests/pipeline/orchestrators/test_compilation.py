@@ -283,6 +283,7 @@ def test_parameters_of_the_run_have_types_and_defaults(kubeflow):
             "parameterType": "STRING",
             "defaultValue": json.dumps(GATE["max_regression"]),
         },
+        "significance": {"parameterType": "NUMBER_DOUBLE", "defaultValue": 0.05},
     }
 
 
