@@ -49,6 +49,8 @@ QUEUE_FULL, REDACTION_FAILED, WRITE_FAILED = (
 )
 _INCOMPLETE = ".incomplete-"
 _QUEUED_BYTES = 16 << 20
+_ROW_BYTES = 2048  # of a queued row besides its texts, at most: arrays and outputs
+_MAX_FILE_BYTES = 16 << 20  # the rows of a file are in memory until it is written
 _FRAME_BYTES = 16  # length and checksums of a TFRecord
 _CLOSE_SECONDS = 10.0
 _FILES_AT_THE_BOUND = 8
@@ -105,14 +107,16 @@ class Sampler:
         """
         texts = model.text_columns
         kept = [name for name in OUTPUTS if name in outputs]
-        if not texts or not kept or set(texts) != inputs.keys():
+        is_text = bool(texts) and set(texts) == inputs.keys()
+        if not is_text or not kept or not signature.is_by_row:
             return
         is_chosen = self._random.random(len(inputs[texts[0]])) < self._settings.rate
         chosen = np.flatnonzero(is_chosen)
-        if not signature.is_by_row or not chosen.size:
+        if not chosen.size:
             return
         columns = {name: inputs[name][chosen] for name in texts}
-        size = sum(len(text) for column in columns.values() for text in column)
+        size = _ROW_BYTES * chosen.size
+        size += sum(len(text) for column in columns.values() for text in column)
         with self._lock:
             is_full = self._queued_bytes + size > _QUEUED_BYTES
             if not is_full:
@@ -131,6 +135,7 @@ class Sampler:
 
     def _work(self) -> None:
         file_bytes = self._settings.max_bytes // _FILES_AT_THE_BOUND
+        file_bytes = min(file_bytes, _MAX_FILE_BYTES)
         records: list[bytes] = []
         size = 0
         deadline = 0.0  # to write the records
@@ -172,7 +177,7 @@ class Sampler:
                 redact = self._settings.redact
                 kept = row if redact is None else redact(row)
                 record = None if kept is None else _serialize_row(kept)
-            except Exception as error:  # noqa: BLE001 (the hook is the user's code)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 (the user's code)
                 # Without the message, which may quote the text.
                 reason = f"--redact raises {type(error).__name__}"
                 self._count(REDACTION_FAILED, 1, reason)

@@ -131,9 +131,11 @@ class Server:
             (serving, watching, stopping), return_when=asyncio.FIRST_COMPLETED
         )
         watching.cancel()
-        is_drained = await self._drain(http, serving, rpc)
-        if self._sampler is not None:
-            await asyncio.to_thread(self._sampler.close)
+        try:
+            is_drained = await self._drain(http, serving, rpc)
+        finally:
+            if self._sampler is not None:
+                await asyncio.to_thread(self._sampler.close)
         with contextlib.suppress(asyncio.CancelledError):
             await watching
         return is_drained

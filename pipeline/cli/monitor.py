@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import sys
 import time
 from pathlib import Path
@@ -160,6 +161,7 @@ def monitor_command(
             console.print(table)
     if report is not None:
         files.write(str(report.absolute()), monitor_page.render(checks, rows, live))
+    has_alarm = any(c.is_alarm for compared in checks.values() for c in compared)
     registry = gauges.build(checks, rows, live)
     if prometheus_file is not None:
         # Renamed when it is complete.
@@ -169,11 +171,12 @@ def monitor_command(
             prometheus_client.push_to_gateway(
                 pushgateway, job=f"monitor-{Path(model).name}", registry=registry
             )
-        except OSError as error:
-            raise UsageError(
-                f"--pushgateway {pushgateway} cannot be reached: {error}"
-            ) from error
-    if any(check.is_alarm for compared in checks.values() for check in compared):
+        except (OSError, http.client.HTTPException) as error:
+            problem = f"--pushgateway {pushgateway} cannot be reached: {error}"
+            if not has_alarm:
+                raise UsageError(problem) from error
+            click.echo(f"error: {problem}", err=True)
+    if has_alarm:
         sys.exit(exit_status.ALARM)
 
 

@@ -79,7 +79,7 @@ class Check:
       value: The difference.
       limit: The largest one that is no alarm.
       p: The probability of such a difference by chance; NaN if nothing varies.
-      is_alarm: Whether the value exceeds the limit, and not by chance.
+      is_alarm: Whether the value exceeds the limit, and not by chance, or is NaN.
     """
 
     name: str
@@ -116,7 +116,8 @@ def compare(window: Window, reference: Window, limits: Limits) -> list[Check]:
         _, difference, p = profile.compare_classes(*profiles)
         measured = {"classes": (difference, p), **measured}
     return [
-        Check(name, value, limit, p, is_alarm=value > limit and p < limits.p)
+        # A difference is NaN if an output of the model is.
+        Check(name, value, limit, p, not value <= limit and not p >= limits.p)
         for name, (value, p) in measured.items()
         for limit in [getattr(limits, name)]
     ]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+from google.protobuf.message import DecodeError
 from tensorflow.core.example import example_pb2
 
 from modules import files, uris
@@ -193,6 +194,8 @@ def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
             if texts is None or not outputs or not outputs[0] or not times:
                 continue
             name = _values(features, f"{sampling.PREFIX}{CLASS}", "bytes_list")
+            if not name and len(outputs[0]) > 1:
+                continue
             class_name = name[0].decode() if name else ""
             rows.append(PredictedRow(texts, tuple(outputs[0]), class_name, times[0]))
     return rows
@@ -200,7 +203,16 @@ def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
 
 def _read(path: str, compression: str = "") -> list[Mapping]:
     records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
-    return [example_pb2.Example.FromString(r).features.feature for r in records]
+    try:
+        return [example_pb2.Example.FromString(r).features.feature for r in records]
+    except tf.errors.NotFoundError:
+        raise
+    except (tf.errors.OpError, DecodeError) as error:
+        (reason, *_) = str(error).splitlines() or [type(error).__name__]
+        raise UsageError(
+            f"{path} cannot be read: {reason}; it must be a TFRecord file of Examples, "
+            "with a name that ends in .gz if it is gzipped"
+        ) from error
 
 
 def _texts(features: Mapping, columns: Sequence[str]) -> Texts | None:

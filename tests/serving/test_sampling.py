@@ -96,6 +96,8 @@ def test_hook_changes_or_drops_rows_and_its_errors_fail_no_request(tmp_path, cap
             return None
         if row["text"] == "fails":
             raise ValueError(row["text"])
+        if row["text"] == "exits":
+            raise SystemExit(1)
         if row["text"] == "no feature":
             return {"text": object()}
         return {**row, "text": row["text"].upper()}
@@ -103,11 +105,11 @@ def test_hook_changes_or_drops_rows_and_its_errors_fail_no_request(tmp_path, cap
     metrics = Metrics()
     sampler = sampler_of(tmp_path, metrics, redact=redact)
     with caplog.at_level(logging.WARNING):
-        offer(sampler, "a", "secret", "fails", "fails", "no feature", "b")
+        offer(sampler, "a", "secret", "fails", "fails", "exits", "no feature", "b")
         sampler.close()
     assert [row["text"] for row in read(tmp_path)] == [[b"A"], [b"B"]]
     results = ("written", "redacted", "redaction_failed")
-    assert [count(metrics, result) for result in results] == [2, 1, 3]
+    assert [count(metrics, result) for result in results] == [2, 1, 4]
     (message,) = caplog.messages
     assert "--redact raises ValueError" in message
     assert "fails" not in message  # no text in the log
@@ -147,10 +149,10 @@ def test_oldest_files_are_deleted_at_the_bound(tmp_path):
 
 
 def test_rows_beyond_the_queue_are_counted(tmp_path):
-    metrics, go_on = Metrics(), threading.Event()
+    metrics, release = Metrics(), threading.Event()
 
     def redact(row):
-        go_on.wait()
+        release.wait(60)
         return row
 
     sampler = sampler_of(tmp_path, metrics, redact=redact, max_bytes=1 << 30)
@@ -158,9 +160,12 @@ def test_rows_beyond_the_queue_are_counted(tmp_path):
     for _ in range(3):  # a third one does not fit into 16 MiB
         offer(sampler, large)
     assert count(metrics, "queue_full") == 1
-    go_on.set()
+    for _ in range(6_000):  # nor do many rows of small texts
+        offer(sampler, "a")
+    assert 3_000 < count(metrics, "queue_full") < 5_000
+    release.set()
     sampler.close()
-    assert count(metrics, "written") == 2
+    assert count(metrics, "written") + count(metrics, "queue_full") == 6_003
 
 
 def test_rate_chooses_a_share_of_the_rows(tmp_path):

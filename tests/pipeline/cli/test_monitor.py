@@ -167,6 +167,7 @@ def test_delayed_labels_give_the_metrics_of_what_is_live(monitor, served, tmp_pa
     ("arguments", "problem"),
     [
         (("--samples", "/no/directory"), "--samples /no/directory has no file sample-"),
+        (("--reference", __file__), f"{__file__} cannot be read: "),
         (("--limit", "domain=2"), "--limit domain=2: "),
         (("--limit", "min_rows=1000"), "--reference "),
         (("--prometheus-file", "/no/directory/a.prom"), "there is no directory"),

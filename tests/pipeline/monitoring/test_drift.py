@@ -53,6 +53,14 @@ def test_twenty_windows_without_drift_raise_at_most_one_alarm(rows):
     assert sum(map(len, found)) <= 1
 
 
+def test_scores_that_are_nan_are_an_alarm():
+    random = np.random.default_rng(0)
+    window, reference = draw(random, 200), draw(random, 200)
+    assert alarms(window, reference) == []
+    window.scores[0] = np.nan
+    assert alarms(window, reference) == ["scores"]
+
+
 PLANTED = {
     "lengths": lambda rows: rows.lengths * 3,
     "unknown": lambda rows: rows.unknown + 0.1,
