@@ -107,8 +107,9 @@ class Sampler:
         """
         texts = model.text_columns
         kept = [name for name in OUTPUTS if name in outputs]
-        is_text = bool(texts) and set(texts) == inputs.keys()
-        if not is_text or not kept or not signature.is_by_row:
+        if not texts or not kept or not signature.is_by_row:
+            return
+        if set(texts) != inputs.keys():
             return
         is_chosen = self._random.random(len(inputs[texts[0]])) < self._settings.rate
         chosen = np.flatnonzero(is_chosen)
