@@ -481,30 +481,29 @@ def compute(
     return {name: float(table[name].values(sample)[0]) for name in chosen}
 
 
-def of_constant_models(
-    classes: Sequence[str], counts: Sequence[int], names: Collection[str]
-) -> dict[str, dict[str, float]]:
-    """Computes metrics of models that predict one class for every row.
+def of_constant_model(
+    classes: Sequence[str],
+    predicted: str,
+    counts: Mapping[str, float],
+    names: Collection[str],
+) -> dict[str, float]:
+    """Computes metrics of a model that predicts one class for every row.
 
     Args:
       classes: As in `of_task`.
+      predicted: The class that it predicts.
       counts: Rows of each class.
       names: The metrics.
 
     Returns:
-      Values by metric, by the class that is predicted.
+      Values by name.
     """
     table = of_task(classes)
-    labels = np.arange(len(classes))  # a row of each class, and its weight
-    weights = np.array(counts, float)[:, None]
-    values = {}
-    for name, outputs in zip(classes, np.eye(len(classes)), strict=True):
-        rows = Rows.of(labels, np.tile(outputs, (len(classes), 1)))
-        sample = Sample(rows, weights)
-        values[name] = {
-            metric: float(table[metric].values(sample)[0]) for metric in names
-        }
-    return values
+    outputs = np.eye(len(classes))[classes.index(predicted)]
+    # A row of each class, and its weight.
+    rows = Rows.of(np.arange(len(classes)), np.tile(outputs, (len(classes), 1)))
+    sample = Sample(rows, np.array([[counts[name]] for name in classes], float))
+    return {name: float(table[name].values(sample)[0]) for name in names}
 
 
 def score(value: float | None) -> float:

@@ -43,16 +43,16 @@ def majority_metrics(
     """
     if task.classes is None or not counts:
         return {}
-    majority = task.classes.index(max(counts, key=lambda name: counts[name]))
-    outputs = np.zeros((len(labels), task.outputs))
-    outputs[:, majority] = 1.0
+    majority = max(counts, key=lambda name: counts[name])
     # A constant prediction has no AUC, and an infinite loss.
     names = [
         name
         for name, metric in metrics.of_task(task.classes).items()
         if not metric.needs_probabilities
     ]
-    return metrics.compute(task.classes, metrics.Rows.of(labels, outputs), names)
+    rows = np.bincount(labels.astype(int), minlength=len(task.classes)).tolist()
+    evaluated = dict(zip(task.classes, rows, strict=True))
+    return metrics.of_constant_model(task.classes, majority, evaluated, names)
 
 
 def classification(

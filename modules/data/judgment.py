@@ -253,16 +253,18 @@ class _Judgment:
         """Finds thresholds that a model reaches if it always predicts one class."""
         split, classes = self.gate_split, self.task.classes
         # The Evaluator refuses other metrics. A threshold of 0 or less has no effect.
-        known = self.thresholds.keys() & {*self.task.metrics}
-        bounds = {name: self.thresholds[name] for name in known}
-        bounds = {name: bound for name, bound in bounds.items() if bound > 0}
+        bounds = {
+            name: bound
+            for name, bound in self.thresholds.items()
+            if name in self.task.metrics and bound > 0
+        }
         if split not in self._filled or not classes or not bounds:
             return
         labels = self._profiles[split].labels
         if max(labels.values()) == len(self._filled[split]):  # `_single_classes`
             return
-        constant = metrics.of_constant_models(classes, [*labels.values()], bounds)
-        for predicted, values in constant.items():
+        for predicted in classes:
+            values = metrics.of_constant_model(classes, predicted, labels, bounds)
             if all(values[name] >= lowest(bound) for name, bound in bounds.items()):
                 reached = ", ".join(f"{name} {values[name]:.3f}" for name in bounds)
                 message = (

@@ -231,10 +231,11 @@ def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, floa
     if task.classes is None:
         return {task.metric: 0.2}
     names = list(dict.fromkeys(("accuracy", task.metric)))
-    constant = metrics.of_constant_models(
-        task.classes, [counts[name] for name in task.classes], names
-    )
-    baseline = {name: max(v[name] for v in constant.values()) for name in names}
+    constant = [
+        metrics.of_constant_model(task.classes, predicted, counts, names)
+        for predicted in task.classes
+    ]
+    baseline = {name: max(values[name] for values in constant) for name in names}
     return {
         name: _above(value)
         for name, value in baseline.items()
