@@ -117,6 +117,7 @@ class Predictor:
 
     Attributes:
       columns: Its text columns, in the order of the task.
+      signatures: Its signatures by name.
       is_score: Whether it predicts a score instead of a class.
     """
 
@@ -126,10 +127,10 @@ class Predictor:
 
         self._tf = tf
         self._model = tf.saved_model.load(directory)
-        self._signatures = self._model.signatures
+        self.signatures = self._model.signatures
         # A signature sorts its arguments by name; `text_columns` has the task's order.
         self.columns = [name.decode() for name in self._model.text_columns().numpy()]
-        self.is_score = SCORE in self._signatures[SERVING_DEFAULT].structured_outputs
+        self.is_score = SCORE in self.signatures[SERVING_DEFAULT].structured_outputs
 
     def predict(self, rows: Iterable[tuple[str, ...]]) -> Iterator[Prediction]:
         """Predicts texts in the order of the task's columns.
@@ -153,7 +154,7 @@ class Predictor:
         """
         values = zip(columns, zip(*batch, strict=True), strict=True)
         inputs = {name: self._tf.constant(texts) for name, texts in values}
-        return _to_predictions(self._signatures[SERVING_DEFAULT](**inputs))
+        return _to_predictions(self.signatures[SERVING_DEFAULT](**inputs))
 
     def predict_examples(self, batch: Sequence[bytes]) -> list[Prediction]:
         """Predicts serialized `tf.Example`s in one call of `serve_examples`.
@@ -162,7 +163,7 @@ class Predictor:
           batch: Examples of text or tokens, as the model was trained on.
         """
         examples = self._tf.constant(batch)
-        return _to_predictions(self._signatures[SERVE_EXAMPLES](examples=examples))
+        return _to_predictions(self.signatures[SERVE_EXAMPLES](examples=examples))
 
     def _check_number(self, texts: tuple[str, ...]) -> None:
         if len(texts) == len(self.columns):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -16,20 +15,7 @@ from modules import metrics
 from modules.config.task import TaskConfig
 from modules.data import row_values
 from modules.errors import UsageError
-
-Texts = tuple[bytes, ...]
-
-
-class Predicted(Protocol):
-    """A row with its prediction."""
-
-    @property
-    def texts(self) -> Texts:
-        """Its texts."""
-
-    @property
-    def outputs(self) -> tuple[float, ...]:
-        """The probabilities of the classes, or the score alone."""
+from pipeline.monitoring.predicted_row import PredictedRow, Texts
 
 
 def read_labels(path: str, task: TaskConfig) -> dict[Texts, float]:
@@ -66,7 +52,7 @@ def read_labels(path: str, task: TaskConfig) -> dict[Texts, float]:
 
 
 def measure(
-    rows: Sequence[Predicted], labels: Mapping[Texts, float], task: TaskConfig
+    rows: Sequence[PredictedRow], labels: Mapping[Texts, float], task: TaskConfig
 ) -> tuple[int, dict[str, float]]:
     """Computes the metrics of the Evaluator on the rows that have a label.
 

@@ -101,7 +101,7 @@ def compare(window: Window, reference: Window, limits: Limits) -> list[Check]:
       A check for each limit, without `classes` in a regression.
     """
     names = sorted({*window.classes, *reference.classes})
-    profiles = [_profile(each, names) for each in (window, reference)]
+    profiles = _profile(window, names), _profile(reference, names)
     scores = stats.ks_2samp(window.scores, reference.scores)
     measured: dict[str, tuple[float, float]] = {
         "scores": (float(scores.statistic), float(scores.pvalue)),
@@ -138,7 +138,9 @@ def tell_apart(window: np.ndarray, reference: np.ndarray) -> tuple[float, float]
       trained on, and the p-value of the Mann-Whitney test.
     """
     random = np.random.default_rng(0)
-    parts = [random.permutation(np.unique(p, axis=0)) for p in (window, reference)]
+    parts = [
+        random.permutation(np.unique(part, axis=0)) for part in (window, reference)
+    ]
     parts = [part[:_CLASSIFIED_ROWS] for part in parts]
     if min(map(len, parts)) < _FOLDS:
         return 0.5, 1.0

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from google.protobuf.message import DecodeError
 from tensorflow.core.example import example_pb2
 
+from ingest.rows.readers import read_examples
 from modules import files, uris
 from modules.data.preprocessing import INPUT_MASK, INPUT_WORD_IDS
 from modules.encoder.tensors import WORD_EMBEDDINGS
@@ -26,27 +25,9 @@ from modules.export.signatures import (
 )
 from modules.export.token_positions import CUT, TOKEN
 from pipeline.monitoring.drift import Window
-from prediction.predictor import split_batches
+from pipeline.monitoring.predicted_row import PredictedRow, Texts
+from prediction.predictor import Predictor, split_batches
 from serving import sampling
-
-Texts = tuple[bytes, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class PredictedRow:
-    """A row with its prediction.
-
-    Attributes:
-      texts: Its texts in the order of the task.
-      outputs: The probabilities of the classes, or the score alone.
-      class_name: The predicted class; empty for a score.
-      time: When it was predicted, in Unix seconds.
-    """
-
-    texts: Texts
-    outputs: tuple[float, ...]
-    class_name: str = ""
-    time: int = 0
 
 
 class ServedModel:
@@ -60,15 +41,15 @@ class ServedModel:
     """
 
     def __init__(self, directory: str) -> None:
-        self._loaded = tf.saved_model.load(directory)
-        signatures = self._loaded.signatures
+        self._predictor = Predictor(directory)
+        signatures = self._predictor.signatures
         if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
             raise UsageError(
                 f"--model {directory} has no signature `{TOKENIZE}`; push it again "
                 "with this release"
             )
         self._signatures = signatures
-        self.columns = [name.decode() for name in self._loaded.text_columns().numpy()]
+        self.columns = self._predictor.columns
         # The signatures return no vector of the encoder. The mean of the word
         # embeddings is in every model that was pushed.
         self._embeddings = next(
@@ -113,8 +94,8 @@ class ServedModel:
     def _measure(
         self, batch: Sequence[Texts]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        found = self._signatures[TOKENIZE](**self._inputs(batch))
-        tokens = found[TOKEN].numpy()
+        tokenized = self._signatures[TOKENIZE](**self._inputs(batch))
+        tokens = tokenized[TOKEN].numpy()
         kept = (tokens != b"").sum(axis=1)
         unknown = (tokens == b"[UNK]").sum(axis=1) / kept
         examples = [self._serialize(texts) for texts in batch]
@@ -124,7 +105,7 @@ class ServedModel:
         mask = tf.cast(packed[INPUT_MASK], tf.float32)[..., tf.newaxis]
         words = tf.gather(self._embeddings, packed[INPUT_WORD_IDS]) * mask
         means = tf.reduce_sum(words, axis=1) / tf.reduce_sum(mask, axis=1)
-        return kept + found[CUT].numpy().sum(axis=1), unknown, means.numpy()
+        return kept + tokenized[CUT].numpy().sum(axis=1), unknown, means.numpy()
 
     def _inputs(self, batch: Sequence[Texts]) -> dict[str, tf.Tensor]:
         columns = zip(self.columns, zip(*batch, strict=True), strict=True)
@@ -149,8 +130,7 @@ def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
     """
     rows = []
     for path in files.list_records([pattern]):
-        compression = "GZIP" if path.endswith(".gz") else ""
-        for features in _read(path, compression):
+        for features in _read(path):
             texts = _texts(features, columns)
             if texts is None:
                 raise UsageError(
@@ -183,10 +163,10 @@ def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
     rows = []
     for path in paths:
         try:
-            found = list(_read(path))
+            examples = _read(path)
         except tf.errors.NotFoundError:  # the server deletes the oldest files
             continue
-        for features in found:
+        for features in examples:
             texts = _texts(features, columns)
             names = (f"{sampling.PREFIX}{name}" for name in (PROBABILITIES, SCORE))
             outputs = [features[n].float_list.value for n in names if n in features]
@@ -201,13 +181,15 @@ def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
     return rows
 
 
-def _read(path: str, compression: str = "") -> list[Mapping]:
-    records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
+def _read(path: str) -> list[Mapping]:
     try:
-        return [example_pb2.Example.FromString(r).features.feature for r in records]
+        return [
+            example_pb2.Example.FromString(record).features.feature
+            for _, record in read_examples(path)
+        ]
     except tf.errors.NotFoundError:
         raise
-    except (tf.errors.OpError, DecodeError) as error:
+    except (ValueError, tf.errors.OpError, DecodeError) as error:
         (reason, *_) = str(error).splitlines() or [type(error).__name__]
         raise UsageError(
             f"{path} cannot be read: {reason}; it must be a TFRecord file of Examples, "
