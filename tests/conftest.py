@@ -22,7 +22,12 @@ os.environ.setdefault("LANGUAGE", "C")
 # The longest files first: started last, one of them would leave the other worker idle.
 LONGEST_FIRST = ("nightly", "e2e", "slow")
 # Their files share a finished run, or servers of a model that takes seconds to load.
-ONE_WORKER = ("tests/e2e/finished_run/", "tests/serving/")
+# The Flink clusters take most of an hour, so they run beside the others.
+ONE_WORKER = (
+    "tests/e2e/finished_run/test_flink_cluster.py",
+    "tests/e2e/finished_run/",
+    "tests/serving/",
+)
 
 
 def pytest_collection_modifyitems(items):
@@ -45,16 +50,16 @@ def position(item):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Has one worker run all tests of a directory whose files share fixtures."""
+    """Has one worker run all tests of a path in `ONE_WORKER`; the first match counts."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            for directory in ONE_WORKER:
-                if nodeid.startswith(directory):
-                    return directory
+            for path in ONE_WORKER:
+                if nodeid.startswith(path):
+                    return path
             return super()._split_scope(nodeid)
 
     return Scheduling(config, log)
