@@ -50,7 +50,7 @@ def position(item):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Has one worker run all tests of a path in `ONE_WORKER`; the first match counts."""
+    """Has one worker run all tests of the first path in `ONE_WORKER` that matches."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling

@@ -1,9 +1,9 @@
 """One run of the tiny recipe, which the tests of this folder start from.
 
 A run takes half a minute, and most tests need a few of its components again. So the
-recipe runs once in the pytest worker that runs these tests, and once more where the
-tests of the Flink clusters run (`pytest_xdist_make_scheduler`). Each test gets what that
-run wrote, at the same path: the keys of TFX's cache contain absolute paths.
+recipe runs once in the pytest worker that runs these tests, and once more where those
+of the Flink clusters run (`pytest_xdist_make_scheduler`). Each test gets what that run
+wrote, at the same path: the keys of TFX's cache contain absolute paths.
 """
 
 import dataclasses

@@ -26,14 +26,10 @@ def run_cluster(directory, **options):
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory):
-    yield from run_cluster(tmp_path_factory.mktemp("flink"))
-
-
-@pytest.fixture(scope="module")
-def started_available(tmp_path_factory):
+def started(request, tmp_path_factory):
+    """A cluster of the last parameter: two at once would fill the memory."""
     directory = tmp_path_factory.mktemp("flink")
-    yield from run_cluster(directory, is_highly_available=True)
+    yield from run_cluster(directory, is_highly_available=request.param)
 
 
 @pytest.fixture
@@ -43,11 +39,15 @@ def cluster(started):
     return started
 
 
-@pytest.fixture
-def available(started_available):
-    """The same, whose JobManager keeps the state of jobs on disk."""
-    started_available.wait_until_ready()
-    return started_available
+def of_cluster(name, *, is_highly_available):
+    return pytest.mark.parametrize(
+        "started", [is_highly_available], indirect=True, ids=[name]
+    )
+
+
+SESSION = of_cluster("session", is_highly_available=False)
+# Its JobManager keeps the state of jobs on disk.
+AVAILABLE = of_cluster("available", is_highly_available=True)
 
 
 def kill_task_manager(cluster):
@@ -98,10 +98,12 @@ def count_restarts(cluster):
     return log.count("will be restarted to recover")
 
 
+@SESSION
 def test_cluster_of_two_task_managers_computes_the_same(finished, cluster):
     beam_work.check(finished, cluster.beam)
 
 
+@SESSION
 def test_rows_of_one_file_are_predicted_by_all_task_managers(finished, cluster):
     beam_work.check(finished, cluster.beam, (beam_runners.PREDICTION,))
     jobs = cluster.request("/jobs/overview")["jobs"]
@@ -142,6 +144,7 @@ def check_after(kill, finished, cluster, work, moment):
         beam_work.check(finished, cluster.beam, (work,))
 
 
+@SESSION
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("work", WORK)
 @pytest.mark.parametrize("kill", [kill_task_manager, kill_worker])
@@ -149,14 +152,7 @@ def test_lost_worker_loses_no_row(finished, cluster, kill, work, moment):
     check_after(kill, finished, cluster, work, moment)
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("work", WORK)
-def test_lost_job_manager_of_an_available_cluster_loses_no_row(
-    finished, available, work, moment
-):
-    check_after(kill_job_manager, finished, available, work, moment)
-
-
+@SESSION
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("work", WORK)
 def test_lost_job_manager_fails_the_component_and_publishes_nothing(
@@ -173,3 +169,12 @@ def test_lost_job_manager_fails_the_component_and_publishes_nothing(
     assert published(finished) == before
     cluster.wait_until_ready()
     beam_work.check(finished, cluster.beam, (work,))
+
+
+@AVAILABLE
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("work", WORK)
+def test_lost_job_manager_of_an_available_cluster_loses_no_row(
+    finished, cluster, work, moment
+):
+    check_after(kill_job_manager, finished, cluster, work, moment)
