@@ -46,6 +46,7 @@ setup(
         "dill>=0.3",
         "fastapi>=0.110",
         "flatbuffers>=2",
+        "google-crc32c>=1.5",
         "grpcio>=1.62",
         f"grpcio-health-checking>=1.62,<1.63; {ON_TFX_116}",
         f"grpcio-health-checking>=1.62; {ON_TFX_121}",

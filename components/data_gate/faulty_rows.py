@@ -1,7 +1,8 @@
 """Finds the rows that do not fit a schema, for the error message.
 
 ExampleValidator reports counts of invalid rows, but not their ids. TFDV has no lower
-bound for the length of a string, so only this module finds rows without visible text.
+bound for the length of a string, and takes any bytes for one, so only this module finds
+rows without visible text, or with bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -88,11 +89,12 @@ def find_in_row(
         is_required = feature.presence.min_fraction == 1
         if (is_required or split in feature.in_environment) and not values:
             faults.append((feature.name, "No value"))
-        if NOT_EMPTY_TAG in feature.annotation.tag and any(
-            isinstance(value, bytes) and is_empty(value.decode("utf-8", "replace"))
-            for value in values
-        ):
-            faults.append((feature.name, "Empty text"))
+        if NOT_EMPTY_TAG in feature.annotation.tag:
+            texts = [value for value in values if isinstance(value, bytes)]
+            if any(is_empty(text.decode("utf-8", "replace")) for text in texts):
+                faults.append((feature.name, "Empty text"))
+            if not all(map(_is_utf_8, texts)):
+                faults.append((feature.name, "Not UTF-8"))
     if split in invalid_splits:  # validation takes milliseconds per row
         batch = example_coder.ExamplesToRecordBatchDecoder().DecodeBatch([record])
         anomalies = validation_api.validate_instance(
@@ -102,3 +104,11 @@ def find_in_row(
     for column, kind in faults:
         shown = f"{examples.read_values(example, column)!r:.80}"
         yield (split, column, kind), (row, shown, hash_record(record))
+
+
+def _is_utf_8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

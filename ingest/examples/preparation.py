@@ -9,7 +9,14 @@ from pathlib import Path
 
 from ingest import remote_errors
 from ingest.config import SPAN, TFDS_PREFIX, DataConfig
-from ingest.examples import sources, spans, splits, text_source, tfds_source
+from ingest.examples import (
+    sources,
+    spans,
+    splits,
+    text_source,
+    tf_examples,
+    tfds_source,
+)
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
 from ingest.examples.data_card import DataCard, SplitCard, describe_splitting, read_card
 from ingest.examples.label_parser import NotAnIndexError
@@ -21,7 +28,10 @@ from ingest.examples.tfrecords import (
     list_examples,
     write_records,
 )
+from ingest.rows.formats import TFRECORD
 from ingest.rows.readers import DEFAULTS
+from ingest.rows.row_errors import RowError
+from ingest.rows.row_file import RowFile
 from ingest.working_directory import (
     DestinationExistsError,
     WorkingDirectory,
@@ -224,8 +234,12 @@ def _use_records(
     records = find_examples(source, settings)
     sha256 = None
     if uris.is_local(source):
-        sha256 = fingerprint.of_files(
-            path for split in records.patterns for path in list_examples(records, split)
+        sha256 = fingerprint.of_hashes(
+            {
+                path: _check_records(path)
+                for split in records.patterns
+                for path in list_examples(records, split)
+            }
         )
     update = {
         "fingerprint": records.card.fingerprint or sha256,
@@ -233,6 +247,29 @@ def _use_records(
     }
     card = records.card.model_copy(update=update)
     return dataclasses.replace(records, card=card, span=span, fingerprint=sha256)
+
+
+def _check_records(path: str) -> str:
+    """Returns the hash of a TFRecord file, after all of its Examples were read.
+
+    ExampleGen would fail on a damaged record without its location, and takes a gzip
+    file that is cut between two records for a complete one.
+
+    Raises:
+      UsageError: A record is damaged, or is not an Example.
+    """
+    file = RowFile(path, TFRECORD)
+    for location, record in file.read():
+        try:
+            if isinstance(record, RowError):
+                raise record
+            assert isinstance(record, bytes)
+            tf_examples.parse(record)
+        except RowError as error:
+            raise UsageError(
+                f"{location}: {error}. Copy the file again, or write it anew"
+            ) from error
+    return file.sha256
 
 
 def _find_local(

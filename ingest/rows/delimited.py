@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import csv
 import itertools
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from typing import IO
 
 from ingest.rows import dialects, glue_files, text_lines
+from ingest.rows.readers import find_repeated
 from ingest.rows.row_errors import DAMAGE, FileError, RowError
 from modules.config.task import TaskConfig
 
@@ -62,10 +63,10 @@ def read_table(
     else:
         header = _name_columns(header, dialect.dropped)
         dropped = [header[index] for index in dialect.dropped]
-        repeated = [repr(name) for name, count in Counter(header).items() if count > 1]
+        repeated = find_repeated(header)
         if repeated:
             message = (
-                f"the header has the column {', '.join(repeated)} more than once; "
+                f"the header has the column {repeated} more than once; "
                 "rename or remove the others"
             )
             yield first, FileError(message)

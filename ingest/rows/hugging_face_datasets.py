@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from ingest.config import FileFormat
 from ingest.rows.formats import ARROW, PARQUET
+from ingest.rows.readers import raising_value_errors
 from modules.errors import UsageError
 
 _SPLITS_FILE = "dataset_dict.json"
@@ -50,15 +51,17 @@ def class_names(path: str, file_format: FileFormat, column: str) -> list[str] | 
     if file_format not in (PARQUET, ARROW):
         return None
     try:
-        if file_format == PARQUET:
-            schema = parquet.read_schema(path)
-        else:
-            with pa.OSFile(path) as file:
-                schema = pa.ipc.open_stream(file).schema
+        with raising_value_errors():
+            if file_format == PARQUET:
+                schema = parquet.read_schema(path)
+            else:
+                with pa.OSFile(path) as file:
+                    schema = pa.ipc.open_stream(file).schema
         metadata: dict[str, Any] = json.loads((schema.metadata or {})[b"huggingface"])
         return list(metadata["info"]["features"][column]["names"])
-    except (KeyError, TypeError, ValueError, pa.ArrowException):
-        return None  # no such metadata, or a damaged file, which the reader refuses
+    except (KeyError, TypeError, ValueError, FileNotFoundError):
+        # No such metadata, or a damaged or deleted file, which the reader refuses.
+        return None
 
 
 def _read(path: Path) -> dict[str, Any]:

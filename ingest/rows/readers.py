@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import itertools
 import json
 import os
 import re
-from collections.abc import Iterator
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
+import google_crc32c
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -22,9 +26,16 @@ from modules.errors import UsageError
 
 DEFAULTS = DataConfig()
 _ROWS_AT_A_TIME = 1024
+_PIECE_BYTES = 1 << 24
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _ARRAY = re.compile(r"\[\s*\{")  # of objects
 _ARROW_ERRORS = (pa.ArrowException, OSError)
+_BINARY = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+# Of a TFRecord: https://www.tensorflow.org/tutorials/load_data/tfrecord
+_HEADER = struct.Struct("<QI")  # length of the record, and its checksum
+_CHECKSUM = struct.Struct("<I")
+_MASK_DELTA = 0xA282EAD8
+_MOST_BYTES = 1 << 31  # of a serialized protocol buffer
 # Raised for values that Python cannot represent: invalid UTF-8, dates after 9999,
 # unknown time zones.
 _UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
@@ -131,7 +142,9 @@ def _starts_other_json(line: str, following: str) -> bool:
 
 def _parse_object(text: str) -> dict[str, Any]:
     try:
-        row = json.loads(text)
+        row = json.loads(text, object_pairs_hook=_refuse_repeated_keys)
+    except RowError:
+        raise
     except (ValueError, RecursionError) as error:  # ValueError: 4,301 digits and more
         raise RowError(f"not JSON: {error}") from error
     if not isinstance(row, dict):
@@ -139,6 +152,20 @@ def _parse_object(text: str) -> dict[str, Any]:
     if _SURROGATE.search(text):
         _refuse_surrogates(row)
     return row
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object; `json.loads` would keep the last of several values."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        repeated = find_repeated(key for key, _ in pairs)
+        raise RowError(f"it has the key {repeated} more than once; keep one of them")
+    return row
+
+
+def find_repeated(names: Iterable[str]) -> str:
+    """Returns the names that occur more than once, quoted; empty if there are none."""
+    return ", ".join(repr(name) for name, count in Counter(names).items() if count > 1)
 
 
 def _refuse_surrogates(row: dict[str, Any]) -> None:
@@ -153,11 +180,13 @@ def _refuse_surrogates(row: dict[str, Any]) -> None:
 
 def read_parquet(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
     """Yields the number of each row from 1, and the row or why it cannot be read."""
-    table = parquet.ParquetFile(file)
     first = 1
-    for group in range(table.num_row_groups):
-        yield from enumerate(_read_group(table, group), start=first)
-        first += table.metadata.row_group(group).num_rows
+    with raising_value_errors():
+        table = parquet.ParquetFile(file)
+        _refuse_repeated_columns(table.schema_arrow)
+        for group in range(table.num_row_groups):
+            yield from enumerate(_read_group(table, group), start=first)
+            first += table.metadata.row_group(group).num_rows
 
 
 def _read_group(table: parquet.ParquetFile, group: int) -> Iterator[Row]:
@@ -174,6 +203,26 @@ def _read_group(table: parquet.ParquetFile, group: int) -> Iterator[Row]:
             yield RowError(f"the row group cannot be read from here: {error}")
 
 
+@contextlib.contextmanager
+def raising_value_errors() -> Iterator[None]:
+    """Turns pyarrow's errors about the content of a file into value errors."""
+    try:
+        yield
+    except _ARROW_ERRORS as error:
+        if not _is_damage(error):
+            raise
+        raise ValueError(str(error)) from error
+
+
+def _refuse_repeated_columns(schema: pa.Schema) -> None:
+    """Refuses columns of one name, of which a row would keep the last."""
+    repeated = find_repeated(schema.names)
+    if repeated:
+        raise ValueError(
+            f"it has the column {repeated} more than once; rename or remove the others"
+        )
+
+
 def _is_damage(error: Exception) -> bool:
     """Returns whether an error of pyarrow is about the content of a file.
 
@@ -188,12 +237,33 @@ def _is_damage(error: Exception) -> bool:
 
 
 def _read_batch(batch: pa.RecordBatch) -> list[Any]:
+    _validate(batch)
     try:
         return batch.to_pylist()
     except MemoryError:
         raise
     except _UNREADABLE:
         return [_read_row(batch, index) for index in range(batch.num_rows)]
+
+
+def _validate(batch: pa.RecordBatch) -> None:
+    """Refuses offsets outside of a column, on which pyarrow aborts the process.
+
+    Invalid UTF-8, which the full validation refuses too, is reported by row.
+
+    Raises:
+      pa.ArrowInvalid: The batch is corrupt.
+    """
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        for column in batch.columns:
+            if column.type in _BINARY:
+                buffers, offset = column.buffers(), column.offset
+                column = pa.Array.from_buffers(
+                    _BINARY[column.type], len(column), buffers, offset=offset
+                )
+            column.validate(full=True)
 
 
 def _read_row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
@@ -211,27 +281,69 @@ def _read_row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
 def read_arrow(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
     """Reads Arrow's streaming format, as Hugging Face `datasets` writes it."""
     first = 1
-    try:
-        for batch in pa.ipc.open_stream(file):
+    with raising_value_errors():
+        stream = open_arrow(file)
+        _refuse_repeated_columns(stream.schema)
+        for batch in stream:
             for start in range(0, batch.num_rows, _ROWS_AT_A_TIME):
                 rows = _read_batch(batch.slice(start, _ROWS_AT_A_TIME))
                 yield from enumerate(rows, start=first + start)
             first += batch.num_rows
-    except _ARROW_ERRORS as error:
-        if not _is_damage(error):
-            raise
-        raise ValueError(str(error)) from error
 
 
-def read_examples(path: str) -> Iterator[tuple[int, Row]]:
-    """Yields the number of each record from 1, and the record."""
-    # Every command imports this file, and `--help` must not wait for TensorFlow.
-    import tensorflow as tf
+def open_arrow(file: IO[bytes]) -> pa.ipc.RecordBatchStreamReader:
+    """Opens a file of Arrow's streaming format."""
+    return pa.ipc.open_stream(pa.PythonFile(_InPieces(file), mode="r"))
 
-    # TFRecordDataset does not detect the compression.
-    compression = "GZIP" if path.endswith(".gz") else ""
-    records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
-    try:
-        yield from enumerate(records, start=1)
-    except tf.errors.DataLossError as error:
-        raise ValueError(error.message) from error
+
+class _InPieces:
+    """A file that takes no memory for bytes that it does not have.
+
+    A corrupt length makes pyarrow request exabytes.
+    """
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        pieces = []
+        while size and (piece := self._file.read(min(size, _PIECE_BYTES))):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+
+def read_examples(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
+    """Yields the number of each record of a TFRecord file from 1, and the record.
+
+    TensorFlow and Beam take a gzip file that is cut between two records for a complete
+    one; the gzip module does not.
+
+    Raises:
+      ValueError: A record is truncated, or its checksum is wrong.
+    """
+    number = 0
+    while header := file.read(_HEADER.size):
+        if len(header) < _HEADER.size:
+            raise ValueError("the record is truncated")
+        length, checksum = _HEADER.unpack(header)
+        if not _is_intact(header[: -_CHECKSUM.size], checksum):
+            raise ValueError("the checksum of the record's length is wrong")
+        if length > _MOST_BYTES:
+            raise ValueError(f"the record has {length} bytes; at most 2 GiB are read")
+        content = file.read(length + _CHECKSUM.size)
+        if len(content) < length + _CHECKSUM.size:
+            raise ValueError("the record is truncated")
+        record = content[:length]
+        if not _is_intact(record, *_CHECKSUM.unpack(content[length:])):
+            raise ValueError("the checksum of the record's content is wrong")
+        number += 1
+        yield number, record
+
+
+def _is_intact(content: bytes, checksum: int) -> bool:
+    """Returns whether a masked CRC-32C is that of the content."""
+    crc = google_crc32c.value(content)
+    return (crc >> 15 | crc << 17) + _MASK_DELTA & 0xFFFFFFFF == checksum

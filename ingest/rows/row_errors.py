@@ -6,6 +6,8 @@ import gzip
 import zlib
 from typing import Any, NamedTuple
 
+from modules.errors import UsageError
+
 # Raised for a file that is truncated, or not of the format of its name.
 DAMAGE = (ValueError, EOFError, zlib.error, gzip.BadGzipFile)
 
@@ -20,6 +22,10 @@ class FileError(RowError):
 
 class EncodingError(RowError):
     """A row has a byte that its encoding cannot decode."""
+
+
+class VanishedFileError(UsageError):
+    """A file was deleted after it was listed."""
 
 
 class Location(NamedTuple):

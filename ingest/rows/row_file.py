@@ -10,7 +10,6 @@ import io
 from collections.abc import Iterator
 from typing import IO, cast
 
-import pyarrow as pa
 from pyarrow import parquet
 
 from ingest.config import DataConfig, FileFormat
@@ -24,6 +23,7 @@ from ingest.rows.row_errors import (
     Location,
     Row,
     RowError,
+    VanishedFileError,
 )
 from modules import fingerprint, uris
 from modules.config.task import TaskConfig
@@ -62,34 +62,36 @@ class RowFile:
         return self._sha256
 
     def describe_dialect(self) -> str:
-        """Returns the format for people, with the dialect of CSV and TSV."""
+        """Returns the format for people, with the dialect of CSV and TSV.
+
+        Raises:
+          UsageError: The file is damaged, or its dialect is ambiguous.
+        """
         if self.file_format not in DELIMITED:
             return self.file_format
-        try:
-            if self._dialect is None:
-                with self._open() as file:
-                    self._find_dialect(file)
-        except RowError as error:
-            raise UsageError(f"{self.path}: {error}") from error
-        except UnicodeError as error:
-            advice = self._advise(can_skip=False)
-            raise UsageError(f"{self.path}: {error}. {advice}") from error
+        if self._dialect is None:
+            with self._refusing_damage(), self._open() as file:
+                self._find_dialect(file)
         return f"{self.file_format}: {self._dialect}"
 
     def read_columns(self) -> list[str]:
         """Returns the names of the columns, which a file without rows has, too.
 
         JSON lines and TFRecords have none.
+
+        Raises:
+          UsageError: The file is damaged, or its dialect is ambiguous.
         """
-        with self._open() as file:
+        with self._refusing_damage(), self._open() as file:
             if self.file_format in DELIMITED:
                 dialect = self._dialect or self._find_dialect(file)
                 encoding = self._settings.encoding
                 return delimited.read_columns(file, dialect, encoding)
-            if self.file_format == PARQUET:
-                return list(parquet.read_schema(file).names)
-            if self.file_format == ARROW:
-                return list(pa.ipc.open_stream(file).schema.names)
+            with readers.raising_value_errors():
+                if self.file_format == PARQUET:
+                    return list(parquet.read_schema(file).names)
+                if self.file_format == ARROW:
+                    return list(readers.open_arrow(file).schema.names)
         return []
 
     def read(self, task: TaskConfig | None = None) -> Iterator[tuple[Location, Row]]:
@@ -105,7 +107,8 @@ class RowFile:
           for it, once for all passes.
 
         Raises:
-          UsageError: The delimiter of the file is ambiguous.
+          UsageError: The delimiter of the file is ambiguous, or the file changed or
+            vanished since it was listed.
         """
         number, is_advised = 0, False
         try:
@@ -120,10 +123,25 @@ class RowFile:
             yield Location(self.path, number + 1), FileError(str(error))
         except DAMAGE as error:
             message = f"the file cannot be read from here: {error}"
-            is_text = self.file_format in (*DELIMITED, JSONL)
-            if is_text and isinstance(error, UnicodeError):
+            if isinstance(error, UnicodeError) and self._is_text:
                 message += f". {self._advise(can_skip=False)}"
             yield Location(self.path, number + 1), FileError(message)
+
+    @contextlib.contextmanager
+    def _refusing_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except DAMAGE as error:
+            message = f"{self.path}: {error}"
+            if not isinstance(error, RowError | UnicodeError):
+                message = f"{self.path}: the file cannot be read: {error}"
+            if isinstance(error, UnicodeError) and self._is_text:
+                message += f". {self._advise(can_skip=False)}"
+            raise UsageError(message) from error
+
+    @property
+    def _is_text(self) -> bool:
+        return self.file_format in (*DELIMITED, JSONL)
 
     def _advise(self, *, can_skip: bool) -> str:
         """Returns the advice about the encoding of the file."""
@@ -134,11 +152,10 @@ class RowFile:
         return self._advice
 
     def _read(self, task: TaskConfig | None) -> Iterator[tuple[int, Row]]:
-        if self.file_format == TFRECORD:
-            yield from readers.read_examples(self.path)
-            return
         with self._open() as file:
-            if self.file_format in DELIMITED:
+            if self.file_format == TFRECORD:
+                yield from readers.read_examples(file)
+            elif self.file_format in DELIMITED:
                 dialect = self._dialect or self._find_dialect(file)
                 yield from delimited.read_table(
                     file, dialect, self._settings.encoding, task
@@ -180,9 +197,19 @@ class RowFile:
 
 
 def open_packed(path: str) -> IO[bytes]:
-    """Opens a file, local or remote, unbuffered and without unpacking it."""
+    """Opens a file, local or remote, unbuffered and without unpacking it.
+
+    Raises:
+      VanishedFileError: A local file does not exist.
+    """
     if uris.is_local(path):
-        return open(path, "rb", buffering=0)
+        try:
+            return open(path, "rb", buffering=0)
+        except FileNotFoundError as error:
+            raise VanishedFileError(
+                f"{path} does not exist, but it was listed before; run again when no "
+                "other process changes the data"
+            ) from error
     # Every command imports this file, and `--help` must not wait for Beam.
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems

@@ -11,7 +11,7 @@ import numpy as np
 
 from modules import metrics
 from modules.config.data_gate import DataGateConfig
-from modules.config.task import TRAIN_SPLIT, TaskConfig
+from modules.config.task import NO_ID, TRAIN_SPLIT, TaskConfig
 from modules.data import profile, row_facts, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
@@ -25,6 +25,7 @@ SMALL_GATE = "small gate"
 CONSTANT_MODEL = "constant model"
 CONTRADICTIONS = "contradictions"
 DUPLICATES = "duplicates"
+REPEATED_IDS = "repeated ids"
 SHARED = "shared rows"
 RARE_CLASS = "rare class"
 CUT = "cut texts"
@@ -164,6 +165,7 @@ class _Judgment:
         yield from self._shared_rows()
         for split, facts in self._filled.items():
             yield from self._duplicates(split, facts)
+            yield from self._repeated_ids(split, facts)
             yield from self._cut_texts(split, facts)
             yield from self._unreadable_texts(split, facts)
         train = self._profiles.get(TRAIN_SPLIT)
@@ -369,6 +371,24 @@ class _Judgment:
             "them"
         )
         yield Finding(DUPLICATES, split, message, count=count, rows=pairs)
+
+    def _repeated_ids(self, split: str, facts: RowFacts) -> Iterator[Finding]:
+        """Finds ids that rows of different texts share."""
+        has_id = facts.ids != NO_ID
+        pairs = np.stack([facts.ids[has_id].view(np.uint64), facts.texts[has_id]])
+        ids, texts = np.unique(
+            np.unique(pairs, axis=1)[0].view(np.int64), return_counts=True
+        )
+        rows = np.flatnonzero(np.isin(facts.ids, ids[texts > 1]))
+        if not len(rows):
+            return
+        message = (
+            f"{split}: {_share(len(rows), len(facts))} have the {self.task.id_column} "
+            "of a row with other texts: `compare` and the report cannot match them by "
+            "it; number the rows anew, or name another column with task.id_column"
+        )
+        named = _name_first(split, facts, rows)
+        yield Finding(REPEATED_IDS, split, message, count=len(rows), rows=named)
 
     def _cut_texts(self, split: str, facts: RowFacts) -> Iterator[Finding]:
         cut = np.flatnonzero(facts.lengths > self.max_seq_length)

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 from tensorflow.core.example import example_pb2
 
-from ingest.rows.readers import read_examples
+from ingest.examples import tf_examples
+from ingest.rows.formats import TFRECORD
+from ingest.rows.row_errors import RowError, VanishedFileError
+from ingest.rows.row_file import RowFile
 from modules import files, uris
 from modules.data.preprocessing import INPUT_MASK, INPUT_WORD_IDS
 from modules.encoder.tensors import WORD_EMBEDDINGS
@@ -164,7 +166,7 @@ def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
     for path in paths:
         try:
             examples = _read(path)
-        except tf.errors.NotFoundError:  # the server deletes the oldest files
+        except VanishedFileError:  # the server deletes the oldest files
             continue
         for features in examples:
             texts = _texts(features, columns)
@@ -182,19 +184,20 @@ def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
 
 
 def _read(path: str) -> list[Mapping]:
-    try:
-        return [
-            example_pb2.Example.FromString(record).features.feature
-            for _, record in read_examples(path)
-        ]
-    except tf.errors.NotFoundError:
-        raise
-    except (ValueError, tf.errors.OpError, DecodeError) as error:
-        (reason, *_) = str(error).splitlines() or [type(error).__name__]
-        raise UsageError(
-            f"{path} cannot be read: {reason}; it must be a TFRecord file of Examples, "
-            "with a name that ends in .gz if it is gzipped"
-        ) from error
+    examples = []
+    for location, record in RowFile(path, TFRECORD).read():
+        try:
+            if isinstance(record, RowError):
+                raise record
+            assert isinstance(record, bytes)
+            examples.append(tf_examples.parse(record).features.feature)
+        except RowError as error:
+            raise UsageError(
+                f"{path} cannot be read: record {location.row}: {error}; it must be a "
+                "TFRecord file of Examples, with a name that ends in .gz if it is "
+                "gzipped"
+            ) from error
+    return examples
 
 
 def _texts(features: Mapping, columns: Sequence[str]) -> Texts | None:

@@ -68,6 +68,7 @@ FAULTY = {
                 example(88, sentence2=["\u200b\ufeff\x00".encode()]),
                 example(89, sentence2=["\u00e9".encode()]),
                 example(90, sentence2=["\ufffd".encode()]),
+                example(91, sentence2=[b"a \xff cat"]),
             ],
             "types": [
                 example(index, label=[b"yes"], sentence1=[1]) for index in (1, 2)
@@ -146,6 +147,11 @@ def test_split_without_a_fault_is_not_in_the_error(lines, kind):
             "pairs",
             "rows",
             ["sentence2: Empty text: in 3 examples (rows idx 87", "gz:18)"],
+        ),
+        (
+            "pairs",
+            "rows",
+            ["sentence2: Not UTF-8: in 1 examples (rows idx 91", "gz:19)"],
         ),
         ("pairs", "types", ["types: label: "]),
         ("pairs", "types", ["types: sentence1: "]),

@@ -106,8 +106,9 @@ def allocate(*_, **options):
     return pa.allocate_buffer(1 << 62)
 
 
-BATCH = types.SimpleNamespace(to_pylist=allocate)
+BATCH = types.SimpleNamespace(to_pylist=allocate, validate=lambda full: None)
 ROW = types.SimpleNamespace(
+    validate=lambda full: None,
     to_pylist=lambda: int("not a number"),
     num_rows=1,
     schema=types.SimpleNamespace(names=["left"]),

@@ -181,6 +181,20 @@ def test_duplicates_are_a_warning_with_pairs():
     assert judgment.DUPLICATES not in {finding.kind for finding in findings}
 
 
+def test_id_of_rows_with_other_texts_is_a_warning():
+    ids = np.arange(200)
+    ids[[50, 60]] = 3
+    finding = find(judge({"train": rows(ids=ids)}), judgment.REPEATED_IDS)
+    assert not finding.is_refused
+    assert "train: 3 of 200 rows (1.5%) have the idx of a row with" in finding.message
+    assert finding.rows[0] == (Row("train", 10_003, 3),)
+    # A row that occurs twice has its id twice, and rows without an id have none.
+    texts = 2 * np.arange(200)
+    texts[[50, 60]] = 6
+    repeated = {"train": rows(texts=texts, ids=ids), "eval": rows(ids=[-1] * 200)}
+    assert judgment.REPEATED_IDS not in {found.kind for found in judge(repeated)}
+
+
 def pairs(count, first=0, *, is_reversed=False):
     texts = [[f"question {n}", f"answer {n}"] for n in range(first, first + count)]
     return [hash_texts(pair[::-1] if is_reversed else pair) for pair in texts]

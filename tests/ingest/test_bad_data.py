@@ -1,0 +1,377 @@
+"""Bad data stop before training with their location, or pass with a shown count.
+
+Each case goes through `prepare`, which `prepare-data`, `init` and a run call, or
+through `resolve_examples`, with which a run checks TFRecords before it starts.
+"""
+
+import gzip
+import io
+import json
+import struct
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyarrow import parquet
+
+from ingest import examples
+from ingest.examples import tf_examples
+from ingest.rows.row_file import RowFile
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from pipeline.cli.main import main
+from pipeline.config.paths import OutputPaths
+from tests import records
+
+CLASSES = TaskConfig(text_columns=["text"], classes=["no", "yes"])
+SCORES = TaskConfig(text_columns=["text"], classes=None, label_range=[0, 5])
+
+TABLE = {"text": ["a cat", "a dog", "a bird"], "label": ["no", "yes", "no"]}
+CSV = b"text,label\na cat,no\na dog,yes\n"
+JSONL = b'{"text": "a cat", "label": "no"}\n{"text": "a dog", "label": "yes"}\n'
+
+
+def csv(line):
+    return CSV + line + b"\na bird,no\n"
+
+
+def jsonl(line):
+    return JSONL + line + b"\n"
+
+
+def to_parquet(table, **layout):
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer, **layout)
+    return buffer.getvalue()
+
+
+def to_arrow(table):
+    buffer = io.BytesIO()
+    with pa.ipc.new_stream(buffer, table.schema) as writer:
+        writer.write_table(table)
+    return buffer.getvalue()
+
+
+PARQUET = to_parquet(pa.table(TABLE))
+ARROW = to_arrow(pa.table(TABLE))
+
+
+def flip(content, position, bits=0xFF):
+    changed = bytearray(content)
+    changed[position] ^= bits
+    return bytes(changed)
+
+
+def with_offsets_outside():
+    """Returns Arrow whose lists end outside of their values: pyarrow aborts on them."""
+    lists = pa.array([[1, 2], [3], [4]])
+    offsets = np.array([0, 1 << 20, 2, 4], np.int32)
+    buffers = [None, pa.py_buffer(offsets)]
+    broken = pa.Array.from_buffers(
+        lists.type, 3, buffers, children=[pa.array([1, 2, 3, 4])]
+    )
+    return to_arrow(pa.table({**TABLE, "extra": broken}))
+
+
+def repeated_column():
+    columns = [pa.array(values) for values in (*TABLE.values(), ["yes"] * 3)]
+    return pa.Table.from_arrays(columns, ["text", "label", "label"])
+
+
+# By case: the name of the training file, its content, and the message.
+REFUSED = {
+    "unbalanced quote": (
+        "csv",
+        csv(b'"open,no\n"a, b",no'),
+        r":4: a quoted field that starts",
+    ),
+    "row with a field less": ("csv", csv(b"a fish"), r":4: 1 fields, the header has 2"),
+    "row with a field more": ("csv", csv(b"a,b,no"), r":4: 3 fields, the header has 2"),
+    "lone carriage return": ("tsv", CSV.replace(b",", b"\t") + b"a\rb\tno\n", r":4: "),
+    "invalid UTF-8": ("csv", csv(b"a \xff,no"), r":4: column 3: the byte 0xff is not"),
+    "NUL alone": ("csv", csv(b"\0\0,no"), r":4: text is .* no visible character"),
+    "label outside the classes": ("csv", csv(b"a,maybe"), r":4: label is 'maybe'; all"),
+    "label index out of range": ("csv", csv(b"a,2"), r":4: label is '2'; allowed are"),
+    "label without a value": ("csv", csv(b"a,"), r":4: label is '', which stands for"),
+    "label of half a class": ("csv", csv(b"a,0.5"), r":4: label is '0\.5'; allowed"),
+    "text column renamed": ("csv", b"Text,label\na,no\n", r"no column text; it has Te"),
+    "label column missing": ("csv", b"text\na\n", r"no column label; it has text"),
+    "column twice": ("csv", b"text,label,label\na,no,yes\n", r":1: the header has the"),
+    "file of 0 bytes": ("csv", b"", r"train\.csv has no rows; the split train needs"),
+    "header alone": ("csv", b"text,label\n", r"train\.csv has no rows"),
+    "no gzip, but named so": ("csv.gz", CSV, r"csv\.gz: the file cannot be read: Not"),
+    "truncated gzip": ("csv.gz", gzip.compress(CSV)[:-9], r"csv\.gz:\d: the file cann"),
+    "bit flip in gzip": ("csv.gz", flip(gzip.compress(CSV), 25), r"csv\.gz(:\d:)? .*"),
+    "gzip without its name": ("csv", gzip.compress(CSV), r"train\.csv"),
+    "key twice": (
+        "jsonl",
+        jsonl(b'{"text": "a", "label": "no", "label": "yes"}'),
+        r":3: it has the key 'label' more than once; keep one",
+    ),
+    "nested key twice": (
+        "jsonl",
+        jsonl(b'{"text": "a", "label": "no", "more": {"x": 1, "x": 2}}'),
+        r":3: it has the key 'x' more than once",
+    ),
+    "NaN as a text": (
+        "jsonl",
+        jsonl(b'{"text": NaN, "label": "no"}'),
+        r":3: text is 'nan', not text",
+    ),
+    "NaN as a label": (
+        "jsonl",
+        jsonl(b'{"text": "a", "label": NaN}'),
+        r":3: label is 'nan', which stands for a missing value",
+    ),
+    "nested text": (
+        "jsonl",
+        jsonl(b'{"text": {"en": "a"}, "label": "no"}'),
+        r":3: text is .*not text",
+    ),
+    "retyped text": (
+        "jsonl",
+        jsonl(b'{"text": 5, "label": "no"}'),
+        r":3: text is '5', not text",
+    ),
+    "trailing garbage": (
+        "jsonl",
+        jsonl(b'{"text": "a", "label": "no"} garbage'),
+        r":3: not JSON: Extra data: .*column 3",
+    ),
+    "cut line": ("jsonl", jsonl(b'{"text": "a", "la'), r":3: not JSON: "),
+    "missing key": ("jsonl", jsonl(b'{"text": "a"}'), r":3: no column label; the row"),
+    "Parquet of 0 bytes": ("parquet", b"", r"parquet:1: the file cannot be read"),
+    "truncated Parquet": ("parquet", PARQUET[:-20], r"parquet:1: the file cannot be"),
+    "Parquet's end alone": ("parquet", PARQUET[-300:], r"parquet:1: the file cannot"),
+    "bit flip in Parquet's footer": (
+        "parquet",
+        flip(PARQUET, len(PARQUET) - 200),
+        r"train\.parquet",
+    ),
+    "bit flips in a page of Parquet": (
+        "parquet",
+        PARQUET[:10] + b"\xff" * 30 + PARQUET[40:],
+        r"train\.parquet:1: the row group cannot be read from here",
+    ),
+    "Parquet with a column twice": (
+        "parquet",
+        to_parquet(repeated_column()),
+        r"parquet:1: .* column 'label' more than once; rename or remove",
+    ),
+    "text of Parquet retyped": (
+        "parquet",
+        to_parquet(pa.table({**TABLE, "text": [1, 2, 3]})),
+        r"parquet:1: text is '1', not text",
+    ),
+    "CSV named Parquet": ("parquet", CSV, r"parquet:1: the file cannot be read"),
+    "truncated Arrow": ("arrow", ARROW[: len(ARROW) // 2], r"arrow:1: the file cannot"),
+    "Arrow with a column twice": (
+        "arrow",
+        to_arrow(repeated_column()),
+        r"more than on",
+    ),
+    "Arrow whose lists end outside": (
+        "arrow",
+        with_offsets_outside(),
+        r"arrow:1: the ",
+    ),
+    "Arrow of a corrupt length": ("arrow", flip(ARROW, 7), r"arrow:1: the file cannot"),
+}
+
+
+def write_splits(tmp_path, suffix, content):
+    source = tmp_path / "data"
+    source.mkdir()
+    (source / f"train.{suffix}").write_bytes(content)
+    (source / "eval.csv").write_bytes(CSV)
+    return source
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_file_is_refused_with_its_location(tmp_path, case):
+    suffix, content, message = REFUSED[case]
+    source = write_splits(tmp_path, suffix, content)
+    with pytest.raises(UsageError, match=message) as refused:
+        examples.prepare(str(source), str(tmp_path / "records"), CLASSES)
+    assert f"train.{suffix}" in str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("score", ["5.5", "-0.1", "nan", "inf", "1e999", "five"])
+def test_score_out_of_range_is_refused(tmp_path, score):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.csv").write_text(f"text,label\na,1\nb,{score}\n")
+    (tmp_path / "data" / "eval.csv").write_text("text,label\na,1\n")
+    with pytest.raises(UsageError, match=rf"train\.csv:3: label is '{score}'"):
+        examples.prepare(str(tmp_path / "data"), str(tmp_path / "records"), SCORES)
+
+
+LONG = "long " * (1 << 18)
+# By case: the training file, and the texts that become Examples.
+PASSED = {
+    "mixed line ends": ("csv", CSV + b"x,no\r\ny,yes\n", ["a cat", "a dog", "x", "y"]),
+    "quote in a file that has no other": ("csv", csv(b'"a,no'), None),
+    "NUL within a text": (
+        "jsonl",
+        jsonl(b'{"text": "a\\u0000b", "label": "no"}'),
+        None,
+    ),
+    "right-to-left text": (
+        "csv",
+        csv("\u202b\u05e9\u05dc\u05d5\u05dd\u202c,no".encode()),
+        ["a cat", "a dog", "\u202b\u05e9\u05dc\u05d5\u05dd\u202c", "a bird"],
+    ),
+    "byte order mark": ("csv", b"\xef\xbb\xbf" + CSV, ["a cat", "a dog"]),
+    "UTF-16": ("csv", CSV.decode().encode("utf-16"), ["a cat", "a dog"]),
+    "text of 1 MB": ("csv", csv(f"{LONG},no".encode()), None),
+    "additional column": ("csv", b"text,more,label\na,1,no\nb,,yes\n", ["a", "b"]),
+    "columns in another order": ("csv", b"label,text\nno,a\nyes,b\n", ["a", "b"]),
+    "ids twice": ("csv", b"idx,text,label\n1,a,no\n1,b,yes\n", ["a", "b"]),
+    "nested value elsewhere": (
+        "jsonl",
+        b'{"text": "a", "label": "no", "more": {"x": [NaN]}}\n',
+        ["a"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PASSED)
+def test_unusual_file_passes_with_the_count_of_its_rows(tmp_path, case):
+    suffix, content, texts = PASSED[case]
+    source = write_splits(tmp_path, suffix, content)
+    lines = []
+    examples.prepare(str(source), str(tmp_path / "records"), CLASSES, lines.append)
+    rows = records.read(tmp_path / "records" / "train" / "*.gz")
+    assert f"train: {len(rows)} examples" in lines
+    if texts is not None:
+        assert [row["text"][0].decode() for row in rows] == texts
+
+
+def test_equal_texts_of_one_file_cannot_be_split(tmp_path):
+    (tmp_path / "all.csv").write_bytes(b"text,label\n" + b"same,no\nsame,yes\n" * 20)
+    with pytest.raises(UsageError, match="fewer than two different texts of"):
+        examples.prepare(str(tmp_path / "all.csv"), str(tmp_path / "records"), CLASSES)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow", "tfrecord"])
+def test_shard_that_vanishes_after_it_was_listed_is_named(tmp_path, suffix):
+    path = tmp_path / f"train-0.{suffix}"
+    with pytest.raises(UsageError, match=rf"train-0\.{suffix} does not exist, but it"):
+        list(RowFile(str(path), suffix).read())
+
+
+def test_shard_that_vanishes_while_another_is_read_is_named(tmp_path):
+    source = tmp_path / "data"
+    source.mkdir()
+    for name in ("train-0", "train-1", "eval"):
+        (source / f"{name}.jsonl").write_bytes(JSONL)
+
+    def report(_):
+        (source / "train-1.jsonl").unlink(missing_ok=True)
+
+    with pytest.raises(UsageError, match=r"train-1\.jsonl does not exist, but it was"):
+        examples.prepare(str(source), str(tmp_path / "records"), CLASSES, report)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+ROWS = [{"text": f"text {n}", "label": n % 2} for n in range(5)]
+
+
+def frame(record):
+    """Returns a record of a TFRecord file with its checksums."""
+
+    def masked(content):
+        crc = google_crc32c.value(content)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+    length = struct.pack("<Q", len(record))
+    return length + masked(length) + record + masked(record)
+
+
+FRAMES = [frame(tf_examples.from_row(row)) for row in ROWS]
+PLAIN = b"".join(FRAMES)
+START = len(b"".join(FRAMES[:2]))  # of the third record
+RECORDS = {
+    "bit flip in a length": (
+        flip(PLAIN, START, 4),
+        r":3: .*checksum of the record's le",
+    ),
+    "bit flip in the checksum of a length": (
+        flip(PLAIN, START + 9),
+        r":3: .*'s length",
+    ),
+    "bit flip in a record": (flip(PLAIN, START + 20, 1), r":3: .*'s content is wrong"),
+    "bit flip in the last checksum": (flip(PLAIN, -1, 1), r":5: .*content is wrong"),
+    "truncated record": (PLAIN[: START + 20], r":3: .*the record is truncated"),
+    "truncated length": (PLAIN[: START + 5], r":3: .*the record is truncated"),
+    "text behind the records": (PLAIN + b"# the end of it\n", r":6: .*length is wrong"),
+    "no TFRecord": (CSV, r":1: .*checksum of the record's length is wrong"),
+    "record that is no Example": (PLAIN + frame(b"\xff" * 9), r":6: not a tf\.Example"),
+}
+
+
+def resolve(tmp_path, name, content):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).write_bytes(content)
+    (tmp_path / "data" / "eval.tfrecord").write_bytes(PLAIN)
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    return examples.resolve_examples(str(tmp_path / "data"), CLASSES, paths.examples)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("case", RECORDS)
+def test_damaged_record_is_refused_before_the_run_with_its_number(
+    tmp_path, case, packed
+):
+    content, message = RECORDS[case]
+    name = "train.tfrecord.gz" if packed else "train.tfrecord"
+    with pytest.raises(UsageError, match=f"{name}{message}.*Copy the file again"):
+        resolve(tmp_path, name, gzip.compress(content) if packed else content)
+
+
+def test_gzip_of_records_that_is_cut_anywhere_is_refused(tmp_path):
+    """TensorFlow and Beam take one that is cut between two records for complete."""
+    packed = gzip.compress(PLAIN, 0)
+    path = tmp_path / "train.tfrecord.gz"
+    for size in range(1, len(packed)):
+        path.write_bytes(packed[:size])
+        *rows, (location, error) = RowFile(str(path), "tfrecord").read()
+        assert "cannot be read from here" in str(error)
+        assert location.row == len(rows) + 1
+
+
+def test_bit_flip_in_gzip_of_records_is_refused(tmp_path):
+    packed = gzip.compress(PLAIN)
+    path = tmp_path / "train.tfrecord.gz"
+    for position in range(10, len(packed)):  # after the header, which has the time
+        path.write_bytes(flip(packed, position))
+        *_, (_, error) = RowFile(str(path), "tfrecord").read()
+        assert "cannot be read from here" in str(error)
+
+
+def test_records_of_other_programs_are_read_whole(tmp_path):
+    rows = [records.example(text=[b"a" * n], label=[n % 2]) for n in range(50)]
+    for name in ("train.tfrecord", "train.tfrecord.gz"):
+        path = records.write(tmp_path / name, rows)
+        read = [record for _, record in RowFile(path, "tfrecord").read()]
+        assert read == [row.SerializeToString() for row in rows]
+
+
+@pytest.mark.parametrize("command", ["prepare-data", "init", "inspect-data"])
+@pytest.mark.parametrize("case", ["no gzip, but named so", "truncated Parquet"])
+def test_every_command_refuses_a_damaged_file_in_one_line(tmp_path, case, command):
+    suffix, content, _ = REFUSED[case]
+    source = str(write_splits(tmp_path, suffix, content))
+    task = ["--set", f"task.classes={json.dumps(['no', 'yes'])}"]
+    task += ["--set", "task.text_columns=[text]"]
+    arguments = {
+        "prepare-data": [source, str(tmp_path / "records"), *task],
+        "init": [str(tmp_path / "project"), "--data", source],
+        "inspect-data": [source],
+    }[command]
+    result = CliRunner().invoke(main, [command, *arguments])
+    assert result.exit_code == 2, result.output
+    assert f"train.{suffix}" in result.output
+    assert "Traceback" not in result.output
