@@ -21,7 +21,7 @@ ARGS ?=
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-newest \
-  test-newest-fast coverage bench bench-gpu lint types format lock image push-image \
+  test-newest-fast coverage fuzz bench bench-gpu lint types format lock image push-image \
   check-image clean
 
 help:  ## this list
@@ -59,6 +59,12 @@ test-all: $(INSTALLED)  ## the whole test suite, nightly tests included
 	  $(PY) -m pytest -m "$$part" $(WORKERS) $(ARGS) || \
 	    { code=$$?; [ $$code = 5 ] || status=$$code; }; \
 	done; exit $$status  # 5: ARGS selects no test of this part
+
+# atheris is in an environment of its own, .venv-fuzz. Inputs of earlier runs are kept.
+FUZZ_SECONDS ?= 60
+FUZZ_CORPUS ?= fuzz-corpus
+fuzz: $(INSTALLED)  ## fuzz the readers and the server's parsers; FUZZ_SECONDS=60 for each, ARGS="csv http"
+	@bash tools/fuzz/fuzz.sh $(FUZZ_SECONDS) "$(FUZZ_CORPUS)" $(ARGS)
 
 coverage: $(INSTALLED)  ## branch coverage of `make test`; fails below the floor in pyproject.toml
 	@$(PY) -m pytest -m "not nightly" $(WORKERS) --cov --cov-report term $(ARGS)
@@ -144,6 +150,6 @@ job-servers:  ## assemble Beam's job servers for Flink and Spark; needs Maven, a
 	@bash tools/job_servers.sh build/job-servers
 
 clean:  ## remove .venv, caches and builds; keeps output/
-	@rm -rf .venv .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf .venv .venv-fuzz .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

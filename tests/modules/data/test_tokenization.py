@@ -8,13 +8,16 @@ import sys
 import unicodedata
 from pathlib import Path
 
+import hypothesis
 import pytest
 import tensorflow as tf
 import tensorflow_text as tf_text
+from hypothesis import strategies as st
+from official.nlp.tools import tokenization as garden
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from ingest import examples as examples_lib
-from modules.data import normalization, tokenizer_files
+from modules.data import normalization, preprocessing, tokenizer_files
 from modules.data.tokenization import BertTokenizer
 from modules.data.tokenizer_files import TokenizerSettings
 from pipeline.config.paths import DEFAULT_CONFIG
@@ -240,6 +243,79 @@ def test_offsets_are_those_of_the_characters_in_the_text(tmp_path):
             # Here a token ends where the next character that is kept starts.
             rest = content[:end].decode()[last:]
             assert {unicodedata.category(c) for c in rest} <= DROPPED, text
+
+
+@pytest.fixture(scope="module")
+def uncased(tmp_path_factory):
+    """A tokenizer, its vocabulary, and Hugging Face's and the Model Garden's."""
+    settings = {"do_lower_case": True}
+    words = build_vocabulary(CORPUS, settings)
+    vocab_file = write_files(tmp_path_factory.mktemp("uncased"), words)
+    ids = {word: index for index, word in enumerate(words)}
+    return (
+        BertTokenizer(vocab_file),
+        vocab_file,
+        hugging_face(settings, ids),
+        garden.FullTokenizer(vocab_file, do_lower_case=True),
+    )
+
+
+def is_old(character):
+    """Returns whether all versions of Unicode give a character the same category."""
+    category = unicodedata.category(character)
+    return unicodedata.ucd_3_2_0.category(character) == category != "Cn"
+
+
+CHARACTERS = st.sampled_from(sorted(set("".join(CORPUS)))) | st.characters(
+    exclude_categories=["Cs"]
+)
+PROPERTIES = hypothesis.settings(
+    deadline=None,
+    derandomize=True,
+    max_examples=10,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+
+
+@PROPERTIES
+@hypothesis.given(texts=st.lists(st.text(CHARACTERS, max_size=40), min_size=1))
+def test_any_text_has_ids_offsets_and_a_length_within_their_bounds(uncased, texts):
+    tokenizer, vocab_file, *_ = uncased
+    ids, starts, ends = tokenizer.tokenize_with_offsets(tf.constant(texts))
+    assert tokenizer.tokenize(tf.constant(texts)).to_list() == ids.to_list()
+    size = len(Path(vocab_file).read_text().splitlines())
+    assert all(0 <= token < size for row in ids.to_list() for token in row)
+    for text, first, last in zip(texts, starts.to_list(), ends.to_list(), strict=True):
+        content = text.encode()
+        assert first == sorted(first)
+        for start, end in zip(first, last, strict=True):
+            assert 0 <= start < end <= len(content)
+            assert content[start:end].decode()  # of whole characters
+    for text, row in list(zip(texts, ids.to_list(), strict=True))[:3]:
+        assert tokenizer.tokenize(tf.constant([text])).to_list() == [row]
+    for segments in ([texts], [texts, texts[::-1]]):
+        inputs = preprocessing.text_to_inputs(
+            [tf.constant(segment) for segment in segments], vocab_file, 16
+        )
+        lengths = inputs["input_word_ids"].row_lengths().numpy()
+        assert lengths.min() >= 1 + len(segments)
+        assert lengths.max() <= 16
+
+
+@PROPERTIES
+@hypothesis.given(
+    texts=st.lists(st.text(CHARACTERS.filter(is_old), max_size=40), min_size=1)
+)
+def test_any_text_has_the_ids_of_hugging_face_and_the_model_garden(uncased, texts):
+    tokenizer, _, reference, original = uncased
+    ids = tokenizer.tokenize(tf.constant(texts)).to_list()
+    encodings = reference.encode_batch(texts, add_special_tokens=False)
+    for text, row, encoding in zip(texts, ids, encodings, strict=True):
+        assert row == encoding.ids, text
+        if any(unicodedata.category(character) == "Co" for character in text):
+            continue  # the Model Garden's keeps the characters of private use
+        expected = original.convert_tokens_to_ids(original.tokenize(text))
+        assert row == expected, text
 
 
 @pytest.mark.nightly

@@ -1,0 +1,1 @@
+"""Fuzzing of the readers of files and of the server's parsers, with atheris."""
