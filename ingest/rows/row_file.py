@@ -58,7 +58,8 @@ class RowFile:
     def sha256(self) -> str:
         """SHA-256 of its bytes. A file that was read to its end is not read again."""
         if self._sha256 is None:
-            self._sha256 = fingerprint.of_file(self.path)
+            with _naming_vanished_file(self.path):
+                self._sha256 = fingerprint.of_file(self.path)
         return self._sha256
 
     def describe_dialect(self) -> str:
@@ -203,18 +204,24 @@ def open_packed(path: str) -> IO[bytes]:
       VanishedFileError: A local file does not exist.
     """
     if uris.is_local(path):
-        try:
+        with _naming_vanished_file(path):
             return open(path, "rb", buffering=0)
-        except FileNotFoundError as error:
-            raise VanishedFileError(
-                f"{path} does not exist, but it was listed before; run again when no "
-                "other process changes the data"
-            ) from error
     # Every command imports this file, and `--help` must not wait for Beam.
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+@contextlib.contextmanager
+def _naming_vanished_file(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise VanishedFileError(
+            f"{path} does not exist, but it was listed before; run again when no other "
+            "process changes the data"
+        ) from error
 
 
 class _HashedBytes(io.RawIOBase):

@@ -257,9 +257,11 @@ def test_equal_texts_of_one_file_cannot_be_split(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow", "tfrecord"])
 def test_shard_that_vanishes_after_it_was_listed_is_named(tmp_path, suffix):
-    path = tmp_path / f"train-0.{suffix}"
-    with pytest.raises(UsageError, match=rf"train-0\.{suffix} does not exist, but it"):
-        list(RowFile(str(path), suffix).read())
+    file = RowFile(str(tmp_path / f"train-0.{suffix}"), suffix)
+    for read in (lambda: list(file.read()), lambda: file.sha256):
+        message = rf"train-0\.{suffix} does not exist, but it was listed"
+        with pytest.raises(UsageError, match=message):
+            read()
 
 
 def test_shard_that_vanishes_while_another_is_read_is_named(tmp_path):
