@@ -119,7 +119,7 @@ def test_text_with_a_bad_label_names_its_line(show_batch, tmp_path):
     assert message in result.output
 
 
-def test_damaged_file_names_its_directory(show_tokenized, tmp_path):
+def test_damaged_file_is_named_with_its_record(show_tokenized, tmp_path):
     row = {
         "input_ids": [2, 3],
         "input_mask": [1, 1],
@@ -129,5 +129,5 @@ def test_damaged_file_names_its_directory(show_tokenized, tmp_path):
     result = show_tokenized([row] * 9, cut=20)
     assert result.exit_code == 2, result.output
     (line,) = result.output.splitlines()
-    assert f"data {tmp_path / 'records'}: train cannot be read (" in line
+    assert f"{tmp_path / 'records'}/train.tfrecord.gz:1: the file cannot" in line
     assert "{{" not in line
