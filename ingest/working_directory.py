@@ -162,16 +162,16 @@ def delete_damaged(target: Path, report: Callable[[str], None]) -> None:
     Raises:
       UsageError: The directory next to it cannot be written.
     """
-    if not written_files.count_changes(target, counts_additional=False):
+    if not written_files.find_changes(target, counts_additional=False):
         return
     working = WorkingDirectory.beside(target)
     working.open(wait=report)
     try:
         # Again: the process that this one waited for may have written it.
-        if count := written_files.count_changes(target, counts_additional=False):
+        if changes := written_files.find_changes(target, counts_additional=False):
             report(
-                f"{target} is written again: {count} of its files are missing or have "
-                "changed"
+                f"{target} is written again: {len(changes)} of its files are missing "
+                "or have changed"
             )
             # Its name is free at once, even if this process is killed.
             target.rename(working.path / "damaged")

@@ -12,6 +12,7 @@
 copies the model under a temporary name, adds the manifest, and renames. Object stores
 rename object by object, so both the temporary directory and the manifest are checked. A
 SavedModel that was copied by hand has neither of them: its variables are checked.
+`verify` also compares the contents of the files, before a version is loaded.
 
 Directories are local or remote. Reading local ones does not import TensorFlow.
 """
@@ -284,15 +285,24 @@ def copy(version: str, destination: str) -> None:
       VersionError: A file is missing or differs from what was pushed.
     """
     files.copy_directory(version, destination)
-    if is_saved_model(destination):
-        manifest = read_manifest(destination)
-        damage = _find_damage(destination, manifest, compare_hashes=True)
-    else:  # it was withdrawn or deleted in the meantime
-        damage = f"{GRAPH_FILE} is missing"
-    if damage:
-        raise VersionError(
-            f"version {version} is damaged: {damage}. Restore the file, or delete the "
-            "version so that the previous one is used"
+    _verify(destination, version)
+
+
+def verify(version: str) -> None:
+    """Compares the contents of a version's files with its manifest.
+
+    Reads every file once. A SavedModel that was copied by hand has no manifest, which
+    is logged.
+
+    Args:
+      version: Directory of the version.
+
+    Raises:
+      VersionError: A file is missing or differs from what was pushed.
+    """
+    if not _verify(version, version):
+        logger.warning(
+            "%s has no %s, so its files are not checked", version, MANIFEST_FILE
         )
 
 
@@ -330,6 +340,26 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
     card = render(next((card for card in cards if card is not None), None))
     # If a rollback moves the version now, no directory with only a card may appear.
     files.write(uris.join(version, CARD_FILE), card, create_directory=False)
+
+
+def _verify(directory: str, version: str) -> bool:
+    """Compares files with the manifest next to them; returns whether there is one.
+
+    Args:
+      directory: A version, or a copy of it.
+      version: The version, for the error.
+    """
+    if is_saved_model(directory):
+        manifest = read_manifest(directory)
+        damage = _find_damage(directory, manifest, compare_hashes=True)
+    else:  # it was withdrawn or deleted in the meantime
+        manifest, damage = {}, f"{GRAPH_FILE} is missing"
+    if damage:
+        raise VersionError(
+            f"version {version} is damaged: {damage}. Restore the file, or delete the "
+            "version so that the previous one is used"
+        )
+    return bool(manifest)
 
 
 def _read_card(version: str) -> str | None:

@@ -1,41 +1,50 @@
 """The files of a directory as they were written, for those who reuse the directory.
 
-A JSON file, the record, has their names and sizes. Contents are not read, and hidden
-files do not count.
+A JSON file, the record, has their names and sizes and, if the directory asks for it,
+their SHA-256. Otherwise contents are not read. Hidden files do not count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pydantic
 
-from modules import file_format, files
+from modules import file_format, files, fingerprint
 
 RECORD = ".files.json"
 
 
 class _Record(pydantic.BaseModel):
     files: dict[str, int]
+    sha256: dict[str, str] = {}
 
 
-def record(directory: Path, path: Path | None = None) -> None:
+def record(
+    directory: Path, path: Path | None = None, *, with_contents: bool = False
+) -> None:
     """Records the files of a complete directory.
 
     Args:
       directory: The directory.
       path: The record; None is `.files.json` in the directory.
+      with_contents: Whether contents are recorded, and read by each `find_changes`.
     """
     content = _Record(files=_sizes(directory))
-    files.write_record(str(path or directory / RECORD), content.model_dump())
+    if with_contents:
+        content.sha256 = _hashes(directory, content.files)
+    files.write_record(
+        str(path or directory / RECORD), content.model_dump(exclude_defaults=True)
+    )
 
 
-def count_changes(
+def find_changes(
     directory: Path, path: Path | None = None, *, counts_additional: bool = True
-) -> int:
-    """Returns how many files are missing, additional or of another size.
+) -> list[str]:
+    """Returns the files that are missing, additional, or of another size or content.
 
-    A record or a file that cannot be read counts as one change.
+    If the record or a file cannot be read, the record is the only change.
 
     Args:
       directory: The directory. Without a record, as a killed run leaves it, only the
@@ -47,13 +56,21 @@ def count_changes(
     try:
         content = files.read(str(path))
         if content is None:
-            return sum(not any(split.iterdir()) for split in directory.glob("Split-*"))
-        before = _Record.model_validate(file_format.parse(content, path)).files
-        now = _sizes(directory)
+            splits = directory.glob("Split-*")
+            return [split.name for split in splits if not any(split.iterdir())]
+        recorded = _Record.model_validate(file_format.parse(content, path))
+        before, now = recorded.files, _sizes(directory)
+        names = before.keys() | now.keys() if counts_additional else before.keys()
+        changes = {name for name in names if before.get(name) != now.get(name)}
+        hashes = _hashes(directory, recorded.sha256.keys() - changes)
     except (ValueError, OSError):
-        return 1
-    names = before.keys() | now.keys() if counts_additional else before.keys()
-    return sum(before.get(name) != now.get(name) for name in names)
+        return [path.name]
+    changes |= {name for name in hashes if hashes[name] != recorded.sha256[name]}
+    return sorted(changes)
+
+
+def _hashes(directory: Path, names: Iterable[str]) -> dict[str, str]:
+    return {name: fingerprint.of_file(directory / name) for name in names}
 
 
 def _sizes(directory: Path) -> dict[str, int]:

@@ -86,12 +86,14 @@ def add_columns(row: Mapping[str, Any], predicted: dict[str, Any]) -> dict[str, 
 def find_model(directory: str) -> str:
     """Returns the directory of a SavedModel, or of the newest of its versions.
 
+    The contents of its files are compared with the version's manifest.
+
     Args:
       directory: Local, or remote (`gs://`).
 
     Raises:
-      UsageError: There is no complete SavedModel, it cannot be read, or TensorFlow
-        would read its path as a file pattern.
+      UsageError: There is no complete SavedModel, it cannot be read, a file differs
+        from what was pushed, or TensorFlow would read its path as a file pattern.
     """
     uris.refuse_pattern("--model", directory)
     try:
@@ -99,9 +101,14 @@ def find_model(directory: str) -> str:
             problem = served_versions.find_problem(directory)
             if problem:
                 raise UsageError(f"--model {directory} is incomplete: {problem}")
+            served_versions.verify(directory)
             return directory
         for version in served_versions.list_complete(directory):
-            return uris.join(directory, version)
+            path = uris.join(directory, version)
+            served_versions.verify(path)
+            return path
+    except served_versions.VersionError as error:
+        raise UsageError(f"--model {directory}: {error}") from error
     except OSError as error:
         raise UsageError(
             f"--model {directory} cannot be read: {error.filename}: {error.strerror}"

@@ -61,7 +61,8 @@ class LoadedVersions:
 
     Args:
       source: The model's directory.
-      load: Loads a directory as a version and warms it up; called in a thread.
+      load: Loads a directory as a version and warms it up; called in a thread, after
+        the files were compared with the version's manifest.
       metrics: Counts loads and loaded versions.
       keep: How many of the newest versions stay in memory.
       labels: Versions by label, which stay in memory too.
@@ -201,6 +202,7 @@ class LoadedVersions:
         start = time.perf_counter()
         try:
             pushed = served_versions.push_time(str(path))
+            await self._run(served_versions.verify, str(path))
             version.model = await self._run(self._load, path, number)
         except Exception as error:  # noqa: BLE001 (in the log and the status)
             version.state = State.END

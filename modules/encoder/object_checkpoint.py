@@ -51,7 +51,8 @@ class ObjectCheckpoint:
                 )
             graph = self._reader.get_tensor(_OBJECT_GRAPH)
             self._nodes = TrackableObjectGraph.FromString(graph).nodes
-        except (ValueError, IndexError, tf.errors.OpError) as error:
+        # RuntimeError: TensorFlow's reader does not translate a wrong checksum.
+        except (ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
             raise EncoderError(
                 f"{path} is not a readable checkpoint: {error}"
             ) from error

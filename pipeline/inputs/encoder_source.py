@@ -72,7 +72,8 @@ def resolve_encoder(
 
     Raises:
       UsageError: The source cannot be read, is not a BERT, does not match
-        `encoder.sha256`, or is too short for `preprocessing.max_seq_length`.
+        `encoder.sha256`, has changed since `import-encoder` wrote it, or is too short
+        for `preprocessing.max_seq_length`.
     """
     from modules import encoder as encoder_lib
     from modules.data import tokenizer_files
@@ -88,6 +89,17 @@ def resolve_encoder(
                 f"{expected}: the files differ from the recipe's; install them again, "
                 f"or set encoder.sha256 to {actual} to use them"
             )
+        if uris.is_local(directory):
+            changes = written_files.find_changes(
+                Path(directory), counts_additional=False
+            )
+            if changes:
+                record = Path(directory, written_files.RECORD)
+                raise UsageError(
+                    f"{_SETTING} {directory}: {', '.join(changes)} changed after "
+                    "import-encoder wrote the directory; import the encoder again, or "
+                    f"delete {record} to use the files as they are"
+                )
         if conversion.needs_import(directory):
             paths = paths or OutputPaths.of(config)
             directory = _import_once(directory, paths, report)
@@ -154,7 +166,7 @@ def _convert(
 
     with WorkingDirectory.creating(target, report) as working:
         imported = conversion.convert(directory, str(working.path), preprocessor)
-        written_files.record(working.path)
+        written_files.record(working.path, with_contents=True)
         working.publish(target)
     encoder = dataclasses.replace(imported.encoder, directory=str(target))
     return dataclasses.replace(imported, encoder=encoder)
@@ -195,8 +207,8 @@ def locate(source: str, setting: str) -> str:
       setting: The setting or option that named it, for messages.
 
     Raises:
-      UsageError: There is no such package or directory, or the handle cannot be
-        downloaded over HTTPS.
+      UsageError: There is no such package or directory, it has a file that is a pipe or
+        a device, or the handle cannot be downloaded over HTTPS.
     """
     if source.startswith(PACKAGE_PREFIX):
         package, _, path = source.removeprefix(PACKAGE_PREFIX).partition("/")
@@ -216,6 +228,15 @@ def locate(source: str, setting: str) -> str:
         return _download(source, setting)
     if uris.is_local(source) and not Path(source).is_dir():
         raise UsageError(f"{setting} {source} is not a directory")
+    if uris.is_local(source):
+        # A pipe would block its reader, and a device may have no end. Links to files
+        # are followed: the folders in Hugging Face's cache consist of links.
+        for path in Path(source).rglob("*"):
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise UsageError(
+                    f"{setting} {source}: {path} is a pipe, socket or device, not a "
+                    "file; copy the encoder's files again"
+                )
     return source
 
 

@@ -33,13 +33,13 @@ def checked(paths: OutputPaths) -> Iterator[None]:
     known, changed = set(), []
     for artifact, directory in _cached(paths):
         known.add(artifact)
-        if count := written_files.count_changes(directory, record_of(directory)):
+        if changes := written_files.find_changes(directory, record_of(directory)):
             changed.append(artifact)
             logger.warning(
                 "%s is not used from the cache: %d of its files are missing or have "
                 "changed, so %s runs again where a run needs it",
                 directory,
-                count,
+                len(changes),
                 directory.relative_to(paths.artifacts).parts[0],
             )
     run_metadata.mark_as_deleted(paths.metadata, changed)

@@ -43,6 +43,24 @@ def test_model_whose_path_tensorflow_reads_as_a_pattern_is_refused(tmp_path):
     assert prediction.value == "first"
 
 
+def test_model_whose_files_changed_after_the_push_is_refused(served, tmp_path, caplog):
+    served_versions.push(str(served / "9"), str(tmp_path), "9")
+    variables = tmp_path / "9" / "variables" / "variables.index"
+    content = bytearray(variables.read_bytes())
+    assert find_model(str(tmp_path)) == str(tmp_path / "9")
+    assert not caplog.records
+    content[-1] ^= 1
+    variables.write_bytes(content)
+    for model in (tmp_path, tmp_path / "9"):
+        with pytest.raises(UsageError, match=r"9 is damaged: variables/var"):
+            find_model(str(model))
+
+
+def test_copied_model_is_reported_as_unchecked(served, caplog):
+    find_model(str(served))
+    assert f"{served}/10 has no manifest.json, so its files are not" in caplog.text
+
+
 def test_texts_are_passed_in_the_order_of_the_task(served):
     pairs = [("long text", "short"), ("a", "bb")]
     predictions = list(Predictor(str(served / "9")).predict(pairs))

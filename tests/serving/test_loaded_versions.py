@@ -170,6 +170,46 @@ def list_files(directory):
     }
 
 
+def change_a_byte(pushed, version):
+    """Changes a file of a version after its push, and keeps the size."""
+    pushed.push(version)
+    directory = pushed.root / str(version)
+    (directory / "variables").write_text("weights")
+    (directory / "manifest.json").write_text(json.dumps(list_files(directory)))
+    (directory / "variables").write_text("weighty")
+
+
+def test_version_whose_files_changed_after_the_push_is_refused(pushed, caplog):
+    caplog.set_level(logging.WARNING)
+
+    async def swap():
+        versions = pushed.serve()
+        await versions.refresh()
+        change_a_byte(pushed, 11)
+        for _ in range(3):
+            await versions.refresh()
+        before = states(versions)
+        (pushed.root / "11" / "variables").write_text("weights")
+        await versions.refresh()
+        return before, states(versions), versions
+
+    before, repaired, versions = asyncio.run(swap())
+    assert before == {11: State.END, 10: State.AVAILABLE}
+    assert repaired == {11: State.AVAILABLE, 10: State.END}
+    assert pushed.loads == [10, 11]  # the damaged files were not loaded
+    damage = "variables differs from the file that was pushed. Restore the file, or "
+    assert caplog.text.count(damage) == 1
+    sample = versions._metrics.registry.get_sample_value
+    assert sample("serving_loads_total", {"result": "error"}) == 1
+
+
+def test_copied_version_is_served_and_reported_as_unchecked(pushed, caplog):
+    caplog.set_level(logging.WARNING)
+    asyncio.run(pushed.serve().refresh())
+    unchecked = f"{pushed.root}/10 has no manifest.json, so its files are not checked"
+    assert caplog.text.count(unchecked) == 1
+
+
 def test_version_is_loaded_once_all_files_of_its_manifest_exist(pushed, caplog):
     caplog.set_level(logging.WARNING, "serving")
 

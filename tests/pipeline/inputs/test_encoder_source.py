@@ -225,6 +225,42 @@ def test_checksum_covers_all_files_of_a_source(tmp_path, checkpoint, kind):
         file.write_bytes(content)
 
 
+def change_a_byte(file):
+    """Changes a file, and keeps its size."""
+    content = bytearray(file.read_bytes())
+    content[0] ^= 1
+    file.write_bytes(content)
+
+
+def test_imported_encoder_that_changed_since_is_refused_before_the_run(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    imported = tmp_path / "imported"
+    encoder_source.import_encoder(str(tmp_path / "encoder"), imported)
+    config = load_config(path, {"encoder.source": str(imported)})
+    (imported / "notes.txt").write_text("mine")
+    resolve_encoder(config)
+    change_a_byte(imported / "bert_model.ckpt.data-00000-of-00001")
+    message = r"imported: bert_model\.ckpt\.data-00000-of-00001 changed after"
+    with pytest.raises(UsageError, match=message):
+        resolve_encoder(config)
+    (imported / ".files.json").unlink()
+    resolve_encoder(config)
+
+
+def test_converted_encoder_whose_content_changed_is_converted_again(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    sources.write_tokenizer(tmp_path / "encoder")
+    lines = []
+    first = resolve_encoder(load_config(path), report=lines.append)
+    (data,) = Path(first.directory).glob("*.data-*")
+    content = data.read_bytes()
+    change_a_byte(data)
+    again = resolve_encoder(load_config(path), report=lines.append)
+    assert again == first
+    assert data.read_bytes() == content
+    assert "is written again: 1 of its files are missing or have changed" in lines[1]
+
+
 def test_lower_casing_changes_the_fingerprint_of_the_vocabulary(tmp_path):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     uncased = resolve_encoder(load_config(path))
