@@ -10,6 +10,7 @@ import json
 import math
 import os
 import posixpath
+import shutil
 import stat
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -156,8 +157,17 @@ def delete(path: str) -> None:
 
 
 def delete_directory(path: str) -> None:
-    """Deletes a directory with all files below it, if it exists."""
-    if _gfile().exists(path):
+    """Deletes a directory with all files below it, if it exists.
+
+    Links are deleted, and what they point to is kept.
+    """
+    # `tf.io.gfile.rmtree` follows links: it would delete files elsewhere.
+    if uris.is_local(path):
+        if os.path.islink(path):
+            os.remove(path)
+        elif os.path.exists(path):
+            shutil.rmtree(path)
+    elif _gfile().exists(path):
         _gfile().rmtree(path)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import environment, file_lock, fingerprint, run_metadata
+from modules import environment, file_lock, files, fingerprint, run_metadata
 from modules.errors import UsageError
 from modules.run_metadata import MetadataReader, values
 from pipeline.config import tfx_names
@@ -107,7 +106,7 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
     run_metadata.mark_as_deleted(paths.metadata, ids)
     for entry in obsolete:
         try:
-            shutil.rmtree(entry.path)
+            files.delete_directory(str(entry.path))  # of a link, the link
             if entry.artifact is not None:
                 artifact_files.record_of(entry.path).unlink(missing_ok=True)
         except OSError as error:

@@ -339,7 +339,15 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
         raise EncoderError(
             f"{index} has no weight_map: not an index of safetensors files"
         )
-    names = sorted(set(weight_map.values()))
+    names = sorted(set(map(str, weight_map.values())))
+    # Such a name would be read, and staged for a remote run, outside of the folder.
+    if outside := [
+        name for name in names if name != os.path.basename(name) or not name
+    ]:
+        raise EncoderError(
+            f"{index} names files that are not in its folder: "
+            f"{', '.join(outside)}; use the folder as it was published"
+        )
     present = {n for n in names if tf.io.gfile.exists(os.path.join(directory, n))}
     _require(directory, names, present)
     return tuple(names)

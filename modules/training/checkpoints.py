@@ -50,10 +50,12 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         is_chief: bool = True,
     ) -> None:
         self._shared = directory
+        # Deleted with this object, or when the process ends.
+        self._discarded = None if is_chief else tempfile.TemporaryDirectory()
         self.saved_step: int | None = None
         super().__init__(
             checkpoint,
-            directory if is_chief else tempfile.mkdtemp(),
+            directory if self._discarded is None else self._discarded.name,
             max_to_keep=max_to_keep,
             step_counter=step_counter,
             # With None, Orbit would not even save at the end

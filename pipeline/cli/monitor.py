@@ -17,6 +17,7 @@ from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from modules.export import description
 from pipeline import exit_status
+from pipeline.config import secrets
 from pipeline.console import Console
 from prediction.predictor import find_model
 
@@ -98,6 +99,8 @@ def monitor_command(
 
     allowed = _parse_limits(limits)
     uris.refuse_pattern("--samples", samples)
+    if pushgateway is not None:
+        secrets.refuse_password("--pushgateway", pushgateway)
     if prometheus_file is not None and not prometheus_file.parent.is_dir():
         raise UsageError(
             f"--prometheus-file {prometheus_file}: there is no directory "

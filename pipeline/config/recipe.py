@@ -19,7 +19,7 @@ from modules.config.settings import Settings
 from modules.config.task import INPUT_NAME, TaskConfig, input_name
 from modules.config.trainer import TrainerConfig
 from modules.errors import UsageError
-from pipeline.config import typed_yaml
+from pipeline.config import secrets, typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
 from pipeline.config.sections import (
@@ -288,6 +288,7 @@ def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
 
 
 def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:
+    secrets.refuse(settings, "")  # first: other errors show the refused value
     try:
         return model.model_validate(settings)
     except ValidationError as error:

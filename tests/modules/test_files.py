@@ -87,3 +87,15 @@ def test_record_is_read_without_the_number_of_its_format(directory):
     files.write_json(path, {"format": 2})
     with pytest.raises(file_format.FormatError, match="format 2"):
         files.read_record(path)
+
+
+@pytest.mark.parametrize("link", ["version", "version/inside"])
+def test_deletion_keeps_what_a_link_points_to(tmp_path, link):
+    outside = tmp_path / "outside"
+    (outside / "folder").mkdir(parents=True)
+    (outside / "folder" / "file").write_text("kept")
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(outside)
+    files.delete_directory(str(tmp_path / "version"))
+    assert [path.name for path in tmp_path.iterdir()] == ["outside"]
+    assert (outside / "folder" / "file").read_text() == "kept"

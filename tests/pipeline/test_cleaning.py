@@ -130,6 +130,26 @@ def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_use_them(past, 
     assert plan(past.paths, keep=1) == []
 
 
+def test_link_of_an_old_run_is_deleted_and_what_it_points_to_is_kept(
+    past, train, tmp_path
+):
+    training, model, _ = train("first")
+    train("second")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for directory in (training, model):
+        directory.rename(outside / directory.name)
+        directory.symlink_to(outside / directory.name)
+    (past.paths.examples("of first") / "link").symlink_to(outside)
+    obsolete = plan(past.paths, keep=1)
+    assert {training, model} <= {entry.path for entry in obsolete}
+    cleaning.delete(past.paths, obsolete)
+    assert not training.is_symlink()
+    assert not model.is_symlink()
+    assert (outside / training.name / "lock").exists()
+    assert any((outside / model.name).iterdir())
+
+
 def test_report_is_deleted_with_the_numbers_next_to_its_page(past, train):
     train("first")
     (report,) = past.execute("Report", ["report: HTML"])

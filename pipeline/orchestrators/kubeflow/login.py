@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from modules.errors import UsageError
+from pipeline.config import secrets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,7 @@ class KubeflowServer:
     ca_file: Path | None = None
 
     def __post_init__(self) -> None:
+        secrets.refuse_password("--host", self.host)
         if not self.host.startswith(("http://", "https://")):
             raise UsageError(
                 f"the host {self.host} has no protocol; write https://{self.host} (or "

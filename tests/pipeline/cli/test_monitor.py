@@ -172,6 +172,7 @@ def test_delayed_labels_give_the_metrics_of_what_is_live(monitor, served, tmp_pa
         (("--limit", "min_rows=1000"), "--reference "),
         (("--prometheus-file", "/no/directory/a.prom"), "there is no directory"),
         (("--pushgateway", "127.0.0.1:1"), "--pushgateway 127.0.0.1:1 cannot be"),
+        (("--pushgateway", "a:secret@127.0.0.1:1"), "--pushgateway has a password"),
     ],
 )
 def test_bad_usage_is_refused(monitor, arguments, problem):

@@ -2,9 +2,11 @@
 
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import shutil
+import tarfile
 import tempfile
 import threading
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow_hub import compressed_module_resolver
 
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
@@ -30,6 +33,21 @@ from tests.nightly import nightly
 pytestmark = pytest.mark.slow
 
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
+
+
+HANDLES = [
+    "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/4",
+    "https://www.kaggle.com/models/tensorflow/bert/tensorFlow2/en-uncased/4",
+]
+
+
+@pytest.fixture
+def no_network(monkeypatch, tmp_path):
+    def fail(*_):
+        raise OSError("Name or service not known")
+
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("socket.getaddrinfo", fail)
 
 
 @pytest.fixture(scope="module")
@@ -247,6 +265,91 @@ def test_imported_encoder_that_changed_since_is_refused_before_the_run(tmp_path)
     resolve_encoder(config)
 
 
+@pytest.mark.parametrize("file", ["config.json", "vocab.txt", "model.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_pipe_or_device_in_an_encoder_is_refused(tmp_path, file, kind):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    special = tmp_path / "encoder" / file
+    special.unlink()
+    if kind == "pipe":
+        os.mkfifo(special)
+    else:
+        special.symlink_to("/dev/zero")
+    message = rf"encoder: {special} is a pipe, socket or device, not a file; copy"
+    with pytest.raises(UsageError, match=message):
+        resolve_encoder(load_config(path))
+    with pytest.raises(UsageError, match=message):
+        encoder_source.import_encoder(str(tmp_path / "encoder"), tmp_path / "imported")
+    assert not (tmp_path / "imported").exists()
+
+
+def test_links_of_the_cache_of_hugging_face_are_followed(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    expected = resolve_encoder(load_config(path)).fingerprint
+    folder, blobs = tmp_path / "encoder", tmp_path / "blobs"
+    blobs.mkdir()
+    for index, file in enumerate(sorted(folder.iterdir())):
+        file.rename(blobs / str(index))
+        file.symlink_to(f"../blobs/{index}")
+    assert resolve_encoder(load_config(path)).fingerprint == expected
+
+
+@pytest.mark.parametrize("name", ["../stolen", "/absolute/stolen", "a/../../stolen"])
+def test_index_of_weights_outside_of_the_folder_is_refused(tmp_path, name):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    shutil.rmtree(tmp_path / "encoder")
+    sources.write_sharded(tmp_path / "encoder")
+    index = tmp_path / "encoder" / "model.safetensors.index.json"
+    content = json.loads(index.read_text())
+    content["weight_map"] |= {next(iter(content["weight_map"])): name}
+    index.write_text(json.dumps(content))
+    message = rf"names files that are not in its folder: {name}; use the folder as"
+    with pytest.raises(UsageError, match=message):
+        resolve_encoder(load_config(path))
+
+
+def add(archive, name, kind, link=""):
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname, member.size = kind, link, 6 * (kind == b"0")
+    archive.addfile(member, io.BytesIO(b"stolen"))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "link"),
+    [
+        ("../escaped", tarfile.REGTYPE, ""),
+        ("a/../../escaped", tarfile.REGTYPE, ""),
+        ("link", tarfile.SYMTYPE, "../.."),
+        ("link", tarfile.SYMTYPE, "/etc"),
+        ("link", tarfile.LNKTYPE, "/etc/passwd"),
+        ("device", tarfile.CHRTYPE, ""),
+        ("pipe", tarfile.FIFOTYPE, ""),
+        ("/escaped", tarfile.REGTYPE, ""),  # which TF Hub writes to the cache
+    ],
+)
+def test_archive_of_a_handle_writes_nothing_outside_of_the_cache(
+    tmp_path, no_network, monkeypatch, name, kind, link
+):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        add(archive, name, kind, link)
+    buffer.seek(0)
+    monkeypatch.setattr(
+        compressed_module_resolver.HttpCompressedFileResolver,
+        "_call_urlopen",
+        lambda *_: buffer,
+    )
+    if name.startswith("/"):
+        located = Path(encoder_source.locate(HANDLES[0], "encoder.source"))
+        assert [path.name for path in located.iterdir()] == ["escaped"]
+    else:
+        with pytest.raises(UsageError, match=r"cannot be downloaded \(ValueError: "):
+            encoder_source.locate(HANDLES[0], "encoder.source")
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+    assert "escaped" not in os.listdir(tmp_path / "cache")
+    assert not Path("/escaped").exists()
+
+
 def test_converted_encoder_whose_content_changed_is_converted_again(tmp_path):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     sources.write_tokenizer(tmp_path / "encoder")
@@ -277,6 +380,7 @@ def test_model_garden_checkpoint_that_does_not_fit_is_refused_before_the_run(
 ):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     shutil.copytree(checkpoint, tmp_path / "imported")
+    (tmp_path / "imported" / ".files.json").unlink()  # else the edit is refused
     config = tmp_path / "imported" / "bert_config.json"
     settings = json.loads(config.read_text()) | {"num_hidden_layers": 3}
     config.write_text(json.dumps(settings))
@@ -376,21 +480,6 @@ def test_checkpoint_that_tensorflow_reads_as_a_pattern_is_refused_and_a_folder_r
         resolve_encoder(load_config(path, location))
     location = {"encoder.source": str(tmp_path / "encoder [v2]")}
     assert resolve_encoder(load_config(path, location)).fingerprint == expected
-
-
-HANDLES = [
-    "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/4",
-    "https://www.kaggle.com/models/tensorflow/bert/tensorFlow2/en-uncased/4",
-]
-
-
-@pytest.fixture
-def no_network(monkeypatch, tmp_path):
-    def fail(*_):
-        raise OSError("Name or service not known")
-
-    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("socket.getaddrinfo", fail)
 
 
 @pytest.mark.parametrize("handle", HANDLES)

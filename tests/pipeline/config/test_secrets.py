@@ -1,0 +1,47 @@
+"""Secrets in settings are refused, and the refusal does not show them."""
+
+import pytest
+
+from modules.errors import UsageError
+from pipeline.config import secrets
+from pipeline.config.recipe import load_beam, load_config
+from pipeline.orchestrators.kubeflow.login import KubeflowServer
+from tests import tiny
+
+SECRET = "planted-5f1c"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("beam.options", [f"--s3_secret_access_key={SECRET}"]),
+        ("beam.options", ["--max_bundle_size=5", f"--S3_SESSION_TOKEN={SECRET}"]),
+        ("kubeflow.beam.options", [f"--password={SECRET}"]),
+        ("data.source", f"https://user:{SECRET}@example.com/pairs"),
+        ("encoder.source", f"https://:{SECRET}@example.com/encoder"),
+        ("task.text_columns", f"https://user:{SECRET}@a"),  # a wrong type, too
+    ],
+)
+def test_setting_with_a_secret_is_refused_and_not_shown(tmp_path, key, value):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    with pytest.raises(UsageError, match=rf"^{key} has a secret, which") as error:
+        load_config(recipe, {key: value})
+    assert SECRET not in str(error.value)
+    if key == "beam.options":
+        with pytest.raises(UsageError, match=r"^options has a secret, which"):
+            load_beam(recipe, {key: value})
+
+
+def test_settings_that_resemble_secrets_are_accepted(tmp_path):
+    image = "registry:5000/bert:1@sha256:0123"
+    secrets.refuse({"image": image, "options": ["--dataflow_kms_key=name"]}, "")
+    secrets.refuse({"source": ["gs://bucket/a@b", "https://host:8080/a"]}, "")
+
+
+@pytest.mark.parametrize("url", ["https://user:{}@host", "user:{}@host:9091"])
+def test_address_with_a_password_is_refused_and_not_shown(url):
+    with pytest.raises(UsageError, match=r"^--pushgateway has a password") as error:
+        secrets.refuse_password("--pushgateway", url.format(SECRET))
+    assert SECRET not in str(error.value)
+    with pytest.raises(UsageError, match=r"^--host has a password"):
+        KubeflowServer(url.format(SECRET))
