@@ -21,8 +21,8 @@ ARGS ?=
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-newest \
-  test-newest-fast coverage fuzz bench bench-gpu lint types format lock image push-image \
-  check-image clean
+  test-newest-fast coverage fuzz audit bench bench-gpu lint types format lock image \
+  push-image check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -104,6 +104,13 @@ format: $(INSTALLED)  ## fix style: ruff check --fix, ruff format
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
+# pip-audit's libraries are not the stacks'.
+audit: $(INSTALLED)  ## known vulnerabilities of all locks; needs api.osv.dev, or pypi.org
+	@[[ .venv-audit -nt tools/audit.txt ]] || { .venv/bin/uv venv --quiet --clear \
+	  --python $(PY) .venv-audit && .venv/bin/uv pip sync --quiet --require-hashes \
+	  --python .venv-audit/bin/python tools/audit.txt && touch .venv-audit; }
+	@$(PY) -m tools.audit $(ARGS)
+
 # Versions that still fit stay; ARGS=--upgrade upgrades all.
 lock: $(INSTALLED)  ## compile all .lock files from their .in files; prints what changed
 	@bash tools/lock.sh $(ARGS)
@@ -150,6 +157,7 @@ job-servers:  ## assemble Beam's job servers for Flink and Spark; needs Maven, a
 	@bash tools/job_servers.sh build/job-servers
 
 clean:  ## remove .venv, caches and builds; keeps output/
-	@rm -rf .venv .venv-fuzz .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf .venv .venv-audit .venv-fuzz .venv-peers build dist *.egg-info .pytest_cache \
+	  .mypy_cache .ruff_cache \
 	  .import_linter_cache .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
