@@ -71,9 +71,22 @@ ENV NVIDIA_VISIBLE_DEVICES=all \
     LD_LIBRARY_PATH=/usr/local/nvidia/lib64 \
     PATH=/usr/local/nvidia/bin:$PATH
 
+# Lists what the image has: /usr/local/share/sbom/sbom.cdx.json.
+# hadolint ignore=DL3006
+FROM runtime-${ACCELERATOR} AS sbom
+COPY --from=packages /opt/uv /opt/uv
+COPY --from=project /opt/project /usr/local
+WORKDIR /build
+COPY stacks/1.21/requirements.lock stacks/1.21/
+COPY tools/install_image.sh tools/sbom.txt tools/
+ENV PATH=/opt/uv/bin:$PATH
+RUN --mount=type=cache,target=/root/.cache \
+    HOME=/root bash tools/install_image.sh sbom /opt/sbom
+
 # hadolint ignore=DL3006
 FROM runtime-${ACCELERATOR}
 COPY --from=project /opt/project /usr/local
+COPY --from=sbom /opt/sbom /usr/local
 WORKDIR /home/pipeline
 ARG USER_ID=1000
 USER ${USER_ID}:0

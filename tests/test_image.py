@@ -1,6 +1,7 @@
 """The container image: its Dockerfile, its build context, and `make check-image`."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -33,7 +34,8 @@ def project(tmp_path_factory):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, project / name, ignore=ignored)
     (project / "tools").mkdir()
-    shutil.copy(ROOT / "tools/install_image.sh", project / "tools")
+    for name in ("install_image.sh", "sbom.txt"):
+        shutil.copy(ROOT / "tools" / name, project / "tools")
     return project
 
 
@@ -137,8 +139,9 @@ def test_only_the_gpu_image_has_nvidias_libraries():
         values = [v for key, v in image_steps(accelerator) if key == "COPY"]
         return re.findall(r"--from=(\w+)", "\n".join(values))
 
-    assert copied("cpu") == ["beam", "packages", "project"]
-    assert copied("gpu") == ["beam", "packages", "accelerator", "project"]
+    assert copied("cpu") == ["beam", "packages", "project", "sbom"]
+    gpu = ["beam", "packages", "accelerator", "project", "sbom"]
+    assert copied("gpu") == gpu
 
 
 def test_the_image_runs_beams_boot_as_a_numeric_user_that_is_not_root():
@@ -160,8 +163,8 @@ def test_the_folders_that_launchers_write_to_belong_to_the_user():
 def test_the_script_that_the_check_runs_installs_every_part():
     text = (ROOT / "Dockerfile").read_text()
     prefixes = dict(re.findall(r"tools/install_image\.sh (\w+) (\S+)", text))
-    assert prefixes.keys() == {"uv", "packages", "accelerator", "project"}
-    for part in ("packages", "accelerator", "project"):
+    assert prefixes.keys() == {"uv", "packages", "accelerator", "project", "sbom"}
+    for part in ("packages", "accelerator", "project", "sbom"):
         assert f"COPY --from={part} {prefixes[part]} /usr/local\n" in text
 
 
@@ -290,6 +293,23 @@ def test_a_package_of_no_lock_is_reported(image):
 def test_another_version_than_the_locked_is_reported(image):
     edit(check_image.ROOT / "stacks/1.16/requirements.lock", "1.16", "1.17")
     assert content_complaints(image) == ["tfx is 1.16, but the lock has 1.17"]
+
+
+def test_a_package_that_the_sbom_lacks_is_reported(image):
+    path = image.prefix / "share/sbom/sbom.cdx.json"
+    path.parent.mkdir(parents=True)
+    image.files["sbom"] = [path.relative_to(image.prefix)]
+    components = [
+        {"name": "TFX", "version": "1.15"},
+        {"name": check_image.PROJECT, "version": "1.0.0"},
+    ]
+    path.write_text(json.dumps({"components": components}))
+    problems = list(check_image.sbom_lists_the_packages(image))
+    assert problems == ["tfx 1.16 is missing"]
+    components[0]["version"] = "1.16"
+    path.write_text(json.dumps({"components": components}))
+    assert list(check_image.sbom_lists_the_packages(image)) == []
+    assert content_complaints(image) == []
 
 
 def test_a_missing_package_is_reported(image):

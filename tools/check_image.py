@@ -74,12 +74,26 @@ def files_have_an_owner(image: Image) -> Iterator[str]:
         for distribution in _distributions(image)
         for file in distribution.files or []
     }
-    for files in image.files.values():
+    for part, files in image.files.items():
         for file in files:
-            if file not in owned and file.suffix != ".pyc":
+            if part != "sbom" and file not in owned and file.suffix != ".pyc":
                 yield f"{file} belongs to no package"
             if not (image.prefix / file).stat().st_mode & 0o004:
                 yield f"{file} is not readable for every user"
+
+
+def sbom_lists_the_packages(image: Image) -> Iterator[str]:
+    """The SBOM has every installed package with its version."""
+    (path,) = image.files["sbom"]
+    content = json.loads((image.prefix / path).read_text())
+    listed = {
+        (str(canonicalize_name(component["name"])), component["version"])
+        for component in content["components"]
+    }
+    for distribution in _distributions(image):
+        name = str(canonicalize_name(distribution.name))
+        if (name, distribution.version) not in listed:
+            yield f"{name} {distribution.version} is missing"
 
 
 def project_is_whole(image: Image) -> Iterator[str]:
@@ -217,7 +231,10 @@ def check_content(folder: Path, accelerator: str) -> list[bool]:
     """Installs the image's content and checks it; returns a result for each check."""
     print("      installing the image's content", flush=True)
     image = Image(ROOT, folder, accelerator)
-    checks = [packages_are_the_locks, files_have_an_owner, project_is_whole]
+    checks = [
+        *(packages_are_the_locks, files_have_an_owner, project_is_whole),
+        sbom_lists_the_packages,
+    ]
     if accelerator == "gpu":
         checks.append(cuda_libraries_load)
     results = [passes(check, image) for check in checks]

