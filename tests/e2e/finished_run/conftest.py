@@ -25,7 +25,8 @@ from pipeline.console import Console
 from pipeline.local.run import run_locally
 from pipeline.runs.run_outputs import RunOutputs
 from tests import tiny, warm_probe
-from tests.e2e import released
+from tests.e2e import planted_secrets, released, temporary_files
+from tests.e2e.temporary_files import Watched
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,21 +38,27 @@ class FinishedRun:
       settings: Those that it has besides the recipe's.
       report: What its components wrote.
       printed: What it printed, in one line.
+      temporary: What it did with temporary files.
     """
 
     recipe: Path
     settings: dict[str, Any]
     report: RunOutputs
     printed: str
+    temporary: Watched
 
     @classmethod
-    def of(cls, recipe: Path, settings: dict[str, Any]) -> "FinishedRun":
-        """Runs the recipe."""
+    def of(
+        cls, recipe: Path, settings: dict[str, Any], temporary: Path
+    ) -> "FinishedRun":
+        """Runs the recipe with a directory for temporary files."""
         console = Console(file=io.StringIO(), width=120)
         with pytest.MonkeyPatch.context() as patched:
             warm_probe.install(patched)
-            report = run_locally(load_config(recipe, settings), console).outputs
-        return cls(recipe, settings, report, console.file.getvalue().replace("\n", " "))
+            with temporary_files.watched(patched, temporary) as watch:
+                report = run_locally(load_config(recipe, settings), console).outputs
+        printed = console.file.getvalue().replace("\n", " ")
+        return cls(recipe, settings, report, printed, watch)
 
     @property
     def config(self) -> Config:
@@ -105,7 +112,9 @@ def restore(tmp_path_factory):
         serving={"rows": 4},
         evaluator=released.bounds_of(TaskConfig()),
     )
-    finished = FinishedRun.of(recipe, {})
+    with pytest.MonkeyPatch.context() as patched:
+        planted_secrets.plant(patched, tmp_path_factory.mktemp("secrets"))
+        finished = FinishedRun.of(recipe, {}, tmp_path_factory.mktemp("tmp"))
     return restoring(finished, tmp_path_factory.mktemp("copy"))
 
 
@@ -120,7 +129,7 @@ def restore_second(restore, tmp_path_factory):
     spans = recipe.parent / "spans"
     tiny.write_tables(spans / "01", splits=("train", "eval"))
     source = {"data.source": f"{spans}/{{SPAN}}", "trainer.warm_start": "champion"}
-    second = FinishedRun.of(recipe, source)
+    second = FinishedRun.of(recipe, source, tmp_path_factory.mktemp("tmp"))
     return restoring(second, tmp_path_factory.mktemp("second"))
 
 
