@@ -288,22 +288,24 @@ def copy(version: str, destination: str) -> None:
     _verify(destination, version)
 
 
-def verify(version: str) -> None:
+def verify(version: str) -> str:
     """Compares the contents of a version's files with its manifest.
 
-    Reads every file once. A SavedModel that was copied by hand has no manifest, which
-    is logged.
+    Reads every file once.
 
     Args:
       version: Directory of the version.
 
+    Returns:
+      Why the files were not checked; empty if they were. A SavedModel that was copied
+      by hand has no manifest.
+
     Raises:
       VersionError: A file is missing or differs from what was pushed.
     """
-    if not _verify(version, version):
-        logger.warning(
-            "%s has no %s, so its files are not checked", version, MANIFEST_FILE
-        )
+    if _verify(version, version):
+        return ""
+    return f"{version} has no {MANIFEST_FILE}, so its files are not checked"
 
 
 def write_card(pushed: str, render: Callable[[str | None], str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from modules.export.signatures import (
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
 )
+
+logger = logging.getLogger(__name__)
 
 # Columns of predicted rows.
 PREDICTION = "prediction"
@@ -101,12 +104,9 @@ def find_model(directory: str) -> str:
             problem = served_versions.find_problem(directory)
             if problem:
                 raise UsageError(f"--model {directory} is incomplete: {problem}")
-            served_versions.verify(directory)
-            return directory
+            return _verify(directory)
         for version in served_versions.list_complete(directory):
-            path = uris.join(directory, version)
-            served_versions.verify(path)
-            return path
+            return _verify(uris.join(directory, version))
     except served_versions.VersionError as error:
         raise UsageError(f"--model {directory}: {error}") from error
     except OSError as error:
@@ -117,6 +117,13 @@ def find_model(directory: str) -> str:
         f"--model {directory} has no SavedModel; give the directory after `pushed` "
         "in the last line of the output of `run`"
     )
+
+
+def _verify(version: str) -> str:
+    """Returns a version whose files are those that were pushed."""
+    if unchecked := served_versions.verify(version):
+        logger.warning("%s", unchecked)
+    return version
 
 
 class Predictor:

@@ -202,7 +202,8 @@ class LoadedVersions:
         start = time.perf_counter()
         try:
             pushed = served_versions.push_time(str(path))
-            await self._run(served_versions.verify, str(path))
+            if unchecked := await self._run(served_versions.verify, str(path)):
+                logger.warning("%s", unchecked)
             version.model = await self._run(self._load, path, number)
         except Exception as error:  # noqa: BLE001 (in the log and the status)
             version.state = State.END
