@@ -61,8 +61,8 @@ def read_license(name: str) -> str:
     if name in _STATED:
         return _STATED[name]
     fields = metadata.metadata(name)
-    if expression := fields.get("License-Expression"):
-        return expression
+    if expression := fields.get_all("License-Expression"):
+        return str(expression[0])
     classifiers = fields.get_all("Classifier") or []
     names = [
         classifier.rpartition(" :: ")[2]
@@ -70,7 +70,8 @@ def read_license(name: str) -> str:
         if classifier.startswith("License :: ") and not classifier.endswith("Approved")
     ]
     if not names:
-        names = [(fields.get("License") or "").strip().partition("\n")[0]]
+        (text, *_) = fields.get_all("License") or [""]
+        names = [text.strip().partition("\n")[0]]
     return " AND ".join(_IDENTIFIERS.get(name, name) for name in names)
 
 

@@ -231,10 +231,10 @@ def locate(source: str, setting: str) -> str:
     if uris.is_local(source):
         # A pipe would block its reader, and a device may have no end. Links to files
         # are followed: the folders in Hugging Face's cache consist of links.
-        for path in Path(source).rglob("*"):
-            if path.exists() and not (path.is_file() or path.is_dir()):
+        for file in Path(source).rglob("*"):
+            if file.exists() and not (file.is_file() or file.is_dir()):
                 raise UsageError(
-                    f"{setting} {source}: {path} is a pipe, socket or device, not a "
+                    f"{setting} {source}: {file} is a pipe, socket or device, not a "
                     "file; copy the encoder's files again"
                 )
     return source
