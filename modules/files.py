@@ -150,6 +150,10 @@ def delete_directory_markers(directory: str, root: str | None = None) -> None:
 
 def delete(path: str) -> None:
     """Deletes a file, if it exists."""
+    if uris.is_local(path):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+        return
     from tensorflow import errors
 
     with contextlib.suppress(errors.NotFoundError):
@@ -174,6 +178,28 @@ def delete_directory(path: str) -> None:
 def rename(source: str, destination: str) -> None:
     """Renames a file or a directory, replacing an older file."""
     _gfile().rename(source, destination, overwrite=True)
+
+
+def sync(path: str) -> None:
+    """Writes a local file, or the names in a local directory, to the disk.
+
+    Otherwise a power loss may leave an empty file under its new name, or the old name.
+    """
+    if uris.is_local(path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    """Writes a local directory with all files below it to the disk."""
+    if uris.is_local(path):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                sync(os.path.join(folder, name))
+            sync(folder)
 
 
 def copy_directory(source: str, destination: str) -> None:
@@ -246,7 +272,9 @@ def incomplete_beside(path: str) -> Iterator[str]:
     try:
         yield incomplete
     except BaseException:
-        delete(incomplete)
+        # Its own error would hide the one that says what is wrong.
+        with contextlib.suppress(Exception):
+            delete(incomplete)
         raise
 
 
@@ -254,6 +282,7 @@ def incomplete_beside(path: str) -> Iterator[str]:
 def _renamed_when_complete(path: str) -> Iterator[str]:
     with incomplete_beside(path) as incomplete:
         yield incomplete
+        sync(incomplete)
         rename(incomplete, path)
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import os
+import shutil
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from modules import files
 from modules.errors import UsageError
 from modules.run_states import ComponentState
 
@@ -281,6 +284,28 @@ def _connect(database: Path, *, is_writable: bool) -> MetadataStore:
     return MetadataStore(connection)
 
 
+@contextlib.contextmanager
+def writing(database: Path) -> Iterator[MetadataStore]:
+    """Opens a SQLite database for writing; an error leaves it as it was before.
+
+    No other process may write to it. If SQLite cannot write a page, it undoes the
+    transaction, and ML Metadata writes the rest of it without one ("cannot commit - no
+    transaction is active"): associations without their executions, for example.
+
+    Raises:
+      MetadataError: It is not a whole database of ML Metadata.
+    """
+    store = connect(database, is_writable=True)
+    with files.incomplete_beside(str(database)) as copy:
+        shutil.copyfile(database, copy)
+        try:
+            yield store
+        except BaseException:
+            os.replace(copy, database)
+            raise
+        os.remove(copy)
+
+
 def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
     """Marks artifacts as deleted, so that TFX's cache does not return them.
 
@@ -289,11 +314,11 @@ def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
       artifacts: Their ids.
     """
     if artifacts:
-        store = connect(database, is_writable=True)
-        marked = store.get_artifacts_by_id(artifacts)
-        for artifact in marked:
-            artifact.state = mlmd.Artifact.DELETED
-        store.put_artifacts(marked)
+        with writing(database) as store:
+            marked = store.get_artifacts_by_id(artifacts)
+            for artifact in marked:
+                artifact.state = mlmd.Artifact.DELETED
+            store.put_artifacts(marked)
 
 
 def creation_time(

@@ -246,11 +246,13 @@ def push(
         for leftover in (match[1], name):
             files.delete_directory(uris.join(directory, leftover))
     destination = uris.join(directory, version)
+    incomplete = uris.join(directory, _incomplete_name(version))
     if files.exists(destination):
         if not find_problem(destination):
             return
-        files.delete_directory(destination)
-    incomplete = uris.join(directory, _incomplete_name(version))
+        # If it were deleted in place, a killed push could leave it without the
+        # manifest, as a complete version that was copied by hand.
+        files.rename(destination, incomplete)
     manifest = {
         name: _describe_file(uris.join(model, name))
         for name in files.list_files(model)
@@ -269,9 +271,11 @@ def push(
         manifest[EXAMPLES_FILE] = _describe_file(path)
     path = uris.join(incomplete, MANIFEST_FILE)
     files.write_record(path, {"files": manifest})
+    files.sync_directory(incomplete)
     # Nothing is at the destination. On an object store, TensorFlow's cache may still
     # list what was deleted there in the last 5 seconds.
     files.rename(incomplete, destination)
+    files.sync(directory)
 
 
 def copy(version: str, destination: str) -> None:

@@ -27,6 +27,7 @@ from pipeline.cli import (
     runs,
     serve,
     show_batch,
+    storage_errors,
     ui,
 )
 from pipeline.cli.metric_tables import verdict_tables
@@ -52,8 +53,16 @@ def _print_prose(text: str, console: Console, style: str = "") -> None:
     console.print(text, style=style, soft_wrap=soft_wrap)
 
 
+def _print_error(error: object) -> None:
+    console = Console(stderr=True, force_interactive=sys.stderr.isatty())
+    _print_prose(f"error: {error}", console, style="red")
+
+
 class _Commands(click.Group):
-    """Lists commands in sections; exits with `USAGE` on a `UsageError`."""
+    """Lists commands in sections; exits with `USAGE` on a `UsageError`.
+
+    An error of storage is one line, too, and exits with `FAILURE`.
+    """
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -79,9 +88,14 @@ class _Commands(click.Group):
             with printing_warnings():
                 return super().invoke(ctx)
         except UsageError as error:
-            console = Console(stderr=True, force_interactive=sys.stderr.isatty())
-            _print_prose(f"error: {error}", console, style="red")
+            _print_error(error)
             ctx.exit(exit_status.USAGE)
+        except Exception as error:
+            line = storage_errors.describe(error)
+            if line is None:
+                raise
+            _print_error(line)
+            ctx.exit(exit_status.FAILURE)
 
 
 _STATUSES = "; ".join(f"{n} {text}" for n, text in sorted(exit_status.MEANINGS.items()))

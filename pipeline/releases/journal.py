@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import getpass
 import json
 import logging
@@ -132,14 +133,21 @@ def add(directory: Path, release: Release) -> None:
     content = file_format.with_format(release.model_dump(mode="json"))
     line = json.dumps(content).encode() + b"\n"
     try:
-        with open(path, "ab+") as file:
-            if file.tell():
+        # Without a buffer, which would write the line later, after an error.
+        with open(path, "ab+", buffering=0) as file:
+            if size := file.tell():
                 file.seek(-1, os.SEEK_END)
                 if file.read() != b"\n":  # the last line was not written whole
                     line = b"\n" + line
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+            try:
+                if file.write(line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError:
+                # A decision that the user is told was not recorded must not be there.
+                with contextlib.suppress(OSError):
+                    file.truncate(size)
+                raise
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}. Correct the cause and run "

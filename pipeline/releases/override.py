@@ -179,50 +179,54 @@ def _write_metadata(
 
     It is added once: a killed override may have added it.
     """
-    store = run_metadata.connect(paths.metadata, is_writable=True)
-    destination = str(paths.pushed / str(release.version))
-    for artifact in store.get_artifacts_by_type(tfx_names.PUSHED_MODEL_TYPE):
-        if (
-            run_metadata.values(artifact).get(verdicts.PUSHED_DESTINATION)
-            == destination
-        ):
-            return
-    execution = mlmd.Execution(
-        type_id=store.put_execution_type(mlmd.ExecutionType(name=tfx_names.OVERRIDE)),
-        last_known_state=mlmd.Execution.COMPLETE,
-    )
-    properties = {
-        "by": release.by,
-        "reason": release.reason,
-        "directory": str(paths.pushed),
-        "version": str(release.version),
-    }
-    for name, value in properties.items():
-        execution.custom_properties[name].string_value = value
-    # The type that TFX's Pusher registered.
-    pushed_type = store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE)
-    pushed = mlmd.Artifact(
-        type_id=pushed_type.id, uri=destination, state=mlmd.Artifact.LIVE
-    )
-    pushed.custom_properties[verdicts.PUSHED].int_value = 1
-    pushed.custom_properties[verdicts.PUSHED_DESTINATION].string_value = destination
-    pushed.custom_properties[verdicts.PUSHED_VERSION].string_value = str(
-        release.version
-    )
-    inputs = {
-        "model": outputs.artifacts[tfx_names.MODEL],
-        "model_blessing": outputs.artifacts[tfx_names.MODEL_BLESSING],
-        "infra_blessing": outputs.artifacts[tfx_names.INFRA_BLESSING],
-    }
-    pairs = [
-        *(
-            (artifact, _event(mlmd.Event.INPUT, key))
-            for key, artifact in inputs.items()
-        ),
-        (pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])),
-    ]
-    context = store.get_context_by_type_and_name(run_metadata.RUN_TYPE, run.tfx_run_id)
-    store.put_execution(execution, pairs, [context])
+    with run_metadata.writing(paths.metadata) as store:
+        destination = str(paths.pushed / str(release.version))
+        for artifact in store.get_artifacts_by_type(tfx_names.PUSHED_MODEL_TYPE):
+            if (
+                run_metadata.values(artifact).get(verdicts.PUSHED_DESTINATION)
+                == destination
+            ):
+                return
+        execution = mlmd.Execution(
+            type_id=store.put_execution_type(
+                mlmd.ExecutionType(name=tfx_names.OVERRIDE)
+            ),
+            last_known_state=mlmd.Execution.COMPLETE,
+        )
+        properties = {
+            "by": release.by,
+            "reason": release.reason,
+            "directory": str(paths.pushed),
+            "version": str(release.version),
+        }
+        for name, value in properties.items():
+            execution.custom_properties[name].string_value = value
+        # The type that TFX's Pusher registered.
+        pushed_type = store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE)
+        pushed = mlmd.Artifact(
+            type_id=pushed_type.id, uri=destination, state=mlmd.Artifact.LIVE
+        )
+        pushed.custom_properties[verdicts.PUSHED].int_value = 1
+        pushed.custom_properties[verdicts.PUSHED_DESTINATION].string_value = destination
+        pushed.custom_properties[verdicts.PUSHED_VERSION].string_value = str(
+            release.version
+        )
+        inputs = {
+            "model": outputs.artifacts[tfx_names.MODEL],
+            "model_blessing": outputs.artifacts[tfx_names.MODEL_BLESSING],
+            "infra_blessing": outputs.artifacts[tfx_names.INFRA_BLESSING],
+        }
+        pairs = [
+            *(
+                (artifact, _event(mlmd.Event.INPUT, key))
+                for key, artifact in inputs.items()
+            ),
+            (pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])),
+        ]
+        context = store.get_context_by_type_and_name(
+            run_metadata.RUN_TYPE, run.tfx_run_id
+        )
+        store.put_execution(execution, pairs, [context])
 
 
 def _event(kind: int, key: str) -> mlmd.Event:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modules import served_versions
+from modules import files, served_versions
 from modules.errors import UsageError
 from modules.served_versions import WITHDRAWN
 from pipeline.releases import journal
@@ -95,6 +95,8 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
         for source, destination in moves.items():
             try:
                 source.rename(destination)
+                for parent in (source.parent, destination.parent):
+                    files.sync(str(parent))
             except OSError as error:
                 raise UsageError(
                     f"{source} cannot be moved to {destination}: {error.strerror}. "

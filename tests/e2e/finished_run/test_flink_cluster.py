@@ -89,7 +89,9 @@ def published(finished):
     """Returns the published artifacts of all runs, and the predictions."""
     artifacts = MetadataReader.of_file(finished.paths.metadata).artifacts()
     live = {a.uri for a in artifacts if a.state == mlmd.Artifact.LIVE}
-    return live | {*map(str, finished.paths.root.glob("predictions/flink-*"))}
+    # Workers that lost their job may still write to an incomplete directory.
+    predictions = finished.paths.root.glob("predictions/flink-*[0-9]")
+    return live | {*map(str, predictions)}
 
 
 def count_restarts(cluster):

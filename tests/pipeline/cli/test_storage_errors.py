@@ -1,0 +1,51 @@
+"""An error of storage is one line, whichever library raised it; others are not."""
+
+import errno
+import os
+
+import pytest
+import tensorflow as tf
+from ml_metadata import errors as metadata_errors
+
+from pipeline.cli.storage_errors import describe
+
+FULL = os.strerror(errno.ENOSPC)
+ADVICE = "Correct the cause and run the command again"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(errno.ENOSPC, FULL, "/data/a"), f"/data/a: {FULL}. {ADVICE}"),
+        (OSError(errno.EIO, "Input/output error"), f"Input/output error. {ADVICE}"),
+        (
+            tf.errors.ResourceExhaustedError(None, None, f"/data/a; {FULL}"),
+            f"/data/a; {FULL}. {ADVICE}",
+        ),
+        (
+            metadata_errors.InternalError(
+                "Error when executing query: database or disk is full query:  UPDATE"
+            ),
+            f"Error when executing query: database or disk is full. {ADVICE}",
+        ),
+        (
+            RuntimeError(f"[Errno 28] {FULL}: '/data/a' [while running 'Read/Do']"),
+            f"{FULL}: '/data/a'. {ADVICE}",
+        ),
+    ],
+)
+def test_error_of_storage_names_file_and_reason(error, line):
+    assert describe(error) == line
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/data/a"),
+        tf.errors.InvalidArgumentError(None, None, "shapes differ"),
+        RuntimeError(f"a message about {FULL}"),
+        ValueError("a value"),
+    ],
+)
+def test_other_error_keeps_its_traceback(error):
+    assert describe(error) is None
