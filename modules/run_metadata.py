@@ -16,7 +16,6 @@ from typing import Any
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import files
 from modules.errors import UsageError
 from modules.run_states import ComponentState
 
@@ -296,14 +295,14 @@ def writing(database: Path) -> Iterator[MetadataStore]:
       MetadataError: It is not a whole database of ML Metadata.
     """
     store = connect(database, is_writable=True)
-    with files.incomplete_beside(str(database)) as copy:
-        shutil.copyfile(database, copy)
-        try:
-            yield store
-        except BaseException:
-            os.replace(copy, database)
-            raise
-        os.remove(copy)
+    before = database.with_name(f".{database.name}.before")
+    shutil.copyfile(database, before)
+    try:
+        yield store
+    except BaseException:
+        os.replace(before, database)
+        raise
+    os.remove(before)
 
 
 def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import errno
 import getpass
 import json
 import logging
@@ -140,8 +139,8 @@ def add(directory: Path, release: Release) -> None:
                 if file.read() != b"\n":  # the last line was not written whole
                     line = b"\n" + line
             try:
-                if file.write(line) < len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                while line:  # a full disk takes a part first
+                    line = line[file.write(line) :]
                 os.fsync(file.fileno())
             except OSError:
                 # A decision that the user is told was not recorded must not be there.
