@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 
 _NUMBERS = (
     errno.EACCES,
@@ -24,8 +23,8 @@ _TEXTS = (
     "readonly database",
     "unable to open database file",
 )
-# Beam raises an error of a step as RuntimeError, with the step in its message.
-_OF_BEAM = re.compile(r"\[Errno ([0-9]+)\] (.*) \[while running '")
+# Beam raises errors of a step, or a list of them, as one of its own with the step.
+_BEAM_STEP = " [while running '"
 _ADVICE = "Correct the cause and run the command again"
 
 
@@ -36,13 +35,17 @@ def describe(error: Exception) -> str | None:
             return None
         path = f"{error.filename}: " if error.filename else ""
         return f"{path}{error.strerror}. {_ADVICE}"
+    message, is_of_beam, _ = str(error).partition(_BEAM_STEP)
     library, _, _ = type(error).__module__.partition(".")
-    (message, *_) = str(error).splitlines() or [""]
-    if (match := _OF_BEAM.search(message)) and int(match[1]) in _NUMBERS:
-        return f"{match[2]}. {_ADVICE}"
-    if library in ("tensorflow", "ml_metadata"):
-        for text in _TEXTS:
-            if text in message:
-                start, _, _ = message.partition(text)
-                return f"{start}{text}. {_ADVICE}"
+    if not is_of_beam and library not in ("tensorflow", "ml_metadata"):
+        return None
+    if is_of_beam:
+        message = " ".join(message.split())
+    else:
+        (message, *_) = message.splitlines() or [""]
+    for text in _TEXTS:
+        if text in message:
+            start, _, end = message.partition(text)
+            # After SQLite's reason, ML Metadata has the query.
+            return f"{start}{text}{end if is_of_beam else ''}. {_ADVICE}"
     return None

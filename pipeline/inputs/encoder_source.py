@@ -231,7 +231,7 @@ def locate(source: str, setting: str) -> str:
     if uris.is_local(source):
         # A pipe would block its reader, and a device may have no end. Links to files
         # are followed: the folders in Hugging Face's cache consist of links.
-        for file in Path(source).rglob("*"):
+        for file in (*Path(source).glob("*"), *Path(source).glob("*/*")):
             if file.exists() and not (file.is_file() or file.is_dir()):
                 raise UsageError(
                     f"{setting} {source}: {file} is a pipe, socket or device, not a "

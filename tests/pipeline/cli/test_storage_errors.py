@@ -30,7 +30,13 @@ ADVICE = "Correct the cause and run the command again"
         ),
         (
             RuntimeError(f"[Errno 28] {FULL}: '/data/a' [while running 'Read/Do']"),
-            f"{FULL}: '/data/a'. {ADVICE}",
+            f"[Errno 28] {FULL}: '/data/a'. {ADVICE}",
+        ),
+        (
+            Exception(
+                f"in finalize_write:\n[OSError(28, '{FULL}')] [while running 'W']"
+            ),
+            f"in finalize_write: [OSError(28, '{FULL}')]. {ADVICE}",
         ),
     ],
 )
