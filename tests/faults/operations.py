@@ -158,19 +158,8 @@ def _check_rollback(work: Path) -> None:
 
 
 def _prepare_override(work: Path) -> None:
-    from modules.verdicts import Verdict
-
-    past = _past(work)
-    past.run("refused", id="20260101-000000Z-000000")
-    (model,) = past.execute("Trainer", ["model: Model"])
-    _write_model(Path(model.uri, "Format-Serving"), "refused")
-    verdict, _ = past.execute(
-        "Evaluator", ["verdict: ModelVerdict", "blessing: ModelBlessing"]
-    )
-    content = Verdict(blessed=False, splits=["eval"], champion=None, metrics=[])
-    past.write_json(verdict, "verdict.json", content.as_json())
-    past.execute("ServingCheck", ["blessing: InfraBlessing"])
-    past.execute("AtomicPusher", ["pushed_model: PushedModel"])
+    _, model = _past(work).refuse(id="20260101-000000Z-000000")
+    _write_model(model, "refused")
 
 
 def _override(work: Path) -> None:

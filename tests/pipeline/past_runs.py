@@ -8,6 +8,7 @@ from pathlib import Path
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from modules.verdicts import Verdict
 from pipeline.config.paths import OutputPaths
 from pipeline.runs.run_record import RunRecord
 
@@ -55,6 +56,30 @@ class PastRuns:
         record.write(directory)
         self._run = self._put_context("pipeline_run", record.tfx_run_id or tfx_run_id)
         return record
+
+    def refuse(self, **fields):
+        """Adds a run whose model only the gate refused.
+
+        Args:
+          **fields: Fields of its record; they replace the default ones.
+
+        Returns:
+          Its record, and the directory of the model.
+        """
+        record = self.run("refused", **fields)
+        (model,) = self.execute("Trainer", ["model: Model"])
+        directory = Path(model.uri, "Format-Serving")
+        directory.mkdir()
+        (directory / "saved_model.pb").write_text("graph")
+        (directory / "fingerprint.pb").write_text("identity")
+        verdict, _ = self.execute(
+            "Evaluator", ["verdict: ModelVerdict", "blessing: ModelBlessing"]
+        )
+        content = Verdict(blessed=False, splits=["eval"], champion=None, metrics=[])
+        self.write_json(verdict, "verdict.json", content.as_json())
+        self.execute("ServingCheck", ["blessing: InfraBlessing"])
+        self.execute("AtomicPusher", ["pushed_model: PushedModel"])
+        return record, directory
 
     def push(self, version):
         """Writes a version as `served_versions.push` does; returns its directory."""

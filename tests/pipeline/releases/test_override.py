@@ -11,7 +11,6 @@ import pytest
 from modules import files, served_versions, written_files
 from modules.errors import UsageError
 from modules.run_metadata import MetadataReader
-from modules.verdicts import Verdict
 from pipeline.config import tfx_names
 from pipeline.releases import journal, override
 from pipeline.releases.override import find_refused
@@ -32,17 +31,7 @@ def test_overridden_run_is_not_pushed_again_above_a_newer_version(past, push):
 @pytest.fixture
 def refused(past):
     """The record of a run whose model only the gate refused."""
-    record = past.run("refused")
-    (model,) = past.execute("Trainer", ["model: Model"])
-    files.write(f"{model.uri}/Format-Serving/saved_model.pb", "graph")
-    files.write(f"{model.uri}/Format-Serving/fingerprint.pb", "identity")
-    verdict, _ = past.execute(
-        "Evaluator", ["verdict: ModelVerdict", "blessing: ModelBlessing"]
-    )
-    content = Verdict(blessed=False, splits=["eval"], champion=None, metrics=[])
-    past.write_json(verdict, "verdict.json", content.as_json())
-    past.execute("ServingCheck", ["blessing: InfraBlessing"])
-    past.execute("AtomicPusher", ["pushed_model: PushedModel"])
+    record, _ = past.refuse()
     return record
 
 
