@@ -296,13 +296,18 @@ def writing(database: Path) -> Iterator[MetadataStore]:
     """
     store = connect(database, is_writable=True)
     before = database.with_name(f".{database.name}.before")
-    shutil.copyfile(database, before)
     try:
-        yield store
-    except BaseException:
-        os.replace(before, database)
-        raise
-    os.remove(before)
+        shutil.copy2(database, before)
+        try:
+            yield store
+        except BaseException:
+            os.replace(before, database)  # needs no space
+            # SQLite would apply a journal that is left to the copy.
+            database.with_name(f"{database.name}-journal").unlink(missing_ok=True)
+            raise
+    finally:
+        with contextlib.suppress(OSError):  # it would hide the error above
+            before.unlink()
 
 
 def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
@@ -313,11 +318,11 @@ def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
       artifacts: Their ids.
     """
     if artifacts:
-        with writing(database) as store:
-            marked = store.get_artifacts_by_id(artifacts)
-            for artifact in marked:
-                artifact.state = mlmd.Artifact.DELETED
-            store.put_artifacts(marked)
+        store = connect(database, is_writable=True)
+        marked = store.get_artifacts_by_id(artifacts)
+        for artifact in marked:
+            artifact.state = mlmd.Artifact.DELETED
+        store.put_artifacts(marked)
 
 
 def creation_time(
