@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from modules import files
 from modules.data import tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import restoring, saved_model
@@ -118,6 +119,8 @@ def convert(
     _write(destination, VOCAB_FILE, "".join(f"{word}\n" for word in encoder.words))
     path = os.path.join(destination, MODEL_GARDEN_WEIGHTS)
     tf.train.Checkpoint(encoder=encoder.model).write(path)
+    # TensorFlow ignores it if it cannot delete this.
+    files.delete_directory(f"{path}_temp")
     written = open_encoder(destination)
     parameters = sum(int(np.prod(v.shape)) for v in encoder.model.variables)
     return ImportedEncoder(written, parameters, encoder.left_out)
