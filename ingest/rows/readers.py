@@ -164,7 +164,7 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def find_repeated(names: Iterable[str]) -> str:
-    """Returns the names that occur more than once, quoted; empty if there are none."""
+    """Returns the names that occur more than once, quoted and separated by commas."""
     return ", ".join(repr(name) for name, count in Counter(names).items() if count > 1)
 
 

@@ -143,7 +143,7 @@ def add(directory: Path, release: Release) -> None:
                     line = line[file.write(line) :]
                 os.fsync(file.fileno())
             except OSError:
-                # A decision that the user is told was not recorded must not be there.
+                # The user is told that nothing was recorded, so remove what was.
                 with contextlib.suppress(OSError):
                     file.truncate(size)
                 raise
