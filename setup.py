@@ -43,6 +43,7 @@ setup(
     install_requires=[
         "apache-beam>=2.53,<3",
         "click>=8,<9",
+        "cryptography>=42",
         "dill>=0.3",
         "fastapi>=0.110",
         "flatbuffers>=2",

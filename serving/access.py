@@ -21,6 +21,14 @@ ALIVE_PATH, READY_PATH = "/healthz", "/readyz"
 _ANY = "*"
 
 
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, not an address
+        return host == "localhost"
+
+
 def trusted_hosts(host: str, allowed: Sequence[str]) -> list[str]:
     """Returns the hosts that the `Host` header may name.
 
@@ -29,11 +37,7 @@ def trusted_hosts(host: str, allowed: Sequence[str]) -> list[str]:
       allowed: Further hosts. If it is empty and other machines can reach the address,
         every host is allowed.
     """
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, not an address
-        is_loopback = host == "localhost"
-    if not allowed and not is_loopback:
+    if not allowed and not is_loopback(host):
         return [_ANY]
     return list(dict.fromkeys(["localhost", "127.0.0.1", "::1", host, *allowed]))
 

@@ -71,8 +71,9 @@ class LimitedProtocol(H11Protocol):
         """Refuses the connection or starts the timer of its first headers."""
         super().connection_made(transport)
         # Calls `pause_writing` while the client has not read everything, also if the
-        # connection is being closed.
-        transport.set_write_buffer_limits(0, 0)
+        # connection is being closed. With TLS, a limit of 0 pauses also if nothing is
+        # left to write, and nothing ends that (`asyncio.sslproto`, and uvloop's).
+        transport.set_write_buffer_limits(1 if self.scheme == "https" else 0, 0)
         limit = self.limits.max_connections
         if len(self.connections) > limit and not self._close_idle():
             self.metrics.refused_connections.inc()

@@ -16,6 +16,7 @@ from tensorflow_serving.apis import (
 from serving.health import Health
 from serving.limits import RequestLimits
 from serving.prediction_service import ModelService, PredictionService
+from serving.tokens import Token, TokenInterceptor
 
 
 class ParsingInterceptor(grpc.aio.ServerInterceptor):
@@ -55,6 +56,7 @@ def build(
     predictions: PredictionService,
     models: ModelService,
     health: Health,
+    token: Token | None = None,
 ) -> grpc.aio.Server:
     """Builds the server, which has no port yet and is not started.
 
@@ -63,11 +65,15 @@ def build(
       predictions: The prediction service.
       models: The model service.
       health: The readiness of the server.
+      token: The token that clients must send; None if they need none.
     """
+    interceptors: list[grpc.aio.ServerInterceptor] = [ParsingInterceptor()]
+    if token is not None:
+        interceptors.insert(0, TokenInterceptor(token))
     # Time to receive a request and to predict. A stalled call ends with its connection.
     milliseconds = round(2 * 1000 * limits.request_seconds)
     server = grpc.aio.server(
-        interceptors=(ParsingInterceptor(),),
+        interceptors=interceptors,
         maximum_concurrent_rpcs=limits.max_connections,
         options=(
             # By default a second server could listen on the same port.

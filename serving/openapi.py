@@ -27,6 +27,7 @@ signatures of the newest version that is loaded. Numbers may be NaN, Infinity an
 """
 _ERRORS = {
     400: "The request is invalid, or the `Host` header is not allowed.",
+    401: "The server's token is missing or wrong.",
     403: "The request comes from a page of another origin.",
     404: "The model, the version or the card does not exist.",
     415: f"A browser sent a content type other than `{JSON}`.",
@@ -75,7 +76,7 @@ def _operation(
             "description": _ERRORS[code],
             "content": {JSON: {"schema": _ref("Error")}},
         }
-        for code in (400, 403, *errors)
+        for code in (400, 401, 403, *errors)
     }
     responses[200] = {
         "description": "The request succeeded.",
@@ -90,13 +91,22 @@ def _operation(
     }
 
 
+def _open(
+    operation_id: str, summary: str, content: dict[str, Schema]
+) -> dict[str, Any]:
+    """Returns the arguments of a route that needs no token."""
+    operation = _operation(operation_id, summary, content, security=[])
+    del operation["responses"][401]
+    return operation
+
+
 def _health(operation_id: str, summary: str) -> dict[str, Any]:
-    operation = _operation(operation_id, summary, {JSON: _ref("Health")})
+    operation = _open(operation_id, summary, {JSON: _ref("Health")})
     del operation["responses"][400]  # probes may send any host
     return operation
 
 
-PAGE = _operation("page", "The page to try the model", {"text/html": _STRING})
+PAGE = _open("page", "The page to try the model", {"text/html": _STRING})
 CARD_PAGE = _operation(
     "card_page",
     "The page of the model card",
@@ -161,14 +171,24 @@ MODEL_OPERATIONS = _model_operations()
 """Method, path and FastAPI's arguments of every operation on the model."""
 
 
-def describe(routes: Sequence[BaseRoute], name: str) -> dict[str, Any]:
+def describe(
+    routes: Sequence[BaseRoute], name: str, *, needs_token: bool
+) -> dict[str, Any]:
     """Builds the document without its schemas, which takes tens of milliseconds.
 
     Args:
       routes: The application's routes.
       name: The model's name.
+      needs_token: Whether clients must send a token.
     """
-    return get_openapi(title=name, version="1", description=_DESCRIPTION, routes=routes)
+    document = get_openapi(
+        title=name, version="1", description=_DESCRIPTION, routes=routes
+    )
+    if needs_token:
+        scheme = {"type": "http", "scheme": "bearer"}
+        document["components"] = {"securitySchemes": {"token": scheme}}
+        document["security"] = [{"token": []}]
+    return document
 
 
 def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str, Any]:
@@ -206,7 +226,8 @@ def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str
             schemas |= _predict_schemas(model)
     except RequestError:  # no version is loaded
         schemas |= {"PredictRequest": {}, "PredictResponse": {}}
-    return {**document, "components": {"schemas": schemas}}
+    components = {**document.get("components", {}), "schemas": schemas}
+    return {**document, "components": components}
 
 
 def _predict_schemas(model: Model) -> dict[str, Schema]:

@@ -74,7 +74,7 @@ def render(**values: str) -> responses.HTMLResponse:
 
     Args:
       **values: `model`, `signature` and `grpc_port` of the requests that it sends or
-        shows.
+        shows, and `needs_token`, empty if they need none.
     """
     escaped = {name: html.escape(value) for name, value in values.items()}
     return _fill_in("page.html", **escaped)

@@ -24,6 +24,7 @@ from serving import (
     model_files,
     openapi,
     page,
+    tokens,
 )
 from serving.batching import Batcher, Outputs
 from serving.errors import (
@@ -79,19 +80,27 @@ class RestApi:
         self._memory = memory
         self._sampler = sampler
         self._unread: set[asyncio.Task[bytes]] = set()
+        self._needs_token = False
         self.grpc_port: int | None = None
 
     def application(
-        self, host: str = "127.0.0.1", allowed_hosts: Sequence[str] = ()
+        self,
+        host: str = "127.0.0.1",
+        allowed_hosts: Sequence[str] = (),
+        token: tokens.Token | None = None,
     ) -> fastapi.FastAPI:
         """Returns the ASGI application.
 
         Args:
           host: The address that the server listens on.
           allowed_hosts: Further host names of the server.
+          token: The token that clients must send; None if they need none.
         """
         # FastAPI's documentation pages would load scripts from other sites.
         app = fastapi.FastAPI(docs_url=None, redoc_url=None)
+        self._needs_token = token is not None
+        if token is not None:
+            app.add_middleware(tokens.TokenMiddleware, token=token)
         app.add_middleware(
             access.AccessMiddleware, host=host, allowed_hosts=allowed_hosts
         )
@@ -114,7 +123,9 @@ class RestApi:
             methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
             include_in_schema=False,
         )(self._process)
-        document = openapi.describe(app.routes, self._versions.name)
+        document = openapi.describe(
+            app.routes, self._versions.name, needs_token=self._needs_token
+        )
         app.openapi = functools.partial(  # type: ignore[method-assign]
             openapi.with_schemas, document, self._versions
         )
@@ -206,6 +217,7 @@ class RestApi:
             model=self._versions.name,
             signature=DEFAULT_SIGNATURE,
             grpc_port=str(self.grpc_port or ""),
+            needs_token="yes" if self._needs_token else "",
         )
 
     async def _card_page(self) -> fastapi.Response:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import grpc
 import uvicorn
 
-from serving import discovery, grpc_server, models
+from serving import access, discovery, grpc_server, models
 from serving.batching import Batcher
 from serving.connections import limited_protocol
 from serving.health import Health
@@ -30,10 +31,33 @@ _POLL_SECONDS = 0.05
 
 
 class _HttpServer(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, handshake_seconds: float) -> None:
+        super().__init__(config)
+        self._handshake_seconds = handshake_seconds
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Does not handle signals: uvicorn would raise them again after draining."""
         yield
+
+    async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        """Listens with a limit on TLS handshakes, which uvicorn does not have."""
+        await super().startup(sockets=[])
+        config = self.config
+        for listening in sockets or ():
+            server = await asyncio.get_running_loop().create_server(
+                functools.partial(
+                    config.http_protocol_class,  # type: ignore[arg-type]
+                    config=config,
+                    server_state=self.server_state,
+                    app_state=self.lifespan.state,
+                ),
+                sock=listening,
+                ssl=config.ssl,
+                ssl_handshake_timeout=self._handshake_seconds if config.ssl else None,
+                backlog=config.backlog,
+            )
+            self.servers.append(server)
 
 
 class Server:
@@ -91,7 +115,9 @@ class Server:
         settings, limits = self._settings, self._memory.limits
         http = _HttpServer(
             uvicorn.Config(
-                self._rest.application(settings.host, settings.allowed_hosts),
+                self._rest.application(
+                    settings.host, settings.allowed_hosts, settings.token
+                ),
                 http=limited_protocol(limits, self.metrics),
                 ws="none",
                 lifespan="off",
@@ -99,8 +125,11 @@ class Server:
                 access_log=False,
                 timeout_keep_alive=60,
                 timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]
-            )
+            ),
+            limits.header_seconds,
         )
+        http.config.load()
+        http.config.ssl = settings.tls and settings.tls.context
         serving = asyncio.create_task(http.serve(sockets=[self._socket]))
         rpc: grpc.aio.Server | None = None
         if settings.grpc_port is not None:
@@ -115,15 +144,31 @@ class Server:
                 ),
                 ModelService(self.versions, self.metrics),
                 self._health,
+                settings.token,
             )
-            self.grpc_port = self._rest.grpc_port = rpc.add_insecure_port(
-                _address(settings.host, settings.grpc_port)
-            )
+            address = _address(settings.host, settings.grpc_port)
+            if settings.tls is None:
+                self.grpc_port = rpc.add_insecure_port(address)
+            else:
+                credentials = settings.tls.grpc_credentials()
+                self.grpc_port = rpc.add_secure_port(address, credentials)
+            self._rest.grpc_port = self.grpc_port
             await rpc.start()
         name, host = self.versions.name, settings.host
         http_address = _address(host, self._socket.getsockname()[1])
         rpc_address = _address(host, self.grpc_port) if self.grpc_port else "off"
-        logger.info("serving %s at http://%s, gRPC %s", name, http_address, rpc_address)
+        scheme = "http" if settings.tls is None else "https"
+        logger.info(
+            "serving %s at %s://%s, gRPC %s", name, scheme, http_address, rpc_address
+        )
+        security = {"--token-file": settings.token, "--tls-cert": settings.tls}
+        missing = [option for option, value in security.items() if value is None]
+        if missing and not access.is_loopback(host):
+            logger.warning(
+                "other machines can reach %s without %s; a proxy must provide it",
+                host,
+                " and ".join(missing),
+            )
         watching = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(stop.wait())
         # Also ends if HTTP or the scan fails.
@@ -147,6 +192,8 @@ class Server:
                 await self.versions.refresh()
             except OSError as error:  # a file was deleted during the scan
                 logger.warning("cannot read %s: %s", self._settings.model, error)
+            if self._settings.tls is not None:
+                self._settings.tls.refresh()
             await self._health.publish()
             if not is_logged and self._health.is_ready:
                 logger.info("ready")

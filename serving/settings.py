@@ -9,6 +9,8 @@ from typing import Any
 
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
+from serving.tls import Tls
+from serving.tokens import Token
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,8 @@ class ServerSettings:
       allowed_hosts: Hosts that browsers may use besides the address itself, or `*.` and
         a domain.
       sampling: Which rows are kept; None keeps none.
+      token: The token that clients must send; None if they need none.
+      tls: The certificate of both protocols; None to serve without encryption.
     """
 
     model: Path
@@ -65,3 +69,5 @@ class ServerSettings:
     limits: RequestLimits = dataclasses.field(default_factory=RequestLimits)
     allowed_hosts: tuple[str, ...] = ()
     sampling: SamplingSettings | None = None
+    token: Token | None = None
+    tls: Tls | None = None

@@ -135,6 +135,26 @@ if TYPE_CHECKING:
     help="Label of a version, which stays loaded too. Repeatable.",
 )
 @click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with a token, which clients must send as `Authorization: Bearer TOKEN`.",
+)
+@click.option(
+    "--tls-cert",
+    type=click.Path(path_type=Path),
+    help="Certificate in PEM, with its intermediate ones, for HTTPS and gRPC.",
+)
+@click.option(
+    "--tls-key",
+    type=click.Path(path_type=Path),
+    help="Private key of --tls-cert in PEM, not encrypted.",
+)
+@click.option(
+    "--tls-client-ca",
+    type=click.Path(path_type=Path),
+    help="CA in PEM; every client must have a certificate of it (mutual TLS).",
+)
+@click.option(
     "--drain-seconds",
     type=click.FloatRange(0),
     default=30.0,
@@ -174,7 +194,7 @@ def serve_command(**options: Any) -> None:
     environment.set_up(quiet=True)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", force=True)
     logging.getLogger("serving").setLevel(logging.INFO)
-    from serving import launch
+    from serving import launch, tls, tokens
     from serving.batching import BatchingSettings
     from serving.errors import SettingsError
     from serving.limits import RequestLimits
@@ -207,10 +227,15 @@ def serve_command(**options: Any) -> None:
         uris.refuse_pattern("--model", path)
     options["allowed_hosts"] = tuple(map(check_host, options["allowed_hosts"]))
     options["labels"] = dict(map(_parse_label, options["labels"]))
-    # The other options have the names of the settings.
-    settings = ServerSettings(Path(model), batching=batching, limits=limits, **options)
+    token_file = options.pop("token_file")
+    tls_files = [options.pop(f"tls_{name}") for name in ("cert", "key", "client_ca")]
     try:
-        launch.serve(settings)
+        options["token"] = None if token_file is None else tokens.read(token_file)
+        options["tls"] = tls.load(*tls_files)
+        # The other options have the names of the settings.
+        launch.serve(
+            ServerSettings(Path(model), batching=batching, limits=limits, **options)
+        )
     except SettingsError as error:
         raise UsageError(str(error)) from error
 

@@ -4,10 +4,20 @@ const meta = (name) => document.querySelector(`meta[name=${name}]`).content;
 export const model = meta("model");
 export const signatureName = meta("signature");
 export const grpcPort = meta("grpc-port");
+export const needsToken = Boolean(meta("needs-token"));
 export const path = "/v1/models/" + encodeURIComponent(model);
 
-async function call(address, options) {
-  const response = await fetch(address, options).catch((error) => {
+let token = "";  // in memory only: no storage, no URL
+
+export const hasToken = () => !needsToken || token !== "";
+
+export function setToken(value) {
+  token = value;
+}
+
+async function call(address, options = {}) {
+  const headers = {...options.headers, ...(token && {Authorization: `Bearer ${token}`})};
+  const response = await fetch(address, {...options, headers}).catch((error) => {
     throw error.name === "AbortError" ? error : new Error("the server cannot be reached");
   });
   const content = await response.json().catch((error) => {

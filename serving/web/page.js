@@ -47,12 +47,21 @@ async function refresh() {
 }
 
 async function poll() {
-  if (document.hidden && task) return;
+  if ((document.hidden && task) || !api.hasToken()) return;
   try {
     await refresh();
+    byId("token").hidden = true;
   } catch (error) {
     showState([], error);
+    if (error.status === 401) askForToken(new Error("The token is wrong"));
   }
+}
+
+function askForToken(error) {
+  api.setToken("");
+  byId("token").hidden = false;
+  byId("state-text").textContent = "no token";
+  showError(byId("token-error"), error);
 }
 
 async function showTask(version) {
@@ -376,5 +385,15 @@ byId("clear-history").addEventListener("click", () => {
 });
 addEventListener("hashchange", () => task && readLocation());
 connectTable(getTableTask);
+byId("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  api.setToken(byId("token-value").value);
+  byId("token-value").value = "";
+  poll();
+});
+if (api.needsToken) {
+  byId("links").hidden = true;  // a browser sends no token when it follows a link
+  askForToken();
+}
 poll();
 setInterval(poll, POLL_MILLISECONDS);

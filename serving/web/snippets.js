@@ -1,6 +1,6 @@
 // Writes the request of a row for other clients.
 
-import {grpcPort, model, path} from "/page/api.js";
+import {grpcPort, model, needsToken, path} from "/page/api.js";
 
 const quoteForShell = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
 // JSON of names and texts is also valid Python.
@@ -8,7 +8,8 @@ const literal = (value) => JSON.stringify(value);
 
 function writeCurl(row) {
   const body = quoteForShell(JSON.stringify({instances: [row]}));
-  return `curl -d ${body} \\\n    ${quoteForShell(location.origin + path + ":predict")}`;
+  const header = needsToken ? '-H "Authorization: Bearer $TOKEN" ' : "";
+  return `curl ${header}-d ${body} \\\n    ${quoteForShell(location.origin + path + ":predict")}`;
 }
 
 function writeDictionary(row) {
@@ -18,14 +19,15 @@ function writeDictionary(row) {
 }
 
 function writePython(row) {
+  const header = needsToken ? ', "Authorization": "Bearer " + os.environ["TOKEN"]' : "";
   return `import json
-import urllib.request
+${needsToken ? "import os\n" : ""}import urllib.request
 
 row = ${writeDictionary(row)}
 request = urllib.request.Request(
     ${literal(location.origin + path + ":predict")},
     json.dumps({"instances": [row]}).encode(),
-    {"Content-Type": "application/json"},
+    {"Content-Type": "application/json"${header}},
 )
 with urllib.request.urlopen(request) as response:
     print(json.load(response)["predictions"][0])
@@ -36,16 +38,23 @@ function writeGrpc(row, types) {
   const tensors = Object.keys(row).map((name) =>
     `request.inputs[${literal(name)}].CopyFrom(\n` +
     `    tf.make_tensor_proto([row[${literal(name)}]], tf.as_dtype(types_pb2.${types[name]}))\n)\n`);
-  return `import grpc
+  const isSecure = location.protocol === "https:";
+  const address = literal(location.hostname + ":" + grpcPort);
+  const channel = isSecure
+    ? `grpc.secure_channel(${address}, grpc.ssl_channel_credentials())`
+    : `grpc.insecure_channel(${address})`;
+  const metadata = needsToken
+    ? ', metadata=[("authorization", "Bearer " + os.environ["TOKEN"])]' : "";
+  return `${needsToken ? "import os\n\n" : ""}import grpc
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 row = ${writeDictionary(row)}
-channel = grpc.insecure_channel(${literal(location.hostname + ":" + grpcPort)})
+channel = ${channel}
 stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 request = predict_pb2.PredictRequest(model_spec={"name": ${literal(model)}})
-${tensors.join("")}for name, tensor in stub.Predict(request).outputs.items():
+${tensors.join("")}for name, tensor in stub.Predict(request${metadata}).outputs.items():
     print(name, tf.make_ndarray(tensor)[0])
 `;
 }

@@ -94,8 +94,11 @@ def read_all(client):
 
 
 @contextlib.contextmanager
-def running(directory, **settings):
-    """Serves a directory until the context ends."""
+def running(directory, *, headers=None, verify=True, credentials=None, **settings):
+    """Serves a directory until the context ends.
+
+    `headers`, `verify` (an `ssl.SSLContext`) and gRPC's `credentials` are the clients'.
+    """
     settings = ServerSettings(
         Path(directory), port=0, grpc_port=0, poll_seconds=0.05, **settings
     )
@@ -113,10 +116,20 @@ def running(directory, **settings):
         stack.callback(thread.join)
         stack.callback(loop.call_soon_threadsafe, stop.set)
         http = stack.enter_context(
-            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_SECONDS)
+            httpx.Client(
+                base_url=f"{'https' if settings.tls else 'http'}://127.0.0.1:{port}",
+                timeout=PATIENCE_SECONDS,
+                headers=headers,
+                verify=verify,
+            )
         )
         wait_until(lambda: http.get("/readyz").status_code == 200)
-        channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}")
+        address = f"127.0.0.1:{server.grpc_port}"
+        channel = (
+            grpc.secure_channel(address, credentials)
+            if credentials
+            else grpc.insecure_channel(address)
+        )
         stack.enter_context(channel)
         yield Running(
             http,

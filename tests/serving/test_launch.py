@@ -163,6 +163,8 @@ def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
             ([*model, "--name", "a?b"], "--name: no URL can reach 'a?b'; choose ", ""),
             ([*model, "--name", ""], "--name: no URL can reach ''; choose a ", ""),
             ([*model, "--label", "a?b=1"], "--label: no URL can reach 'a?b'; ", ""),
+            ([*model, "--token-file", "none"], "--token-file none: No such file", ""),
+            ([*model, "--tls-cert", "none"], "--tls-cert none: add --tls-key", ""),
             (["--model", str(tmp_path)], f"--model {tmp_path} has no complete ", ""),
             ([*model, "--redact", "a:b"], "--redact needs --sample-dir", ""),
             ([*sampled, "--redact", "a"], "--redact a: write MODULE:FUNCTION", ""),

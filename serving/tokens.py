@@ -1,0 +1,139 @@
+"""The bearer token that clients send, over HTTP and gRPC (RFC 6750)."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from serving.access import ALIVE_PATH, READY_PATH
+from serving.errors import SettingsError
+
+MIN_CHARACTERS = 16
+_SYNTAX = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
+_SCHEME = b"bearer "
+# Load balancers send no token to health checks. A browser sends none when it opens the
+# page, whose files have nothing of the model but its name and the gRPC port.
+_OPEN_PATHS = (ALIVE_PATH, READY_PATH, "/")
+_OPEN_FOLDER = "/page/"
+_OPEN_SERVICE = "/grpc.health.v1.Health/"
+_PROBLEM = "The request needs the server's token: Authorization: Bearer TOKEN"
+
+
+class Token:
+    """A token, which is in no log or error: its representation hides it.
+
+    Args:
+      value: The token.
+    """
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return "Token(...)"
+
+    def allows(self, authorization: str | bytes) -> bool:
+        """Returns whether an `Authorization` header has the token.
+
+        The comparison takes the same time for all tokens of one length.
+        """
+        if isinstance(authorization, str):
+            authorization = authorization.encode("utf-8", "surrogateescape")
+        scheme, value = authorization[: len(_SCHEME)], authorization[len(_SCHEME) :]
+        return scheme.lower() == _SCHEME and hmac.compare_digest(
+            value.strip(b" "), self._value
+        )
+
+
+def read(path: Path) -> Token:
+    """Reads the token of `--token-file`.
+
+    Args:
+      path: A file with one token. White space around it is ignored.
+
+    Raises:
+      SettingsError: The file cannot be read or has no valid token.
+    """
+    try:
+        value = path.read_bytes().strip()
+    except OSError as error:
+        raise SettingsError(f"--token-file {path}: {error.strerror}") from error
+    if not _SYNTAX.fullmatch(value):
+        raise SettingsError(
+            f"--token-file {path}: write one token of letters, digits and -._~+/, for "
+            f"example with: openssl rand -hex 32 > {path}"
+        )
+    if len(value) < MIN_CHARACTERS:
+        raise SettingsError(
+            f"--token-file {path}: the token has {len(value)} characters; at least "
+            f"{MIN_CHARACTERS} are required, for example: openssl rand -hex 32 > {path}"
+        )
+    return Token(value)
+
+
+class TokenMiddleware:
+    """Refuses HTTP requests without the token, except to health checks and the page.
+
+    Args:
+      app: The application.
+      token: The token.
+    """
+
+    def __init__(self, app: ASGIApp, token: Token) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request to the application or refuses it."""
+        app = self._app
+        if scope["type"] == "http" and not self._is_allowed(scope):
+            headers = {"WWW-Authenticate": "Bearer"}
+            app = JSONResponse({"error": _PROBLEM}, 401, headers)
+        await app(scope, receive, send)
+
+    def _is_allowed(self, scope: Scope) -> bool:
+        path = scope["path"]
+        if path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
+            return True
+        # A proxy in front may read another one of several headers.
+        values = Headers(scope=scope).getlist("authorization")
+        return len(values) == 1 and self._token.allows(values[0].encode("latin-1"))
+
+
+class TokenInterceptor(grpc.aio.ServerInterceptor):
+    """Refuses gRPC calls without the token, except to the health service.
+
+    Args:
+      token: The token.
+    """
+
+    def __init__(self, token: Token) -> None:
+        self._token = token
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[Any], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Returns the handler of a call, or one that reads no message and refuses."""
+        values = [
+            value
+            for key, value in handler_call_details.invocation_metadata
+            if key == "authorization"
+        ]
+        is_open = handler_call_details.method.startswith(_OPEN_SERVICE)
+        if is_open or (len(values) == 1 and self._token.allows(values[0])):
+            return await continuation(handler_call_details)
+        return grpc.stream_stream_rpc_method_handler(_refuse)
+
+
+async def _refuse(requests: Any, context: grpc.aio.ServicerContext) -> None:
+    await context.abort(grpc.StatusCode.UNAUTHENTICATED, _PROBLEM)

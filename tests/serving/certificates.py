@@ -1,0 +1,93 @@
+"""Certificates for the tests of TLS, which `cryptography` makes."""
+
+import dataclasses
+import datetime
+import ipaddress
+import ssl
+from pathlib import Path
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+DAY = datetime.timedelta(days=1)
+
+
+@dataclasses.dataclass
+class Authority:
+    """A CA, which writes certificates and keys to a directory."""
+
+    directory: Path
+    name: str
+
+    def __post_init__(self):
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        subject = _name(self.name)
+        certificate = (
+            _builder(subject, self.key, subject, days=1)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+            .sign(self.key, hashes.SHA256())
+        )
+        self.subject = subject
+        self.path = self.directory / f"{self.name}.pem"
+        self.path.write_bytes(_pem(certificate))
+
+    def issue(self, name, *, days=1, password=None):
+        """Writes NAME.pem and NAME.key for this machine; returns both paths."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        certificate = (
+            _builder(_name(name), key, self.subject, days)
+            .add_extension(x509.SubjectAlternativeName([address]), False)
+            .sign(self.key, hashes.SHA256())
+        )
+        encryption = (
+            serialization.BestAvailableEncryption(password)
+            if password
+            else serialization.NoEncryption()
+        )
+        path, key_path = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+        path.write_bytes(_pem(certificate))
+        key_path.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                encryption,
+            )
+        )
+        return path, key_path
+
+    def clients(self, certificate=None, key=None):
+        """Returns the arguments of `running` for clients that trust this CA."""
+        context = ssl.create_default_context(cafile=self.path)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+        credentials = grpc.ssl_channel_credentials(
+            self.path.read_bytes(),
+            key and key.read_bytes(),
+            certificate and certificate.read_bytes(),
+        )
+        return {"verify": context, "credentials": credentials}
+
+
+def _name(name):
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+
+def _builder(subject, key, issuer, days):
+    """Returns a builder; the certificate starts 2 days ago and ends in `days`."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - 2 * DAY)
+        .not_valid_after(now + days * DAY)
+    )
+
+
+def _pem(certificate):
+    return certificate.public_bytes(serialization.Encoding.PEM)

@@ -1,0 +1,208 @@
+"""The server's token, over HTTP, over gRPC and on the page."""
+
+import logging
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tensorflow_serving.apis import (
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from serving import tokens
+from serving.errors import SettingsError
+from tests import browser
+from tests.serving import saved_models
+from tests.serving.conftest import running
+
+SECRET = "0123456789abcdef-._~+/=="
+PREDICT = "/v1/models/half_plus_three:predict"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """The directory of the model of TensorFlow Serving's documentation."""
+    root = tmp_path_factory.mktemp("served") / "half_plus_three"
+    saved_models.save_half_plus_three(root / "1")
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(root):
+    """A server that needs the token."""
+    with running(root, token=tokens.Token(SECRET.encode())) as server:
+        yield server
+
+
+def post(server, *authorizations):
+    headers = [("Authorization", value) for value in authorizations]
+    return server.http.post(PREDICT, json={"instances": [1.0]}, headers=headers)
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_request_with_the_token_is_predicted(server, scheme):
+    assert post(server, f"{scheme} {SECRET}").json() == {"predictions": [3.5]}
+
+
+@pytest.mark.parametrize(
+    "authorizations",
+    [
+        (),
+        ("",),
+        ("Bearer",),
+        (SECRET,),
+        (f"Basic {SECRET}",),
+        (f"Bearer {SECRET[:-1]}",),
+        (f"Bearer {SECRET}=",),
+        (f"Bearer {SECRET.upper()}",),
+        (b"Bearer \xff" + SECRET.encode(),),
+        (f"Bearer {SECRET}", "Bearer other"),
+    ],
+)
+def test_request_without_the_token_is_refused(server, authorizations):
+    response = post(server, *authorizations)
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert "Authorization: Bearer TOKEN" in response.json()["error"]
+    assert SECRET not in response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/", 200),
+        ("/page/page.js", 200),
+        ("/healthz", 200),
+        ("/readyz", 200),
+        ("/metrics", 401),
+        ("/monitoring/prometheus/metrics", 401),
+        ("/openapi.json", 401),
+        ("/card", 401),
+        ("/page/../metrics", 401),
+        ("/v1/models/half_plus_three", 401),
+        ("/v1/models/half_plus_three/metadata", 401),
+        ("/none", 401),
+    ],
+)
+def test_health_and_page_alone_need_no_token(server, path, status):
+    assert server.http.get(path).status_code == status
+    assert server.http.head(path).status_code == status
+
+
+def test_document_describes_the_token_and_what_is_open(server):
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    document = server.http.get("/openapi.json", headers=headers).json()
+    scheme = document["components"]["securitySchemes"]["token"]
+    assert scheme == {"type": "http", "scheme": "bearer"}
+    assert document["security"] == [{"token": []}]
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            is_open = server.http.get(path).status_code == 200
+            assert (operation.get("security") == []) == is_open
+            assert ("401" in operation["responses"]) == (not is_open)
+
+
+def predict_rpc(server, metadata):
+    stub = prediction_service_pb2_grpc.PredictionServiceStub(server.channel)
+    request = predict_pb2.PredictRequest(model_spec={"name": "half_plus_three"})
+    request.inputs["x"].dtype = 1
+    request.inputs["x"].float_val.append(1.0)
+    request.inputs["x"].tensor_shape.dim.add(size=1)
+    return stub.Predict(request, metadata=metadata).outputs["y"].float_val[0]
+
+
+def test_rpc_with_the_token_is_predicted(server):
+    metadata = [("authorization", f"Bearer {SECRET}")]
+    assert predict_rpc(server, metadata) == 3.5
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        [],
+        [("authorization", "Bearer wrong")],
+        [("authorization", SECRET)],
+        [("authorization", f"Bearer {SECRET}"), ("authorization", "Bearer other")],
+    ],
+)
+def test_rpc_without_the_token_is_unauthenticated(server, metadata):
+    with pytest.raises(grpc.RpcError) as error:
+        predict_rpc(server, metadata)
+    assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert SECRET not in error.value.details()
+    stub = model_service_pb2_grpc.ModelServiceStub(server.channel)
+    request = get_model_status_pb2.GetModelStatusRequest()
+    request.model_spec.name = "half_plus_three"
+    with pytest.raises(grpc.RpcError) as error:
+        stub.GetModelStatus(request, metadata=metadata)
+    assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_rpc_of_the_health_service_needs_no_token(server):
+    stub = health_pb2_grpc.HealthStub(server.channel)
+    response = stub.Check(health_pb2.HealthCheckRequest())
+    assert response.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_token_is_in_no_log_and_no_representation(root, caplog):
+    caplog.set_level(logging.DEBUG)
+    token = tokens.Token(SECRET.encode())
+    with running(root, token=token, host="0.0.0.0") as server:
+        post(server, f"Bearer {SECRET}")
+        post(server, f"Bearer {SECRET}=")
+    # `running` listens on loopback; the setting decides about the warning.
+    assert "can reach 0.0.0.0 without --tls-cert;" in caplog.text
+    assert SECRET not in caplog.text
+    assert SECRET not in repr(token)
+
+
+def test_white_space_around_the_token_of_a_file_is_ignored(tmp_path):
+    path = tmp_path / "token"
+    path.write_text(f"\n {SECRET}\r\n")
+    assert tokens.read(path).allows(f"Bearer {SECRET}")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "No such file or directory"),
+        (b"", "write one token of letters"),
+        (b"two tokens-of-one-file", "write one token of letters"),
+        (b"\xff" * 20, "write one token of letters"),
+        (b"short", "the token has 5 characters; at least 16 are required"),
+    ],
+)
+def test_file_without_a_token_is_refused(tmp_path, content, problem):
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SettingsError) as error:
+        tokens.read(path)
+    assert str(error.value).startswith(f"--token-file {path}: {problem}")
+
+
+@pytest.mark.slow
+def test_page_asks_for_the_token_and_predicts_with_it(open_page, root, server):
+    page = open_page(server.http.base_url, may_have_errors=True)  # a 401 is one
+    field = page.get_by_label("Token", exact=True)
+    field.wait_for()
+    assert browser.axe_violations(page) == []
+    field.fill("wrong")
+    page.get_by_role("button", name="Use the token").click()
+    page.get_by_text("The token is wrong").wait_for()
+    assert page.locator("#links").is_hidden()
+    field.fill(SECRET)
+    field.press("Enter")
+    field.wait_for(state="hidden")
+    page.get_by_label("x", exact=True).fill("1")
+    page.get_by_role("button", name="Predict", exact=True).click()
+    page.get_by_text("3.5").first.wait_for()
+    page.get_by_role("tab", name="curl").click()
+    code = page.locator("#request-code").text_content()
+    assert code.startswith('curl -H "Authorization: Bearer $TOKEN" -d ')
+    assert SECRET not in page.url + page.content()
+    stored = page.evaluate("JSON.stringify([localStorage, sessionStorage])")
+    assert SECRET not in stored
