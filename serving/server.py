@@ -46,8 +46,8 @@ class _HttpServer(uvicorn.Server):
         config = self.config
         for listening in sockets or ():
             server = await asyncio.get_running_loop().create_server(
-                functools.partial(
-                    config.http_protocol_class,  # type: ignore[arg-type]
+                functools.partial(  # type: ignore[call-arg]
+                    config.http_protocol_class,
                     config=config,
                     server_state=self.server_state,
                     app_state=self.lifespan.state,
@@ -129,7 +129,7 @@ class Server:
             limits.header_seconds,
         )
         http.config.load()
-        http.config.ssl = settings.tls and settings.tls.context
+        http.config.ssl = None if settings.tls is None else settings.tls.context
         serving = asyncio.create_task(http.serve(sockets=[self._socket]))
         rpc: grpc.aio.Server | None = None
         if settings.grpc_port is not None:

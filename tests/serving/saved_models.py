@@ -1,5 +1,7 @@
 """SavedModels that load fast: TensorFlow Serving's example, and models of our own."""
 
+import json
+
 import tensorflow as tf
 
 v1 = tf.compat.v1
@@ -102,4 +104,54 @@ def save_counter(directory, version):
     """Writes a model that returns its version, after as many steps as its input."""
     model = Counter(version)
     tf.saved_model.save(model, str(directory), signatures=model.serve)
+    return directory
+
+
+class Echo(tf.Module):
+    """Returns its texts and its version."""
+
+    def __init__(self, version):
+        super().__init__()
+        self.version = tf.Variable(version, dtype=tf.int64)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def serve(self, text):
+        """Returns a row for each text."""
+        return {"echo": text, "version": tf.fill(tf.shape(text), self.version)}
+
+
+def save_echo(directory, version):
+    """Writes a model that returns its texts, so that every response is known."""
+    model = Echo(version)
+    tf.saved_model.save(model, str(directory), signatures=model.serve)
+    return directory
+
+
+class Classifier(tf.Module):
+    """Predicts the first class for every text."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.names = tf.constant(classes)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def serve(self, text):
+        """Returns the outputs of a classifier that the pipeline exports."""
+        logits = tf.one_hot(tf.zeros_like(text, tf.int32), tf.size(self.names))
+        return {
+            "class": tf.fill(tf.shape(text), self.names[0]),
+            "class_id": tf.zeros_like(text, tf.int64),
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+        }
+
+
+def save_classifier(directory, classes, examples):
+    """Writes a classifier with the names of its classes and its examples."""
+    model = Classifier(classes)
+    tf.saved_model.save(model, str(directory), signatures=model.serve)
+    extra = directory / "assets.extra"
+    extra.mkdir()
+    (extra / "architecture.json").write_text(json.dumps({"classes": classes}))
+    (extra / "examples.json").write_text(json.dumps({"instances": examples}))
     return directory

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests import browser
+from tests.serving import saved_models
 from tests.serving.conftest import CARD, EXAMPLES, VERSION, running
 
 pytestmark = pytest.mark.slow
@@ -231,6 +232,33 @@ def test_model_of_another_pipeline_has_inputs_and_outputs(open_page, half_plus_t
     for section in ("tokens", "words", "table", "card-link", "examples"):
         assert not page.locator(f"#{section}").is_visible()
     assert browser.axe_violations(page) == []
+
+
+def test_html_in_class_names_and_texts_is_shown_as_text(open_page, tmp_path):
+    hostile = "<img src=x onerror=\"document.title='hacked'\">"
+    classes = [hostile, "</p><script>document.title='hacked'</script>"]
+    root = tmp_path / "hostile"
+    saved_models.save_classifier(root / "1", classes, [{"text": hostile}])
+    with running(root) as server:
+        # An element that was blocked would be an error in the console.
+        page = open_page(server.http.base_url)
+        page.locator("#examples .choice").first.click()
+        page.locator(".verdict").wait_for()
+        assert page.locator(".verdict").inner_text() == hostile
+        assert page.locator(".bar-name").all_inner_texts() == classes
+        page.get_by_role("button", name="Compute").click()
+        page.locator(".word").first.wait_for()
+        assert f"the probability of {hostile}" in page.locator("#words").inner_text()
+        page.locator("#table-text").fill(f"text\n{hostile}\n")
+        page.get_by_role("button", name="Predict all").click()
+        preview = page.locator("#table-preview table")
+        preview.wait_for()
+        assert f"probability_{hostile}" in preview.inner_text()
+        page.reload()  # with the history and the texts of the address
+        page.locator("#history .choice").first.wait_for()
+        assert hostile in page.locator("#history").inner_text()
+        assert page.locator("img, script:not([src])").count() == 0
+        assert page.title() == "hostile"
 
 
 @pytest.mark.nightly

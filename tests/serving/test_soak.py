@@ -1,0 +1,65 @@
+"""Mixed load while versions change: no response is lost or crossed, no memory grows."""
+
+import psutil
+import pytest
+
+from serving.batching import Batcher
+from serving.loaded_versions import LoadedVersions
+from tests.serving import saved_models
+from tests.serving.conftest import running
+from tests.serving.processes import started
+from tests.serving.soak import MAX_GROWTH_BYTES, Soak, soak
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A directory with version 1 of the model that returns its texts."""
+    root = tmp_path / "echo"
+    saved_models.save_echo(root / "1", 1)
+    return root
+
+
+def test_no_response_is_lost_or_crossed_in_20_seconds_and_3_swaps(root):
+    with running(root) as server:
+        outcome = soak(server, root, seconds=20, swaps=3)
+    assert outcome.versions == {1, 2, 3, 4}
+    assert min(outcome.predicted, outcome.refused, outcome.aborted) > 100
+
+
+def test_memory_of_a_version_that_is_not_freed_is_found(root, monkeypatch):
+    leaked, unload = [], LoadedVersions._unload
+
+    def leak(*arguments):
+        leaked.append(bytes([1]) * (MAX_GROWTH_BYTES * 3 // 2))
+        unload(*arguments)
+
+    with running(root) as server:
+        monkeypatch.setattr(LoadedVersions, "_unload", leak)
+        with pytest.raises(AssertionError, match="memory has grown by"):
+            soak(server, root, seconds=4, swaps=1)
+
+
+def test_response_of_another_request_is_found(root, monkeypatch):
+    previous, run = [], Batcher.run
+
+    async def cross(*arguments):
+        outputs = await run(*arguments)
+        previous.append(outputs)
+        return previous[max(0, len(previous) - 2)]
+
+    with running(root) as server:
+        monkeypatch.setattr(Batcher, "run", cross)
+        with pytest.raises(AssertionError, match=r"^sent "):
+            soak(server, root, seconds=4, swaps=0)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(2400)
+def test_no_response_is_lost_or_crossed_in_30_minutes_and_100_swaps(root):
+    with started(root, "--grpc-port", "0") as server:
+        process = psutil.Process(server.process.pid)
+        load = Soak(server.http.base_url, server.rpc, root, process)
+        outcome = load.run(seconds=1800, swaps=100)
+    assert outcome.versions == set(range(1, 102))
