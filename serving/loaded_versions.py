@@ -92,6 +92,11 @@ class LoadedVersions:
         return self._source.name
 
     @property
+    def labels(self) -> list[str]:
+        """The labels of versions."""
+        return list(self._labels)
+
+    @property
     def is_available(self) -> bool:
         """Whether any version is in memory."""
         return bool(self._available())

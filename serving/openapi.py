@@ -38,7 +38,10 @@ _ERRORS = {
 }
 _PARAMETERS = {
     "name": ("The model's name.", {"type": "string"}),
-    "version": ("A version that is loaded.", {"type": "string", "pattern": "^[0-9]+$"}),
+    "version": (
+        "A version that is loaded.",
+        {"type": "string", "pattern": "^[0-9]{1,19}$"},
+    ),
     "label": ("A label of `--label`.", {"type": "string"}),
 }
 _STRING: Schema = {"type": "string"}
@@ -172,18 +175,33 @@ MODEL_OPERATIONS = _model_operations()
 
 
 def describe(
-    routes: Sequence[BaseRoute], name: str, *, needs_token: bool
+    routes: Sequence[BaseRoute],
+    name: str,
+    *,
+    labels: Sequence[str] = (),
+    needs_token: bool = False,
 ) -> dict[str, Any]:
     """Builds the document without its schemas, which takes tens of milliseconds.
 
     Args:
       routes: The application's routes.
       name: The model's name.
+      labels: The labels of versions; without any, their paths are left out.
       needs_token: Whether clients must send a token.
     """
     document = get_openapi(
         title=name, version="1", description=_DESCRIPTION, routes=routes
     )
+    paths = document["paths"]
+    if not labels:
+        paths = {path: item for path, item in paths.items() if "{label}" not in path}
+        document["paths"] = paths
+    values = {"name": [name], "label": list(labels)}
+    for item in paths.values():
+        for operation in item.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["name"] in values:
+                    parameter["schema"]["enum"] = values[parameter["name"]]
     if needs_token:
         scheme = {"type": "http", "scheme": "bearer"}
         document["components"] = {"securitySchemes": {"token": scheme}}

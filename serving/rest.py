@@ -124,7 +124,10 @@ class RestApi:
             include_in_schema=False,
         )(self._process)
         document = openapi.describe(
-            app.routes, self._versions.name, needs_token=self._needs_token
+            app.routes,
+            self._versions.name,
+            labels=self._versions.labels,
+            needs_token=self._needs_token,
         )
         app.openapi = functools.partial(  # type: ignore[method-assign]
             openapi.with_schemas, document, self._versions
