@@ -13,11 +13,11 @@ from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 
 
 class Process:
-    """`python -m pipeline serve`, with a client."""
+    """`python -m pipeline serve`, with a client; `module` replaces `pipeline`."""
 
-    def __init__(self, directory, *arguments, python=sys.executable):
+    def __init__(self, directory, *arguments, python=sys.executable, module="pipeline"):
         self.log = directory.parent / "log"
-        command = [python, "-m", "pipeline", "serve", "--model", directory]
+        command = [python, "-m", module, "serve", "--model", directory]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [*command, "--port", "0", "--poll-seconds", "0.1", *arguments],
@@ -25,7 +25,9 @@ class Process:
                 stdout=log,
                 stderr=log,
             )
-        wait_until(lambda: "ready" in self.read() or self.process.poll() is not None)
+        wait_until(
+            lambda: "INFO ready" in self.read() or self.process.poll() is not None
+        )
         address, self.rpc = re.search(r"at (\S+), gRPC (\S+)", self.read()).groups()
         self.http = httpx.Client(base_url=address, timeout=PATIENCE_SECONDS)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import gc
 import itertools
 import json
 import shutil
@@ -14,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import httpx
-import psutil
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from tests.serving import saved_models
 from tests.serving.conftest import PATIENCE_SECONDS
 
 MAX_GROWTH_BYTES = 100 << 20
+SETTLING_SECONDS = 5
 _STRING = 7  # DT_STRING
 # Bodies that are refused with 400.
 MALFORMED = [
@@ -47,7 +46,8 @@ class Outcome:
       refused: Malformed requests that were refused.
       aborted: Clients that left before their response.
       versions: The versions that predicted.
-      growth_bytes: Memory that the server's process has more than after its warm-up.
+      growth_bytes: Memory that the server's process has more at the end than after the
+        first change of version.
     """
 
     predicted: int = 0
@@ -64,7 +64,7 @@ class Soak:
       address: The server's address of HTTP.
       rpc: Its `HOST:PORT` of gRPC.
       root: The directory of its versions, of which the newest is 1.
-      process: The server's process.
+      process: The server's process, as `psutil.Process`, which runs nothing else.
     """
 
     def __init__(self, address, rpc, root, process):
@@ -101,18 +101,30 @@ class Soak:
         for number in range(swaps + 1):
             end = start + seconds * (number + 1) / (swaps + 1)
             wait(lambda end=end: time.monotonic() > end, running, seconds)
-            if number == 0:  # all kinds of requests were warmed up
+            if number == min(1, swaps):  # everything was done once
                 memory = self._memory()
             if number < swaps:
                 hidden = self._root / ".next"
                 saved_models.save_echo(hidden, number + 2)
                 hidden.rename(self._root / str(number + 2))
                 wait(lambda n=number: n + 2 in self.outcome.versions, running)
+                wait(lambda n=number: self._is_unloaded(n + 1), running)
                 shutil.rmtree(self._root / str(number + 1))
-        self.outcome.growth_bytes = self._memory() - memory
+        # What is freed after a while did not leak.
+        end = time.monotonic() + SETTLING_SECONDS
+        growth = self._memory() - memory
+        while growth > MAX_GROWTH_BYTES and time.monotonic() < end:
+            time.sleep(0.1)
+            growth = min(growth, self._memory() - memory)
+        self.outcome.growth_bytes = growth
+
+    def _is_unloaded(self, version):
+        path = f"/v1/models/{self._root.name}/versions/{version}"
+        response = httpx.get(self._address.join(path), timeout=PATIENCE_SECONDS)
+        (status,) = response.json()["model_version_status"]
+        return status["state"] == "END"
 
     def _memory(self):
-        gc.collect()
         return self._process.memory_info().rss
 
     def _count(self, name):
@@ -206,10 +218,3 @@ def wait(condition, clients, seconds=0):
             if client.done():
                 client.result()
         time.sleep(0.05)
-
-
-def soak(server, root, seconds, swaps):
-    """Runs a load on a server of this process, `conftest.Running`."""
-    rpc = f"127.0.0.1:{server.grpc_port}"
-    process = psutil.Process()
-    return Soak(server.http.base_url, rpc, root, process).run(seconds, swaps)
