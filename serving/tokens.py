@@ -13,17 +13,20 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from serving import private_files
 from serving.access import ALIVE_PATH, READY_PATH
 from serving.errors import SettingsError
 
 MIN_CHARACTERS = 16
+_OPTION = "--token-file"
 _SYNTAX = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 _SCHEME = b"bearer "
 # Load balancers send no token to health checks. A browser sends none when it opens the
 # page, whose files have nothing of the model but its name and the gRPC port.
 _OPEN_PATHS = (ALIVE_PATH, READY_PATH, "/")
 _OPEN_FOLDER = "/page/"
-_OPEN_SERVICE = "/grpc.health.v1.Health/"
+# Of gRPC's health service; a `Watch` call would stay open.
+_OPEN_METHOD = "/grpc.health.v1.Health/Check"
 _PROBLEM = "The request needs the server's token: Authorization: Bearer TOKEN"
 
 
@@ -62,20 +65,19 @@ def read(path: Path) -> Token:
     Raises:
       SettingsError: The file cannot be read or has no valid token.
     """
-    try:
-        value = path.read_bytes().strip()
-    except OSError as error:
-        raise SettingsError(f"--token-file {path}: {error.strerror}") from error
+    value = private_files.read(_OPTION, path).strip()
+    example = f"such as: (umask 077; openssl rand -hex 32 > {path})"
     if not _SYNTAX.fullmatch(value):
         raise SettingsError(
-            f"--token-file {path}: write one token of letters, digits and -._~+/, for "
-            f"example with: openssl rand -hex 32 > {path}"
+            f"{_OPTION} {path}: write one token of letters, digits and -._~+/, "
+            f"{example}"
         )
     if len(value) < MIN_CHARACTERS:
         raise SettingsError(
-            f"--token-file {path}: the token has {len(value)} characters; at least "
-            f"{MIN_CHARACTERS} are required, for example: openssl rand -hex 32 > {path}"
+            f"{_OPTION} {path}: the token has {len(value)} characters; write at least "
+            f"{MIN_CHARACTERS}, {example}"
         )
+    private_files.warn_if_public(_OPTION, path)
     return Token(value)
 
 
@@ -109,7 +111,7 @@ class TokenMiddleware:
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
-    """Refuses gRPC calls without the token, except to the health service.
+    """Refuses gRPC calls without the token, except health checks.
 
     Args:
       token: The token.
@@ -129,7 +131,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             for key, value in handler_call_details.invocation_metadata
             if key == "authorization"
         ]
-        is_open = handler_call_details.method.startswith(_OPEN_SERVICE)
+        is_open = handler_call_details.method == _OPEN_METHOD
         if is_open or (len(values) == 1 and self._token.allows(values[0])):
             return await continuation(handler_call_details)
         return grpc.stream_stream_rpc_method_handler(_refuse)

@@ -14,6 +14,8 @@ const CHOICE_CHARACTERS = 200;
 let task = null;  // {version, columns, types, classes, range, canTokenize, hasText}
 let shown = null;  // {row, prediction, tokenized} of the prediction on the page
 let lastRequest = 0;
+let lastPoll = 0;
+let shownPoll = 0;  // a response to an earlier poll comes too late
 let tab = "Link";
 
 // ---- the model ---------------------------------------------------------------------
@@ -41,17 +43,23 @@ function showState(versions, error) {
   return serving;
 }
 
-async function refresh() {
-  const serving = showState(await api.readStatus());
+async function refresh(number = ++lastPoll) {
+  const versions = await api.readStatus();
+  if (number < shownPoll) return;
+  shownPoll = number;
+  const serving = showState(versions);
   if (serving && serving.version !== (task && task.version)) await showTask(serving.version);
 }
 
 async function poll() {
   if ((document.hidden && task) || !api.hasToken()) return;
+  const number = ++lastPoll;
   try {
-    await refresh();
-    byId("token").hidden = true;
+    await refresh(number);
+    if (number >= shownPoll) byId("token").hidden = true;
   } catch (error) {
+    if (number < shownPoll) return;
+    shownPoll = number;
     showState([], error);
     if (error.status === 401) askForToken(new Error("The token is wrong"));
   }
@@ -388,6 +396,7 @@ connectTable(getTableTask);
 byId("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
   api.setToken(byId("token-value").value);
+  shownPoll = lastPoll + 1;  // polls with the earlier token
   byId("token-value").value = "";
   poll();
 });

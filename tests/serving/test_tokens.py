@@ -16,7 +16,7 @@ from serving import tokens
 from serving.errors import SettingsError
 from tests import browser
 from tests.serving import saved_models
-from tests.serving.conftest import running
+from tests.serving.conftest import PATIENCE_SECONDS, running
 
 SECRET = "0123456789abcdef-._~+/=="
 PREDICT = "/v1/models/half_plus_three:predict"
@@ -111,7 +111,8 @@ def predict_rpc(server, metadata):
     request.inputs["x"].dtype = 1
     request.inputs["x"].float_val.append(1.0)
     request.inputs["x"].tensor_shape.dim.add(size=1)
-    return stub.Predict(request, metadata=metadata).outputs["y"].float_val[0]
+    response = stub.Predict(request, metadata=metadata, timeout=PATIENCE_SECONDS)
+    return response.outputs["y"].float_val[0]
 
 
 def test_rpc_with_the_token_is_predicted(server):
@@ -137,14 +138,23 @@ def test_rpc_without_the_token_is_unauthenticated(server, metadata):
     request = get_model_status_pb2.GetModelStatusRequest()
     request.model_spec.name = "half_plus_three"
     with pytest.raises(grpc.RpcError) as error:
-        stub.GetModelStatus(request, metadata=metadata)
+        stub.GetModelStatus(request, metadata=metadata, timeout=PATIENCE_SECONDS)
     assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_rpc_of_the_health_service_needs_no_token(server):
+def test_health_check_alone_needs_no_token_over_grpc(server):
     stub = health_pb2_grpc.HealthStub(server.channel)
-    response = stub.Check(health_pb2.HealthCheckRequest())
+    request = health_pb2.HealthCheckRequest()
+    response = stub.Check(request, timeout=PATIENCE_SECONDS)
     assert response.status == health_pb2.HealthCheckResponse.SERVING
+    # A `Watch` call stays open, and so counts against the limit of calls.
+    with pytest.raises(grpc.RpcError) as error:
+        next(stub.Watch(request, timeout=PATIENCE_SECONDS))
+    assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    metadata = [("authorization", f"Bearer {SECRET}")]
+    watched = stub.Watch(request, timeout=PATIENCE_SECONDS, metadata=metadata)
+    assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+    watched.cancel()
 
 
 def test_token_is_in_no_log_and_no_representation(root, caplog):
@@ -172,7 +182,7 @@ def test_white_space_around_the_token_of_a_file_is_ignored(tmp_path):
         (b"", "write one token of letters"),
         (b"two tokens-of-one-file", "write one token of letters"),
         (b"\xff" * 20, "write one token of letters"),
-        (b"short", "the token has 5 characters; at least 16 are required"),
+        (b"short", "the token has 5 characters; write at least 16, such as"),
     ],
 )
 def test_file_without_a_token_is_refused(tmp_path, content, problem):
@@ -182,6 +192,18 @@ def test_file_without_a_token_is_refused(tmp_path, content, problem):
     with pytest.raises(SettingsError) as error:
         tokens.read(path)
     assert str(error.value).startswith(f"--token-file {path}: {problem}")
+
+
+def test_token_that_everyone_can_read_is_a_warning(tmp_path, caplog):
+    path = tmp_path / "token"
+    path.touch(mode=0o600)
+    path.write_text(SECRET)
+    tokens.read(path)
+    assert caplog.text == ""
+    path.chmod(0o644)
+    tokens.read(path)
+    assert caplog.text.count("every user of this machine can read it") == 1
+    assert SECRET not in caplog.text
 
 
 @pytest.mark.slow
@@ -206,3 +228,34 @@ def test_page_asks_for_the_token_and_predicts_with_it(open_page, root, server):
     assert SECRET not in page.url + page.content()
     stored = page.evaluate("JSON.stringify([localStorage, sessionStorage])")
     assert SECRET not in stored
+
+
+@pytest.mark.slow
+def test_late_refusal_of_an_earlier_token_does_not_remove_the_new_one(
+    open_page, server
+):
+    page = open_page(server.http.base_url, may_have_errors=True)
+    field = page.get_by_label("Token", exact=True)
+    held = []
+
+    def handle(route):
+        if "wrong" in route.request.headers.get("authorization", ""):
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/v1/models/half_plus_three", handle)
+    field.fill("wrong")
+    field.press("Enter")
+    field.fill(SECRET)
+    field.press("Enter")
+    field.wait_for(state="hidden")
+    assert held
+    for route in held:
+        with page.expect_response("**/v1/models/half_plus_three"):
+            route.fulfill(status=401, json={"error": "no"})
+    page.get_by_label("x", exact=True).fill("1")
+    page.get_by_role("button", name="Predict", exact=True).click()
+    page.get_by_text("3.5").first.wait_for()
+    assert field.is_hidden()
+    assert "ready" in page.locator("#state-text").text_content()
