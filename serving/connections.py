@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +15,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from serving.access import JSON
 from serving.limits import RequestLimits
 from serving.monitoring import Metrics
+from serving.tls import Tls
+from serving.tls_connections import TlsConnection
 
 MAX_HEADER_BYTES = 64 << 10
 _TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
@@ -71,9 +74,8 @@ class LimitedProtocol(H11Protocol):
         """Refuses the connection or starts the timer of its first headers."""
         super().connection_made(transport)
         # Calls `pause_writing` while the client has not read everything, also if the
-        # connection is being closed. With TLS, a limit of 0 pauses also if nothing is
-        # left to write, and nothing ends that (`asyncio.sslproto`, and uvloop's).
-        transport.set_write_buffer_limits(1 if self.scheme == "https" else 0, 0)
+        # connection is being closed.
+        transport.set_write_buffer_limits(0, 0)
         limit = self.limits.max_connections
         if len(self.connections) > limit and not self._close_idle():
             self.metrics.refused_connections.inc()
@@ -178,7 +180,18 @@ class LimitedProtocol(H11Protocol):
             self._writing_timer = None
 
 
-def limited_protocol(limits: RequestLimits, metrics: Metrics) -> type[LimitedProtocol]:
-    """Returns the protocol with its limits; uvicorn constructs it."""
+def limited_protocol(
+    limits: RequestLimits, metrics: Metrics, tls: Tls | None = None
+) -> Callable[..., asyncio.Protocol]:
+    """Returns the function by which uvicorn makes the protocol of a connection.
+
+    Args:
+      limits: Limits of the connection.
+      metrics: Counts refused connections.
+      tls: The certificate; None to serve without encryption.
+    """
     attributes = {"limits": limits, "metrics": metrics}
-    return type("LimitedProtocol", (LimitedProtocol,), attributes)
+    protocol = type("LimitedProtocol", (LimitedProtocol,), attributes)
+    if tls is None:
+        return protocol
+    return lambda **keywords: TlsConnection(protocol(**keywords), tls.context)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import grpc
 import uvicorn
@@ -31,33 +30,10 @@ _POLL_SECONDS = 0.05
 
 
 class _HttpServer(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, handshake_seconds: float) -> None:
-        super().__init__(config)
-        self._handshake_seconds = handshake_seconds
-
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Does not handle signals: uvicorn would raise them again after draining."""
         yield
-
-    async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
-        """Listens with a limit on TLS handshakes, which uvicorn does not have."""
-        await super().startup(sockets=[])
-        config = self.config
-        for listening in sockets or ():
-            server = await asyncio.get_running_loop().create_server(
-                functools.partial(  # type: ignore[call-arg]
-                    config.http_protocol_class,
-                    config=config,
-                    server_state=self.server_state,
-                    app_state=self.lifespan.state,
-                ),
-                sock=listening,
-                ssl=config.ssl,
-                ssl_handshake_timeout=self._handshake_seconds if config.ssl else None,
-                backlog=config.backlog,
-            )
-            self.servers.append(server)
 
 
 class Server:
@@ -118,18 +94,15 @@ class Server:
                 self._rest.application(
                     settings.host, settings.allowed_hosts, settings.token
                 ),
-                http=limited_protocol(limits, self.metrics),
+                http=limited_protocol(limits, self.metrics, settings.tls),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 timeout_keep_alive=60,
                 timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]
-            ),
-            limits.header_seconds,
+            )
         )
-        http.config.load()
-        http.config.ssl = None if settings.tls is None else settings.tls.context
         serving = asyncio.create_task(http.serve(sockets=[self._socket]))
         rpc: grpc.aio.Server | None = None
         if settings.grpc_port is not None:

@@ -7,20 +7,27 @@ import logging
 import os
 import ssl
 from pathlib import Path
+from typing import Any
 
 import grpc
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from serving import private_files
 from serving.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
 _CERTIFICATE, _KEY, _CLIENT_CA = "--tls-cert", "--tls-key", "--tls-client-ca"
+# What OpenSSL, for HTTP, and BoringSSL, for gRPC, both serve.
+_MIN_RSA_BITS = 2048
+_CURVES = ("secp256r1", "secp384r1", "secp521r1")
 
 
 class Tls:
-    """The certificate and key, which are read again after they have changed.
+    """The certificate, key and CA, which are read again after they have changed.
 
     Args:
       certificate: The certificate in PEM, with those between it and its CA.
@@ -29,7 +36,7 @@ class Tls:
         certificate of one of them; None to require none.
 
     Attributes:
-      context: The context of HTTP.
+      context: The context of new HTTP connections. `refresh` replaces it.
 
     Raises:
       SettingsError: A file cannot be used.
@@ -39,75 +46,107 @@ class Tls:
         self._certificate = certificate
         self._key = key
         self._client_ca = client_ca
+        self._problem = ""
         self._stamp = self._read_stamp()
-        self._certificates = self._check()
-        self.context = self._build_context()
+        self.context, self._unused_configuration = self._load()
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
         """Returns the credentials of gRPC, which follow `refresh`."""
         return grpc.dynamic_ssl_server_credentials(
-            self._certificates,
-            lambda: self._certificates,
+            self._take_configuration(),
+            self._take_configuration,
             require_client_authentication=self._client_ca is not None,
         )
 
     def refresh(self) -> None:
-        """Reads a changed certificate and key, for new connections.
+        """Reads changed files, for new connections of both protocols.
 
-        Files that cannot be used are a warning, and the earlier ones stay.
+        If they cannot be used, the earlier ones stay, and the next call tries again.
+        Each problem is logged once.
         """
         stamp = self._read_stamp()
         if stamp == self._stamp:
             return
-        self._stamp = stamp
         try:
-            certificates = self._check()
-            self._build_context()  # fails before the context in use has changed
-            self.context.load_cert_chain(self._certificate, self._key)
-        except (SettingsError, OSError) as error:
-            logger.warning("the earlier TLS certificate stays in use: %s", error)
-        else:
-            self._certificates = certificates
-            logger.info("read the TLS certificate again: %s", self._certificate)
+            context, configuration = self._load()
+        except SettingsError as error:
+            if str(error) != self._problem:
+                logger.warning("the earlier TLS files stay in use: %s", error)
+            self._problem = str(error)
+            return
+        if self._read_stamp() != stamp:  # changed while they were read
+            return
+        self._stamp, self._problem = stamp, ""
+        self.context, self._unused_configuration = context, configuration
+        logger.info("read the TLS files again: %s", self._certificate)
 
-    def _build_context(self) -> ssl.SSLContext:
+    def _take_configuration(self) -> grpc.ServerCertificateConfiguration | None:
+        """Returns the configuration once, and then None until the next change.
+
+        gRPC consumes a configuration, and refuses one that it gets a second time.
+        """
+        configuration, self._unused_configuration = self._unused_configuration, None
+        return configuration
+
+    def _load(self) -> tuple[ssl.SSLContext, grpc.ServerCertificateConfiguration]:
+        chain = private_files.read(_CERTIFICATE, self._certificate)
+        key = private_files.read(_KEY, self._key)
+        (certificate, *_) = _parse_certificates(_CERTIFICATE, self._certificate, chain)
+        self._check_key(certificate, key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(self._certificate, self._key)
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        try:
+            context.load_cert_chain(self._certificate, self._key)
+        except (ssl.SSLError, OSError) as error:
+            raise SettingsError(
+                f"{_CERTIFICATE} {self._certificate}: OpenSSL refuses it or its "
+                f"{_KEY}: {getattr(error, 'reason', None) or error}; check both with: "
+                f"openssl x509 -text -in {self._certificate}"
+            ) from error
+        roots = None
         if self._client_ca is not None:
+            roots = private_files.read(_CLIENT_CA, self._client_ca)
+            _parse_certificates(_CLIENT_CA, self._client_ca, roots)
             context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(self._client_ca)
-        return context
+            try:
+                context.load_verify_locations(cadata=roots.decode("ascii", "ignore"))
+            except ssl.SSLError as error:
+                raise SettingsError(
+                    f"{_CLIENT_CA} {self._client_ca}: OpenSSL refuses it: "
+                    f"{error.reason or error}; write only CA certificates in PEM"
+                ) from error
+        return context, grpc.ssl_server_certificate_configuration([(key, chain)], roots)
 
-    def _check(self) -> grpc.ServerCertificateConfiguration:
-        """Returns what gRPC needs; raises a SettingsError that names the file."""
-        chain, key = _read(_CERTIFICATE, self._certificate), _read(_KEY, self._key)
-        (certificate, *_) = _parse_certificates(_CERTIFICATE, self._certificate, chain)
+    def _check_key(self, certificate: x509.Certificate, key: bytes) -> None:
+        try:
+            public = certificate.public_key()
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise _unsupported(_CERTIFICATE, self._certificate) from error
         try:
             private = serialization.load_pem_private_key(key, None)
         except TypeError as error:
             raise SettingsError(
-                f"{_KEY} {self._key}: the key is encrypted; decrypt it with: openssl "
-                f"pkey -in {self._key}"
+                f"{_KEY} {self._key}: the key is encrypted; decrypt it with: "
+                f"(umask 077; openssl pkey -in {self._key} -out NEW_FILE)"
             ) from error
         except ValueError as error:
             raise SettingsError(
                 f"{_KEY} {self._key}: this is not a private key in PEM"
             ) from error
-        if private.public_key() != certificate.public_key():
+        except UnsupportedAlgorithm as error:
+            raise _unsupported(_KEY, self._key) from error
+        if private.public_key() != public:
             raise SettingsError(
                 f"{_KEY} {self._key}: the key does not match the certificate of "
                 f"{_CERTIFICATE} {self._certificate}"
             )
-        roots = None
-        if self._client_ca is not None:
-            roots = _read(_CLIENT_CA, self._client_ca)
-            _parse_certificates(_CLIENT_CA, self._client_ca, roots)
-        return grpc.ssl_server_certificate_configuration([(key, chain)], roots)
+        if not _is_supported(public):
+            raise _unsupported(_KEY, self._key)
 
     def _read_stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
         stamps: list[tuple[int, int, int] | None] = []
-        for path in (self._certificate, self._key):
+        for path in filter(None, (self._certificate, self._key, self._client_ca)):
             try:
                 status = os.stat(path)
             except OSError:  # reported when it is read
@@ -126,6 +165,7 @@ def load(
       SettingsError: An option is missing, or its file cannot be used.
     """
     if certificate is not None and key is not None:
+        private_files.warn_if_public(_KEY, key)
         return Tls(certificate, key, client_ca)
     given = {_CERTIFICATE: certificate, _KEY: key, _CLIENT_CA: client_ca}
     for option, path in given.items():
@@ -135,19 +175,12 @@ def load(
     return None
 
 
-def _read(option: str, path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"{option} {path}: {error.strerror}") from error
-
-
 def _parse_certificates(
     option: str, path: Path, content: bytes
 ) -> list[x509.Certificate]:
     try:
         certificates = x509.load_pem_x509_certificates(content)
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise SettingsError(
             f"{option} {path}: this is not a certificate in PEM"
         ) from error
@@ -160,3 +193,19 @@ def _parse_certificates(
                 f"to {end:%Y-%m-%d %H:%M} UTC, and not now"
             )
     return certificates
+
+
+def _is_supported(key: Any) -> bool:
+    """Returns whether both protocols can serve a public key."""
+    if isinstance(key, rsa.RSAPublicKey):
+        return key.key_size >= _MIN_RSA_BITS
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return key.curve.name in _CURVES
+    return isinstance(key, ed25519.Ed25519PublicKey)
+
+
+def _unsupported(option: str, path: Path) -> SettingsError:
+    return SettingsError(
+        f"{option} {path}: the key is not supported; use RSA of at least "
+        f"{_MIN_RSA_BITS} bits, EC on P-256, P-384 or P-521, or Ed25519"
+    )

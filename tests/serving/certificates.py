@@ -1,5 +1,6 @@
 """Certificates for the tests of TLS, which `cryptography` makes."""
 
+import base64
 import dataclasses
 import datetime
 import ipaddress
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 DAY = datetime.timedelta(days=1)
+SECOND = datetime.timedelta(seconds=1)
 
 
 @dataclasses.dataclass
@@ -33,12 +35,12 @@ class Authority:
         self.path = self.directory / f"{self.name}.pem"
         self.path.write_bytes(_pem(certificate))
 
-    def issue(self, name, *, days=1, password=None):
+    def issue(self, name, *, days=1, password=None, key=None, start=None):
         """Writes NAME.pem and NAME.key for this machine; returns both paths."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = key or ec.generate_private_key(ec.SECP256R1())
         address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
         certificate = (
-            _builder(_name(name), key, self.subject, days)
+            _builder(_name(name), key, self.subject, days, start)
             .add_extension(x509.SubjectAlternativeName([address]), False)
             .sign(self.key, hashes.SHA256())
         )
@@ -49,6 +51,7 @@ class Authority:
         )
         path, key_path = self.directory / f"{name}.pem", self.directory / f"{name}.key"
         path.write_bytes(_pem(certificate))
+        key_path.touch(mode=0o600)
         key_path.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM,
@@ -75,8 +78,8 @@ def _name(name):
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
 
 
-def _builder(subject, key, issuer, days):
-    """Returns a builder; the certificate starts 2 days ago and ends in `days`."""
+def _builder(subject, key, issuer, days, start=None):
+    """Returns a builder; by default the certificate starts 2 days ago."""
     now = datetime.datetime.now(datetime.timezone.utc)
     return (
         x509.CertificateBuilder()
@@ -84,9 +87,16 @@ def _builder(subject, key, issuer, days):
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - 2 * DAY)
+        .not_valid_before(start or now - 2 * DAY)
         .not_valid_after(now + days * DAY)
     )
+
+
+def damage(path, change):
+    """Writes a PEM file again with other bytes in its DER."""
+    first, *lines, last = path.read_text().splitlines()
+    content = base64.encodebytes(change(base64.b64decode("".join(lines))))
+    path.write_text(f"{first}\n{content.decode()}{last}\n")
 
 
 def _pem(certificate):

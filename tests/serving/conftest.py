@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc
 import httpx
 import pytest
+import uvloop
 
 from modules.export import description
 from serving import discovery, launch
@@ -22,6 +23,7 @@ from serving.monitoring import Metrics
 from serving.server import Server
 from serving.settings import ServerSettings
 from tests.serving import saved_models
+from tests.serving.certificates import Authority
 
 PATIENCE_SECONDS = 60
 LIMITS = RequestLimits(
@@ -106,7 +108,7 @@ def running(directory, *, headers=None, verify=True, credentials=None, **setting
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(launch.listen("127.0.0.1", 0, "--port"))
         server = Server(settings, source, listening)
-        loop, stop = asyncio.new_event_loop(), asyncio.Event()
+        loop, stop = uvloop.new_event_loop(), asyncio.Event()  # as `launch` has
         drained = []
         thread = threading.Thread(
             target=lambda: drained.append(loop.run_until_complete(server.run(stop)))
@@ -139,6 +141,12 @@ def running(directory, *, headers=None, verify=True, credentials=None, **setting
             server.versions,
             drained,
         )
+
+
+@pytest.fixture(scope="package")
+def authority(tmp_path_factory):
+    """The CA of servers with TLS."""
+    return Authority(tmp_path_factory.mktemp("tls"), "authority")
 
 
 @pytest.fixture(scope="package")

@@ -1,23 +1,31 @@
 """TLS over HTTP and gRPC, with certificates of clients, and changed certificates."""
 
+import contextlib
+import datetime
 import os
 import shutil
 import socket
 import ssl
+import time
+from random import Random
 
 import grpc
 import httpx
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from serving import tls
+from serving.batching import BatchingSettings
 from serving.errors import SettingsError
 from serving.limits import RequestLimits
-from tests.serving import saved_models
+from tests.serving import certificates, saved_models
 from tests.serving.certificates import Authority
 from tests.serving.conftest import PATIENCE_SECONDS, read_all, running, wait_until
 
+HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+EC_KEY = bytes.fromhex("06072a8648ce3d0201")  # the identifier of EC keys, in DER
 PREDICT = "/v1/models/half_plus_three:predict"
 BODY = {"instances": [1.0]}
 
@@ -30,12 +38,6 @@ def root(tmp_path_factory):
     return root
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    """The CA of the server."""
-    return Authority(tmp_path_factory.mktemp("tls"), "authority")
-
-
 def check(channel):
     """Returns whether a server is ready, over gRPC."""
     stub = health_pb2_grpc.HealthStub(channel)
@@ -44,14 +46,21 @@ def check(channel):
     return status == health_pb2.HealthCheckResponse.SERVING
 
 
-def served_certificate(server, authority):
-    """Returns the serial number of the certificate of a new connection."""
+@contextlib.contextmanager
+def connected(server, authority):
+    """A connection after its handshake."""
     url = server.http.base_url
     context = authority.clients()["verify"]
     with (
-        socket.create_connection((url.host, url.port)) as plain,
+        socket.create_connection((url.host, url.port), PATIENCE_SECONDS) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as client,
     ):
+        yield client
+
+
+def served_certificate(server, authority):
+    """Returns the serial number of the certificate of a new connection."""
+    with connected(server, authority) as client:
         return int(client.getpeercert()["serialNumber"], 16)
 
 
@@ -98,33 +107,127 @@ def test_client_needs_a_certificate_of_the_clients_ca(root, authority, tmp_path)
             assert error.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+def replace(directory, pair):
+    """Puts a certificate and its key in the place of those that are served."""
+    paths = (directory / "tls.crt", directory / "tls.key")
+    for source, path in zip(pair, paths, strict=True):
+        os.replace(shutil.copy(source, directory / "new"), path)
+    return paths
+
+
 def test_changed_certificate_is_served_to_new_connections(
-    root, authority, tmp_path, caplog
+    root, authority, tmp_path, caplog, capfd
 ):
-    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-
-    def replace(pair):
-        for source, path in zip(pair, (certificate, key), strict=True):
-            os.replace(shutil.copy(source, tmp_path / "new"), path)
-
-    replace(authority.issue("first"))
-    served = tls.load(certificate, key, None)
-    clients = authority.clients()
-    with running(root, tls=served, **clients) as server:
+    paths = replace(tmp_path, authority.issue("first"))
+    served = tls.load(*paths, None)
+    with running(root, tls=served, **authority.clients()) as server:
         first = served_certificate(server, authority)
-        # A key of another certificate: the earlier pair stays.
-        second = authority.issue("second")
-        replace((second[0], authority.issue("other")[1]))
+        # A key of another kind and certificate: the earlier pair stays.
+        second = authority.issue("second", key=rsa.generate_private_key(65537, 2048))
+        replace(tmp_path, (second[0], authority.issue("other")[1]))
         wait_until(lambda: "does not match the certificate" in caplog.text)
         assert served_certificate(server, authority) == first
-        replace(second)
+        replace(tmp_path, second)
         wait_until(lambda: served_certificate(server, authority) != first)
         expected = x509.load_pem_x509_certificate(second[0].read_bytes())
         assert served_certificate(server, authority) == expected.serial_number
         address = ("127.0.0.1", server.grpc_port)
-        pem = ssl.get_server_certificate(address)
-        assert pem.split() == second[0].read_text().split()
+        for _ in range(2):
+            pem = ssl.get_server_certificate(address, timeout=PATIENCE_SECONDS)
+            assert pem.split() == second[0].read_text().split()
         assert check(server.channel)
+    assert "invalid" not in capfd.readouterr().err  # gRPC's log
+
+
+def test_refused_rotation_is_tried_again_and_logged_once(authority, tmp_path, caplog):
+    served = tls.load(*replace(tmp_path, authority.issue("first")), None)
+    first = served.context
+    now = datetime.datetime.now(datetime.timezone.utc)
+    replace(tmp_path, authority.issue("soon", start=now + 2 * certificates.SECOND))
+    served.refresh()
+    served.refresh()
+    assert caplog.text.count("a certificate is valid from") == 1
+    assert served.context is first
+
+    def is_served():
+        served.refresh()
+        return served.context is not first
+
+    wait_until(is_served)
+    assert caplog.text.count("a certificate is valid from") == 1
+
+
+def test_changed_client_ca_counts_for_both_protocols(root, authority, tmp_path):
+    accepted = tmp_path / "clients.pem"
+    old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+    shutil.copy(old.path, accepted)
+    served = tls.load(*authority.issue("server"), accepted)
+    trusted, later = (authority.clients(*ca.issue("client")) for ca in (old, new))
+    with running(root, tls=served, **trusted) as server:
+        url = f"{server.http.base_url}/healthz"
+        address = f"127.0.0.1:{server.grpc_port}"
+
+        def is_accepted(client):
+            with (
+                httpx.Client(verify=client["verify"]) as http,
+                grpc.secure_channel(address, client["credentials"]) as channel,
+            ):
+                results = []
+                for request in (lambda: http.get(url), lambda: check(channel)):
+                    try:
+                        request()
+                    except (httpx.TransportError, ssl.SSLError, grpc.RpcError):
+                        results.append(False)
+                    else:
+                        results.append(True)
+            return results
+
+        assert is_accepted(trusted) == [True, True]
+        assert is_accepted(later) == [False, False]
+        os.replace(shutil.copy(new.path, tmp_path / "copy"), accepted)
+        wait_until(lambda: is_accepted(later) == [True, True])
+        assert is_accepted(trusted) == [False, False]
+
+
+def test_handshakes_count_as_connections(root, authority):
+    served = tls.load(*authority.issue("server"), None)
+    limits = RequestLimits(max_connections=3, header_seconds=60)
+    with (
+        running(root, tls=served, limits=limits, **authority.clients()) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        address = (server.http.base_url.host, server.http.base_url.port)
+        # The last one replaces the idle connection of the client.
+        for _ in range(limits.max_connections):
+            stack.enter_context(socket.create_connection(address, PATIENCE_SECONDS))
+        refused = socket.create_connection(address, PATIENCE_SECONDS)
+        assert read_all(stack.enter_context(refused)) == b""
+        assert server.sample("serving_refused_connections_total") == 1
+
+
+def test_large_and_pipelined_requests_are_complete(root, authority):
+    served = tls.load(*authority.issue("server"), None)
+    settings = {"tls": served, "batching": BatchingSettings(max_queued_rows=100_000)}
+    with running(root, **settings, **authority.clients()) as server:
+        rows = [float(number) for number in range(100_000)]
+        response = server.http.post(PREDICT, json={"instances": rows})
+        assert response.json()["predictions"] == [row / 2 + 3 for row in rows]
+        last = HEALTH[:-2] + b"connection: close\r\n\r\n"
+        with connected(server, authority) as client:
+            client.sendall(HEALTH * 2000 + last)
+            assert read_all(client).count(b"200 OK") == 2001
+
+
+def test_idle_client_does_not_delay_the_shutdown(root, authority):
+    served = tls.load(*authority.issue("server"), None)
+    with contextlib.ExitStack() as stack:
+        with running(root, tls=served, **authority.clients()) as server:
+            client = stack.enter_context(connected(server, authority))
+            client.sendall(HEALTH)
+            assert b"200 OK" in client.recv(1000)
+            start = time.monotonic()
+        assert time.monotonic() < start + 10  # --drain-seconds is 30
+        assert server.drained == [True]
 
 
 @pytest.mark.parametrize(
@@ -140,13 +243,29 @@ def test_changed_certificate_is_served_to_new_connections(
         ("certificate as key", "--tls-key", "this is not a private key in PEM"),
         ("key as CA", "--tls-client-ca", "this is not a certificate in PEM"),
         ("other key", "--tls-key", "the key does not match the certificate of"),
-        ("encrypted key", "--tls-key", "the key is encrypted; decrypt it with"),
+        (
+            "encrypted key",
+            "--tls-key",
+            "the key is encrypted; decrypt it with: (umask 077;",
+        ),
         ("expired", "--tls-cert", "a certificate is valid from"),
+        ("RSA-1024", "--tls-key", "the key is not supported; use RSA of at least 2048"),
+        ("secp256k1", "--tls-key", "the key is not supported; use RSA"),
+        ("unknown key", "--tls-key", "the key is not supported; use RSA"),
+        ("unknown certificate", "--tls-cert", "the key is not supported; use RSA"),
+        ("malformed", "--tls-cert", "this is not a certificate in PEM"),
     ],
 )
 def test_file_that_cannot_be_used_is_named(authority, case, option, problem):
     certificate, key = authority.issue("server")
     missing = authority.directory / "missing"
+    weak = authority.issue("weak", key=rsa.generate_private_key(65537, 1024))
+    curve = authority.issue("curve", key=ec.generate_private_key(ec.SECP256K1()))
+    unknown, malformed = authority.issue("unknown"), authority.issue("malformed")
+    other = EC_KEY[:-1] + b"\x09"  # no algorithm has this identifier
+    for path in unknown:
+        certificates.damage(path, lambda der: der.replace(EC_KEY, other))
+    certificates.damage(malformed[0], lambda der: der[:-100])
     files = {
         "no key": (certificate, None, None),
         "no certificate": (None, key, None),
@@ -159,6 +278,11 @@ def test_file_that_cannot_be_used_is_named(authority, case, option, problem):
         "key as CA": (certificate, key, key),
         "other key": (certificate, authority.issue("other")[1], None),
         "encrypted key": (*authority.issue("encrypted", password=b"a"), None),
+        "RSA-1024": (*weak, None),
+        "secp256k1": (*curve, None),
+        "unknown key": (certificate, unknown[1], None),
+        "unknown certificate": (unknown[0], key, None),
+        "malformed": (*malformed, None),
         "expired": (*authority.issue("expired", days=-1), None),
     }[case]
     options = ("--tls-cert", "--tls-key", "--tls-client-ca")
@@ -166,6 +290,38 @@ def test_file_that_cannot_be_used_is_named(authority, case, option, problem):
     with pytest.raises(SettingsError) as error:
         tls.load(*files)
     assert str(error.value).startswith(f"{option} {path}: {problem}")
+
+
+def test_damaged_files_are_refused_in_one_line(authority):
+    pair = authority.issue("damaged")
+    intact = [path.read_text() for path in pair]
+    random = Random(0)
+    messages = []
+    for number in range(400):
+        path, position = pair[number % 2], random.randrange(100)
+        value = bytes([random.randrange(256)])
+
+        def change(der, position=position, value=value):
+            return der[:position] + value + der[position + 1 :]
+
+        certificates.damage(path, change)
+        try:
+            tls.load(*pair, None)
+        except SettingsError as error:
+            messages.append(str(error))
+        path.write_text(intact[number % 2])
+    assert len(messages) > 200
+    assert not [message for message in messages if "\n" in message]
+
+
+def test_key_that_everyone_can_read_is_a_warning(authority, caplog):
+    certificate, key = authority.issue("public")
+    tls.load(certificate, key, None)
+    assert caplog.text == ""
+    key.chmod(0o644)
+    tls.load(certificate, key, None)
+    assert caplog.text.count("every user of this machine can read it") == 1
+    assert f"--tls-key {key}" in caplog.text
 
 
 def test_no_option_is_no_tls():
