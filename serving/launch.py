@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -46,6 +47,9 @@ def serve(settings: ServerSettings) -> None:
         # Imports TensorFlow, which takes seconds.
         from serving.server import Server
 
+        # A change of version has full collections, which stall all requests. They need
+        # not visit what TensorFlow imported.
+        gc.freeze()
         is_drained = uvloop.run(_serve(Server(settings, source, http)))
     # Python would wait for threads that load a version, parse a request or predict.
     logging.shutdown()

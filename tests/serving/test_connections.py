@@ -99,6 +99,7 @@ def test_new_connection_closes_the_one_idle_longest(limited):
             clients.append(stack.enter_context(connect(limited)))
             clients[-1].sendall(HEALTH)
             assert is_alive(clients[-1])
+            time.sleep(0.005)  # uvloop's timers have milliseconds
         for oldest in clients[:10]:
             assert read_all(oldest) == b""
         clients[-1].sendall(HEALTH)
