@@ -47,17 +47,16 @@ tensorboard: $(INSTALLED)  ## show all trainings under output/; ARGS="--logdir D
 	@$(PY) -m tensorboard.main --logdir output $(ARGS)
 
 test: $(INSTALLED)  ## the test suite without the nightly tests
-	@$(PY) -m pytest -m "not nightly and not faults" $(WORKERS) $(ARGS)
+	@$(PY) -m pytest -m "not nightly" $(WORKERS) $(ARGS)
 
 test-fast: $(INSTALLED)  ## the tests that need no pipeline, training, export or Beam
-	@$(PY) -m pytest -m "not e2e and not slow and not nightly and not faults" $(WORKERS) $(ARGS)
+	@$(PY) -m pytest -m "not e2e and not slow and not nightly" $(WORKERS) $(ARGS)
 
 # In two parts: TensorFlow keeps the functions of each run of a process, up to 8 GB after
 # the nightly ones, and Flink's clusters need the rest of 24 GB.
 test-all: $(INSTALLED)  ## the whole test suite, nightly tests included
-	@status=0; for part in "nightly and e2e and not faults" \
-	    "not (nightly and e2e) and not faults"; do \
-	  $(PY) -m pytest -m "$$part" $(WORKERS) $(ARGS) || \
+	@status=0; for part in "nightly and e2e" "not (nightly and e2e)"; do \
+	  $(PY) -m pytest -m "($$part) and not faults" $(WORKERS) $(ARGS) || \
 	    { code=$$?; [ $$code = 5 ] || status=$$code; }; \
 	done; exit $$status  # 5: ARGS selects no test of this part
 
@@ -71,7 +70,7 @@ fuzz: $(INSTALLED)  ## fuzz the readers and the server's parsers; FUZZ_SECONDS=6
 	@bash tools/fuzz/fuzz.sh $(FUZZ_SECONDS) "$(FUZZ_CORPUS)" $(ARGS)
 
 coverage: $(INSTALLED)  ## branch coverage of `make test`; fails below the floor in pyproject.toml
-	@$(PY) -m pytest -m "not nightly and not faults" $(WORKERS) --cov --cov-report term $(ARGS)
+	@$(PY) -m pytest -m "not nightly" $(WORKERS) --cov --cov-report term $(ARGS)
 
 test-newest test-newest-fast: export ARGS := $(ARGS)
 test-newest:  ## install, test and run the newest stack on Debian 13; needs root, debootstrap

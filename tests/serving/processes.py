@@ -13,11 +13,11 @@ from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 
 
 class Process:
-    """`python -m pipeline serve`, with a client; `module` replaces `pipeline`."""
+    """`python -m pipeline serve`, with a client."""
 
-    def __init__(self, directory, *arguments, python=sys.executable, module="pipeline"):
+    def __init__(self, directory, *arguments, python=sys.executable):
         self.log = directory.parent / "log"
-        command = [python, "-m", module, "serve", "--model", directory]
+        command = [python, "-m", "pipeline", "serve", "--model", directory]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [*command, "--port", "0", "--poll-seconds", "0.1", *arguments],
