@@ -83,6 +83,6 @@ def run_until_interrupted(directory: Path, beam: BeamConfig) -> None:
       beam: The settings.
     """
     settings = {"beam": beam.model_dump(exclude_defaults=True)}
-    click.echo(f"# logs: {directory}\n{yaml.safe_dump(settings)}", nl=False)
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt):  # it may come right after the text
+        click.echo(f"# logs: {directory}\n{yaml.safe_dump(settings)}", nl=False)
         signal.pause()
