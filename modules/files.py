@@ -6,6 +6,7 @@ Importing this module and reading local files do not import TensorFlow.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -20,6 +21,7 @@ from modules import file_format, uris
 from modules.errors import UsageError
 
 _OBJECT_STORES = ("gs://", "s3://", "minio://")
+_CANNOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 
 
 class MissingRecordsError(UsageError):
@@ -189,6 +191,10 @@ def sync(path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            # SMB and some file systems in user space cannot sync directories.
+            if error.errno not in _CANNOT_SYNC or not os.path.isdir(path):
+                raise
         finally:
             os.close(descriptor)
 

@@ -249,6 +249,9 @@ def push(
     incomplete = uris.join(directory, _incomplete_name(version))
     if files.exists(destination):
         if not find_problem(destination):
+            # The push that completed it may not have reached the disk.
+            files.sync_directory(destination)
+            files.sync(directory)
             return
         # If it were deleted in place, a killed push could leave it without the
         # manifest, as a complete version that was copied by hand.

@@ -95,7 +95,7 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
         for source, destination in moves.items():
             try:
                 source.rename(destination)
-                for parent in (source.parent, destination.parent):
+                for parent in (destination.parent, source.parent):
                     files.sync(str(parent))
             except OSError as error:
                 raise UsageError(

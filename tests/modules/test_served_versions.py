@@ -1,10 +1,13 @@
 """Which versions are complete, for all who use them, local or remote."""
 
+import errno
 import hashlib
 import itertools
 import json
 import logging
+import os
 import shutil
+import stat
 import subprocess
 import sys
 
@@ -426,6 +429,21 @@ def test_complete_version_is_not_pushed_again(model, tmp_path, monkeypatch):
     monkeypatch.delattr(served_versions.files, "copy_directory")
     served_versions.push(str(model), str(tmp_path / "serving"), "7")
     assert listed(tmp_path / "serving") == ["7"]
+
+
+def test_version_is_pushed_where_directories_cannot_be_synced(
+    model, tmp_path, monkeypatch
+):
+    sync = os.fsync
+
+    def refuse_directories(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse_directories)
+    served_versions.push(str(model), str(tmp_path / "served"), "1")
+    assert list(served_versions.list_complete(str(tmp_path / "served"))) == ["1"]
 
 
 def test_damaged_file_is_named_when_a_version_is_copied(model, tmp_path):
