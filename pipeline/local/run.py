@@ -25,9 +25,10 @@ from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 from pipeline.platforms import local_platform
-from pipeline.runs import artifact_files, run_record
+from pipeline.runs import artifact_files, dependencies, run_record
 from pipeline.runs.run_outputs import RunOutputs
-from pipeline.runs.runs import Run
+from pipeline.runs.run_record import RunRecord
+from pipeline.runs.runs import Run, RunList
 from report.content import PAGE_FILE
 
 _ADVICE = "name another directory with --output DIR"
@@ -97,7 +98,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
             stopper.restored(),
         ):
             try:
-                outputs = _run(config, paths, directory, progress)
+                outputs = _run(config, paths, record, progress)
             except Exception:
                 logger.exception("the run stopped")
                 raise
@@ -166,8 +167,9 @@ def _write_config(config: Config, record: Path) -> None:
 
 
 def _run(
-    config: Config, paths: OutputPaths, record: Path, progress: RunProgress
+    config: Config, paths: OutputPaths, record: RunRecord, progress: RunProgress
 ) -> RunOutputs:
+    directory = paths.run(record.id)
     # TFX takes seconds to import: `run --help` does not wait for it, and the import
     # itself runs while the progress is shown.
     with environment.importing():
@@ -184,22 +186,24 @@ def _run(
     try:
         inputs = resolve_inputs(config, paths, progress.show)
     except BadRowsError as error:
-        error.card.write(record)
-        write_report(str(record), report_bad_rows(config, error))
-        raise DataRefusedError(f"{error}\nreport: {record / PAGE_FILE}") from error
+        error.card.write(directory)
+        write_report(str(directory), report_bad_rows(config, error))
+        raise DataRefusedError(f"{error}\nreport: {directory / PAGE_FILE}") from error
+    record.dependencies = dependencies.find(config, inputs.encoder)
+    dependencies.warn_of_changes(record, RunList(paths))
     if inputs.examples.span is not None:
         # The record has the resolved span, so that its settings repeat the run.
-        _write_config(config.with_span(inputs.examples.span.number), record)
+        _write_config(config.with_span(inputs.examples.span.number), directory)
     card = inputs.examples.card
-    card.write(record)
+    card.write(directory)
     dag = create_pipeline(config, inputs, platform)
     progress.expect([component.id for component in dag.components])
     try:
         with artifact_files.checked(paths):
             tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
-        write_report(str(record), error.report)
-        raise DataRefusedError(f"{error}\nreport: {record / PAGE_FILE}") from error
+        write_report(str(directory), error.report)
+        raise DataRefusedError(f"{error}\nreport: {directory / PAGE_FILE}") from error
     except (ChampionError, WarmStartError) as error:
         raise UsageError(str(error)) from error
     reader = MetadataReader.of_file(paths.metadata)
@@ -207,8 +211,8 @@ def _run(
     page, data_verdict = outputs.page, outputs.data_verdict
     assert page is not None
     assert data_verdict is not None
-    copy_report(page, record)
-    card.model_copy(update={"profile": data_verdict.profile}).write(record)
+    copy_report(page, directory)
+    card.model_copy(update={"profile": data_verdict.profile}).write(directory)
     return outputs
 
 
