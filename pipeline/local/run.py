@@ -28,7 +28,7 @@ from pipeline.platforms import local_platform
 from pipeline.runs import artifact_files, dependencies, run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
-from pipeline.runs.runs import Run, RunList
+from pipeline.runs.runs import Run
 from report.content import PAGE_FILE
 
 _ADVICE = "name another directory with --output DIR"
@@ -189,8 +189,9 @@ def _run(
         error.card.write(directory)
         write_report(str(directory), report_bad_rows(config, error))
         raise DataRefusedError(f"{error}\nreport: {directory / PAGE_FILE}") from error
-    record.dependencies = dependencies.find(config, inputs.encoder)
-    dependencies.warn_of_changes(record, RunList(paths))
+    record.dependencies = dependencies.find(inputs.encoder)
+    record.write(directory)
+    dependencies.warn_of_changes(record, paths)
     if inputs.examples.span is not None:
         # The record has the resolved span, so that its settings repeat the run.
         _write_config(config.with_span(inputs.examples.span.number), directory)

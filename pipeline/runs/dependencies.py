@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import platform
-from collections.abc import Iterable
 
 from modules import fingerprint
-from pipeline.config.recipe import Config
+from pipeline.config.paths import OutputPaths
 from pipeline.inputs.encoder_source import ResolvedEncoder
+from pipeline.runs import run_record
 from pipeline.runs.run_record import RunRecord
 
 _LIBRARIES = (
@@ -24,31 +25,28 @@ _FINGERPRINT_DIGITS = 12
 logger = logging.getLogger(__name__)
 
 
-def find(config: Config, encoder: ResolvedEncoder) -> dict[str, str]:
-    """Returns the versions of Python and of libraries, and the encoder.
+def find(encoder: ResolvedEncoder) -> dict[str, str]:
+    """Returns the versions of Python and of libraries, and the encoder's fingerprint.
 
     Args:
-      config: The settings.
-      encoder: The encoder that they name.
+      encoder: The encoder of the run.
     """
-    source = f"{config.encoder.source} ({encoder.fingerprint[:_FINGERPRINT_DIGITS]})"
     libraries = fingerprint.library_versions(_LIBRARIES)
-    return {"Python": platform.python_version(), **libraries, "the encoder": source}
+    identity = encoder.fingerprint[:_FINGERPRINT_DIGITS]
+    return {"Python": platform.python_version(), **libraries, "encoder": identity}
 
 
-def warn_of_changes(record: RunRecord, runs: Iterable[RunRecord]) -> None:
+def warn_of_changes(record: RunRecord, paths: OutputPaths) -> None:
     """Logs a warning of each dependency that differs from the run before.
 
     Args:
       record: The new run, whose dependencies are known.
-      runs: All runs of the output directory, the newest first.
+      paths: Its output directory.
     """
-    for previous in runs:
-        if (
-            previous.id != record.id
-            and previous.recipe == record.recipe
-            and previous.dependencies
-        ):
+    names = filter(run_record.is_id, os.listdir(paths.runs))
+    runs = [run_record.read(paths.run(name)) for name in names if name != record.id]
+    for previous in sorted(runs, key=lambda run: run.order, reverse=True):
+        if previous.recipe == record.recipe and previous.dependencies:
             for name, value in record.dependencies.items():
                 before = previous.dependencies.get(name, value)
                 if value != before:

@@ -46,8 +46,7 @@ class RunRecord(pydantic.BaseModel):
       pushed: Directory of the version that the run pushed, or that an override pushed.
       reason: Why nothing was pushed, or which signal stopped it.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
-      dependencies: Versions of libraries, and the encoder, by name; empty before they
-        are known. See `dependencies.find`.
+      dependencies: What `dependencies.find` returns; empty before the encoder is known.
       damage: Why the record cannot be read; empty if it can. It is not written.
     """
 

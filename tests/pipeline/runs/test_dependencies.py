@@ -8,7 +8,6 @@ from modules import fingerprint
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.runs import dependencies
-from pipeline.runs.runs import RunList
 from tests import tiny
 
 
@@ -27,13 +26,13 @@ def warnings(past, config, caplog):
 
     def warn(*earlier, **fields):
         for changes in earlier:
-            found = dependencies.find(config, resolve_encoder(config))
+            found = dependencies.find(resolve_encoder(config))
             known = {} if changes is None else {**found, **changes}
             past.run(dependencies=known, **fields)
-        found = dependencies.find(config, resolve_encoder(config))
+        found = dependencies.find(resolve_encoder(config))
         record = past.run("running", dependencies=found)
         caplog.clear()
-        dependencies.warn_of_changes(record, RunList(past.paths))
+        dependencies.warn_of_changes(record, past.paths)
         return [message for message in caplog.messages if "it was" in message]
 
     return warn
@@ -48,13 +47,14 @@ def test_changed_library_is_a_warning(warnings):
 def test_changed_encoder_is_a_warning_though_its_path_is_the_same(
     warnings, config, tmp_path
 ):
-    before = dependencies.find(config, resolve_encoder(config))
+    before = dependencies.find(resolve_encoder(config))
     encoder = tmp_path / "recipe" / "encoder"
     (encoder / "model.safetensors").unlink()
     tiny.write_encoder(tmp_path / "other", seed=1)
     (tmp_path / "other" / "model.safetensors").rename(encoder / "model.safetensors")
     (warning,) = warnings(before)
-    assert warning.startswith(f"the encoder is {encoder} (")
+    now = resolve_encoder(config).fingerprint[:12]
+    assert warning.startswith(f"encoder is {now}; it was {before['encoder']} in run ")
 
 
 def test_equal_dependencies_and_those_of_another_recipe_are_no_warning(warnings):
