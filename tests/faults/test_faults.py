@@ -121,4 +121,4 @@ def test_withdrawn_version_reaches_the_disk_before_the_confirmation(injector):
     moved = names.index("rename")
     confirmed = len(names) - 1 - names[::-1].index("write")
     synced = [path for call, path, _ in calls[moved:confirmed] if call == "fsync"]
-    assert [path.rpartition("/")[2] for path in synced] == ["tiny", ".withdrawn"]
+    assert [path.rpartition("/")[2] for path in synced] == [".withdrawn", "tiny"]
