@@ -14,6 +14,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 DAY = datetime.timedelta(days=1)
 SECOND = datetime.timedelta(seconds=1)
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclasses.dataclass
@@ -29,11 +40,16 @@ class Authority:
         certificate = (
             _builder(subject, self.key, subject, days=1)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+            .add_extension(_SIGNS_CERTIFICATES, True)
+            .add_extension(self._key_identifier(), False)
             .sign(self.key, hashes.SHA256())
         )
         self.subject = subject
         self.path = self.directory / f"{self.name}.pem"
         self.path.write_bytes(_pem(certificate))
+
+    def _key_identifier(self):
+        return x509.SubjectKeyIdentifier.from_public_key(self.key.public_key())
 
     def issue(self, name, *, days=1, password=None, key=None, start=None):
         """Writes NAME.pem and NAME.key for this machine; returns both paths."""
@@ -42,6 +58,12 @@ class Authority:
         certificate = (
             _builder(_name(name), key, self.subject, days, start)
             .add_extension(x509.SubjectAlternativeName([address]), False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(
+                    self._key_identifier()
+                ),
+                False,
+            )
             .sign(self.key, hashes.SHA256())
         )
         encryption = (
@@ -64,6 +86,7 @@ class Authority:
     def clients(self, certificate=None, key=None):
         """Returns the arguments of `running` for clients that trust this CA."""
         context = ssl.create_default_context(cafile=self.path)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default of Python 3.13
         if certificate is not None:
             context.load_cert_chain(certificate, key)
         credentials = grpc.ssl_channel_credentials(
