@@ -5,6 +5,7 @@ import dataclasses
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 
 import httpx
@@ -169,7 +170,7 @@ def test_client_that_does_not_read_is_disconnected(tmp_path, authority, is_encry
         served = tls.load(*authority.issue("server"), None)
         secured = {"tls": served, **authority.clients()}
     saved_models.save_types(tmp_path / "types")
-    limits = RequestLimits(max_connections=1, request_seconds=2)
+    limits = RequestLimits(max_connections=1, request_seconds=5)
     # More than the socket buffers hold of a response.
     row = {"text": "a" * 4_000_000, "numbers": [1, 2], "count": 1}
     body = json.dumps({"instances": [row]}).encode()
@@ -186,8 +187,10 @@ def test_client_that_does_not_read_is_disconnected(tmp_path, authority, is_encry
             context = secured["verify"]
             client = context.wrap_socket(client, server_hostname="127.0.0.1")
             stack.enter_context(client)
-        client.sendall(head.removesuffix(b"{") + body)
-        wait_until(lambda: server.metrics.in_flight == 1)
+        with ThreadPoolExecutor(1) as watcher:
+            received = watcher.submit(wait_until, lambda: server.metrics.in_flight == 1)
+            client.sendall(head.removesuffix(b"{") + body)
+            received.result()
         wait_until(lambda: server.metrics.in_flight == 0)
         if is_encrypted:  # the response would need a handshake
             with pytest.raises(httpx.TransportError):
