@@ -105,7 +105,7 @@ class TokenMiddleware:
         path = scope["path"]
         if path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
             return True
-        # A proxy in front may read another one of several headers.
+        # Of two headers, a proxy may check the first and we the second.
         values = Headers(scope=scope).getlist("authorization")
         return len(values) == 1 and self._token.allows(values[0].encode("latin-1"))
 

@@ -108,7 +108,7 @@ def test_client_needs_a_certificate_of_the_clients_ca(root, authority, tmp_path)
 
 
 def replace(directory, pair):
-    """Puts a certificate and its key in the place of those that are served."""
+    """Replaces the certificate and the key that a server reads."""
     paths = (directory / "tls.crt", directory / "tls.key")
     for source, path in zip(pair, paths, strict=True):
         os.replace(shutil.copy(source, directory / "new"), path)
