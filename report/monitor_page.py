@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
 from markupsafe import Markup
@@ -12,7 +13,7 @@ from report import templates
 
 
 class Check(Protocol):
-    """A difference of two windows."""
+    """A difference of two windows, or a metric."""
 
     @property
     def is_alarm(self) -> bool:
@@ -22,7 +23,7 @@ class Check(Protocol):
 def render(
     checks: Mapping[str, Sequence[Check]],
     rows: Mapping[str, int],
-    metrics: Mapping[str, float],
+    metrics: Sequence[Check],
 ) -> str:
     """Returns the page.
 
@@ -30,10 +31,11 @@ def render(
       checks: Checks by what the window was compared with. The template reads their
         `name`, `value`, `limit` and `p`.
       rows: The rows of each window.
-      metrics: Metrics of the labelled rows.
+      metrics: Metrics of the labelled rows. The template reads their `name`, `value`
+        and `threshold`.
     """
-    alarms = sum(check.is_alarm for compared in checks.values() for check in compared)
-    verdict = f"alarms: {alarms}" if checks else "not compared"
+    alarms = sum(check.is_alarm for check in chain(metrics, *checks.values()))
+    verdict = f"alarms: {alarms}" if checks or alarms else "not compared"
     style = templates.style()
     page = templates.environment().get_template("monitor.html.jinja")
     return page.render(

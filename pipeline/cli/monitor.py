@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import math
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ import click
 import prometheus_client
 from rich.table import Table
 
-from modules import environment, files, uris
+from modules import environment, files, metrics, uris
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from modules.export import description
@@ -22,6 +24,7 @@ from pipeline.console import Console
 from prediction.predictor import find_model
 
 if TYPE_CHECKING:
+    from pipeline.monitoring.delayed_labels import LiveMetric
     from pipeline.monitoring.drift import Limits
 
 _HOUR = 3600
@@ -65,6 +68,14 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
     "--label-column", default="label", show_default=True, help="Column in --labels."
 )
 @click.option(
+    "--threshold",
+    "thresholds",
+    multiple=True,
+    metavar="METRIC=NUMBER",
+    help="Lowest value of a metric of labelled rows that is no alarm, such as "
+    "accuracy=0.9: those of evaluator.thresholds. Repeatable.",
+)
+@click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -87,13 +98,14 @@ def monitor_command(
     limits: tuple[str, ...],
     labels_file: str | None,
     label_column: str,
+    thresholds: tuple[str, ...],
     report: Path | None,
     prometheus_file: Path | None,
     pushgateway: str | None,
 ) -> None:
     """Compare the requests of a server with earlier ones and with the model's data.
 
-    Exits with 4 if a difference is an alarm.
+    Exits with 4 if a difference or a metric is an alarm.
     """
     from pipeline.monitoring import delayed_labels, drift, gauges
 
@@ -107,9 +119,12 @@ def monitor_command(
             f"{prometheus_file.parent}"
         )
     directory = find_model(model)
-    labels = None
+    labels, lowest = None, {}
+    if labels_file is None and thresholds:
+        raise UsageError("--threshold needs labels: add --labels FILE")
     if labels_file is not None:
         task = _task_of(directory, label_column)
+        lowest = _parse_thresholds(thresholds, task)
         labels = delayed_labels.read_labels(labels_file, task)
     environment.set_up(quiet=True)
     from pipeline.monitoring.window_rows import ServedModel, read_sample, read_texts
@@ -153,18 +168,25 @@ def monitor_command(
             table.add_row(name, check.name, *numbers, "ALARM" * check.is_alarm)
     if checks:
         console.print(table)
-    live: dict[str, float] = {}
+    live: list[LiveMetric] = []
     if labels is not None:
-        count, live = delayed_labels.measure(windows[_WINDOW], labels, task)
-        console.print(f"{count} of {rows[_WINDOW]} rows of the window have a label")
-        table = Table("metric", "value")
-        for name, value in live.items():
-            table.add_row(name, f"{value:.4f}")
+        labelled = [row for row in windows[_WINDOW] if row.texts in labels]
+        count = f"{len(labelled)} of {rows[_WINDOW]} rows of the window have a label"
+        if lowest and len(labelled) < allowed.min_rows:
+            count += f"; fewer than {allowed.min_rows} are not compared with thresholds"
+            lowest = {}
+        console.print(count)
+        live = delayed_labels.measure(labelled, labels, task, lowest)
+        table = Table("metric", "value", "threshold", "")
+        for metric in live:
+            bound = "" if metric.threshold is None else f"{metric.threshold:g}"
+            alarm = "ALARM" * metric.is_alarm
+            table.add_row(metric.name, f"{metric.value:.4f}", bound, alarm)
         if live:
             console.print(table)
     if report is not None:
         files.write(str(report.absolute()), monitor_page.render(checks, rows, live))
-    has_alarm = any(c.is_alarm for compared in checks.values() for c in compared)
+    has_alarm = any(check.is_alarm for check in chain(live, *checks.values()))
     registry = gauges.build(checks, rows, live)
     if prometheus_file is not None:
         # Renamed when it is complete.
@@ -198,6 +220,29 @@ def _parse_limits(texts: tuple[str, ...]) -> Limits:
             f"--limit {name}={values.get(name, '')}: {problem['msg']}; the checks are "
             f"{', '.join(Limits.model_fields)}"
         ) from error
+
+
+def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, float]:
+    table = metrics.of_task(task.classes)
+    thresholds = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if name not in task.metrics:
+            raise UsageError(
+                f"--threshold {text}: the model has no such metric; it has "
+                f"{metrics.shorten(task.metrics)}"
+            )
+        low, high = table[name].low, table[name].high
+        try:
+            thresholds[name] = float(number)
+        except ValueError:
+            thresholds[name] = math.nan
+        if not low <= thresholds[name] <= high:
+            raise UsageError(
+                f"--threshold {text}: allowed are {low:g} to {high:g}, such as "
+                f"{name}={high:g}"
+            )
+    return thresholds
 
 
 def _task_of(directory: str, label_column: str) -> TaskConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,6 +17,26 @@ from modules.config.task import TaskConfig
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.monitoring.predicted_row import PredictedRow, Texts
+
+
+@dataclasses.dataclass(frozen=True)
+class LiveMetric:
+    """A metric of the labelled rows.
+
+    Attributes:
+      name: The metric.
+      value: Its value.
+      threshold: The lowest value that is no alarm; None if any value is none.
+    """
+
+    name: str
+    value: float
+    threshold: float | None = None
+
+    @property
+    def is_alarm(self) -> bool:
+        """Whether the value is below the threshold, or is NaN."""
+        return self.threshold is not None and not self.value >= self.threshold
 
 
 def read_labels(path: str, task: TaskConfig) -> dict[Texts, float]:
@@ -52,26 +73,30 @@ def read_labels(path: str, task: TaskConfig) -> dict[Texts, float]:
 
 
 def measure(
-    rows: Sequence[PredictedRow], labels: Mapping[Texts, float], task: TaskConfig
-) -> tuple[int, dict[str, float]]:
-    """Computes the metrics of the Evaluator on the rows that have a label.
+    rows: Sequence[PredictedRow],
+    labels: Mapping[Texts, float],
+    task: TaskConfig,
+    thresholds: Mapping[str, float],
+) -> list[LiveMetric]:
+    """Computes the metrics of the Evaluator.
 
     Args:
-      rows: The rows that were served.
+      rows: Rows that were served and have a label.
       labels: Labels by texts.
       task: The task.
+      thresholds: The lowest value by metric.
 
     Returns:
-      The number of labelled rows, and the metrics by name; no metrics without rows.
+      The metrics; none without rows.
     """
-    labelled = [row for row in rows if row.texts in labels]
-    if not labelled:
-        return 0, {}
-    outputs = np.array([row.outputs for row in labelled])
-    actual = np.array([labels[row.texts] for row in labelled])
+    if not rows:
+        return []
+    outputs = np.array([row.outputs for row in rows])
+    actual = np.array([labels[row.texts] for row in rows])
     if task.is_regression:
         outputs = outputs[:, 0]
     else:
         actual = actual.astype(int)
     table = metrics.Rows.of(actual, outputs)
-    return len(labelled), metrics.compute(task.classes, table)
+    values = metrics.compute(task.classes, table)
+    return [LiveMetric(*value, thresholds.get(value[0])) for value in values.items()]

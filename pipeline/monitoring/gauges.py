@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from pipeline.monitoring.delayed_labels import LiveMetric
 from pipeline.monitoring.drift import Check
 
 
 def build(
     checks: Mapping[str, Sequence[Check]],
     rows: Mapping[str, int],
-    metrics: Mapping[str, float],
+    metrics: Sequence[LiveMetric],
 ) -> CollectorRegistry:
     """Returns a registry with the gauges.
 
@@ -53,8 +54,16 @@ def build(
         ("metric",),
         registry=registry,
     )
-    for name, value in metrics.items():
-        live.labels(name).set(value)
+    below = Gauge(
+        "monitor_metric_alarm",
+        "1 if the metric is below its threshold.",
+        ("metric",),
+        registry=registry,
+    )
+    for metric in metrics:
+        live.labels(metric.name).set(metric.value)
+        if metric.threshold is not None:
+            below.labels(metric.name).set(metric.is_alarm)
     Gauge(
         "monitor_last_run_timestamp_seconds",
         "Unix time of the last comparison.",

@@ -153,14 +153,35 @@ def test_delayed_labels_give_the_metrics_of_what_is_live(monitor, served, tmp_pa
     ]
     labels.write_text("\n".join(["sentence,label", *lines[:40]]) + "\n")
     arguments = ("--labels", labels, "--prometheus-file", gauges)
-    result = monitor(texts, (), *arguments)
+    result = monitor(texts, (), *arguments, "--threshold", "accuracy=1")
     assert result.exit_code == 0, result.output
+    assert "fewer than 100 are not compared with thresholds" in result.output
     # A label counts for every row with its text.
     count = sum(text in texts[:40] for text in texts)
     wrong = sum(text in texts[:10] for text in texts)
     assert f"{count} of {ROWS} rows of the window have a label" in result.output
     accuracy = read_gauges(gauges)["monitor_metric", "accuracy"]
     assert accuracy == pytest.approx(1 - wrong / count)
+
+
+def test_live_metric_below_a_threshold_is_an_alarm(monitor, served, tmp_path):
+    texts = draw_texts(1, ROWS)
+    predicted = served.predict([(text.encode(),) for text in texts])
+    labels, gauges = tmp_path / "labels.csv", tmp_path / "bert.prom"
+    page = tmp_path / "live.html"
+    names = [row.class_name for row in predicted]
+    lines = [f"{text},{name}" for text, name in zip(texts, names, strict=True)]
+    wrong = {"bad": "good", "good": "bad"}[names[0]]
+    lines.append(f"{texts[0]},{wrong}")
+    labels.write_text("\n".join(["sentence,label", *lines]) + "\n")
+    arguments = ("--labels", labels, "--prometheus-file", gauges, "--report", page)
+    bounds = ("--threshold", "accuracy=1", "--threshold", f"recall/{names[0]}=0")
+    result = monitor(texts, (), *arguments, *bounds)
+    assert result.exit_code == exit_status.ALARM, result.output
+    assert "alarms: 1" in page.read_text()
+    values = read_gauges(gauges)
+    assert values["monitor_metric_alarm", "accuracy"] == 1
+    assert values["monitor_metric_alarm", f"recall/{names[0]}"] == 0
 
 
 @pytest.mark.parametrize(
@@ -170,6 +191,10 @@ def test_delayed_labels_give_the_metrics_of_what_is_live(monitor, served, tmp_pa
         (("--reference", __file__), f"{__file__} cannot be read: "),
         (("--limit", "domain=2"), "--limit domain=2: "),
         (("--limit", "min_rows=1000"), "--reference "),
+        (("--threshold", "f1=0.5"), "--threshold needs labels: add --labels FILE"),
+        (("--labels", "a.csv", "--threshold", "loss=1"), "no such metric; it has acc"),
+        (("--labels", "a.csv", "--threshold", "f1=2"), "allowed are 0 to 1"),
+        (("--labels", "a.csv", "--threshold", "f1"), "allowed are 0 to 1"),
         (("--prometheus-file", "/no/directory/a.prom"), "there is no directory"),
         (("--pushgateway", "127.0.0.1:1"), "--pushgateway 127.0.0.1:1 cannot be"),
         (("--pushgateway", "a:secret@127.0.0.1:1"), "--pushgateway has a password"),

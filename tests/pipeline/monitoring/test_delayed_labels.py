@@ -16,6 +16,10 @@ class Served(NamedTuple):
     outputs: tuple
 
 
+def values(metrics):
+    return {metric.name: metric.value for metric in metrics}
+
+
 def write(path, *rows):
     path.write_text("\n".join(["text,label", *rows]) + "\n")
     return str(path)
@@ -29,21 +33,34 @@ def test_metrics_are_those_of_the_labelled_rows(tmp_path):
         Served((b"b",), (0.2, 0.8)),
         Served(("é".encode(),), (0.3, 0.7)),
         Served((b"a",), (0.4, 0.6)),
-        Served((b"without a label",), (0.9, 0.1)),
     ]
-    count, metrics = delayed_labels.measure(rows, labels, TASK)
-    assert count == 4
+    metrics = values(delayed_labels.measure(rows, labels, TASK, {}))
     assert metrics["accuracy"] == 0.75
     assert metrics["recall/yes"] == 1.0
-    assert delayed_labels.measure(rows[-1:], labels, TASK) == (0, {})
+    assert delayed_labels.measure([], labels, TASK, {}) == []
 
 
 def test_scores_are_measured(tmp_path):
     task = TaskConfig(text_columns=["text"], classes=None, label_range=[0, 5])
     labels = delayed_labels.read_labels(write(tmp_path / "l.csv", "a,1", "b,3"), task)
     rows = [Served((b"a",), (2.0,)), Served((b"b",), (3.0,))]
-    count, metrics = delayed_labels.measure(rows, labels, task)
-    assert (count, metrics["mse"]) == (2, 0.5)
+    assert values(delayed_labels.measure(rows, labels, task, {}))["mse"] == 0.5
+
+
+def test_metric_below_its_threshold_is_an_alarm():
+    metrics = delayed_labels.measure(
+        [Served((b"a",), (0.1, 0.9)), Served((b"b",), (0.2, 0.8))],
+        {(b"a",): 1.0, (b"b",): 0.0},
+        TASK,
+        {"accuracy": 0.51, "f1": 0.5},
+    )
+    assert {metric.name for metric in metrics if metric.is_alarm} == {"accuracy"}
+
+
+def test_metric_of_outputs_that_are_not_finite_is_an_alarm():
+    rows = [Served((b"a",), (float("nan"), float("nan")))]
+    metrics = delayed_labels.measure(rows, {(b"a",): 1.0}, TASK, {"f1": 0.0})
+    assert {metric.name for metric in metrics if metric.is_alarm} == {"f1"}
 
 
 @pytest.mark.parametrize(
