@@ -25,9 +25,14 @@ class Process:
                 stdout=log,
                 stderr=log,
             )
-        wait_until(
-            lambda: "INFO ready" in self.read() or self.process.poll() is not None
-        )
+        try:
+            wait_until(
+                lambda: "INFO ready" in self.read() or self.process.poll() is not None
+            )
+        except AssertionError:
+            self.process.kill()
+            self.process.wait()
+            raise
         address, self.rpc = re.search(r"at (\S+), gRPC (\S+)", self.read()).groups()
         self.http = httpx.Client(base_url=address, timeout=PATIENCE_SECONDS)
 

@@ -82,12 +82,16 @@ def save_types(directory):
     return directory
 
 
-class Counter(tf.Module):
-    """Returns its version after counting to a number."""
+WAITING = -1
 
-    def __init__(self, version):
+
+class Counter(tf.Module):
+    """Returns its version after counting to a number, or once a file exists."""
+
+    def __init__(self, version, file):
         super().__init__()
         self.version = tf.Variable(version, dtype=tf.int64)
+        self.file = tf.Variable(str(file))  # TensorFlow would list a constant once
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "steps")])
     def serve(self, steps):
@@ -96,13 +100,24 @@ class Counter(tf.Module):
         done = tf.while_loop(
             lambda i: i < last, lambda i: i + 1, [tf.constant(0, tf.int64)]
         )
-        # Depends on the loop, which TensorFlow would prune otherwise.
-        return {"version": self.version + 0 * steps + tf.minimum(done[0], 0)}
+        waits = tf.reduce_any(steps == WAITING)
+        waited = tf.while_loop(
+            lambda i: waits & (tf.size(tf.io.matching_files(self.file)) == 0),
+            lambda i: i + 1,
+            [tf.constant(0, tf.int64)],
+        )
+        # Depends on the loops, which TensorFlow would prune otherwise.
+        ended = tf.minimum(done[0], 0) + tf.minimum(waited[0], 0)
+        return {"version": self.version + 0 * steps + ended}
 
 
 def save_counter(directory, version):
-    """Writes a model that returns its version, after as many steps as its input."""
-    model = Counter(version)
+    """Writes a model that returns its version, after as many steps as its input.
+
+    If the input is `WAITING`, it waits for the file `go` beside the directory of the
+    versions.
+    """
+    model = Counter(version, directory.parent.with_name("go"))
     tf.saved_model.save(model, str(directory), signatures=model.serve)
     return directory
 

@@ -27,22 +27,6 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
-@pytest.fixture(scope="module")
-def steps(tmp_path_factory):
-    """A number of steps that keep the model busy for about three seconds."""
-    import time
-
-    import tensorflow as tf
-
-    directory = tmp_path_factory.mktemp("slow") / "1"
-    saved_models.save_counter(directory, 1)
-    serve = tf.saved_model.load(str(directory)).signatures["serving_default"]
-    serve(steps=tf.constant([0], tf.int64))
-    start = time.perf_counter()
-    serve(steps=tf.constant([20_000], tf.int64))
-    return int(20_000 * 3 / (time.perf_counter() - start))
-
-
 @pytest.fixture
 def counter(tmp_path):
     """A directory with version 1 of the counter."""
@@ -52,7 +36,8 @@ def counter(tmp_path):
 
 
 @pytest.mark.nightly
-def test_versions_change_under_load_and_sigterm_drains(counter, steps):
+def test_versions_change_under_load_and_sigterm_drains(counter, tmp_path):
+    go = tmp_path / "go"
     hidden = saved_models.save_counter(counter / ".2.incomplete", 2)
     with started(counter, "--grpc-port", "0") as server:
         predictions, stop = [], threading.Event()
@@ -61,15 +46,19 @@ def test_versions_change_under_load_and_sigterm_drains(counter, steps):
             while not stop.is_set():
                 predictions.append(server.predict())
 
-        with ThreadPoolExecutor(8) as clients:
-            hammering = [clients.submit(hammer) for _ in range(4)]
+        with ThreadPoolExecutor(8) as clients, contextlib.ExitStack() as end:
+            end.callback(go.touch)
+            end.callback(stop.set)
             # Version 1 finishes this request, however long it takes.
-            slow = clients.submit(server.predict, 2 * steps)
+            slow = clients.submit(server.predict, saved_models.WAITING)
+            wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
+            hammering = [clients.submit(hammer) for _ in range(4)]
             wait_until(lambda: len(predictions) > 50)
             hidden.rename(counter / "2")
             wait_until(lambda: server.states().get(2) == "AVAILABLE")
             assert server.states()[1] == "UNLOADING"
             wait_until(lambda: (200, 2) in predictions)
+            go.touch()
             assert slow.result() == (200, 1)
             wait_until(lambda: server.states()[1] == "END")
 
@@ -91,6 +80,7 @@ def test_versions_change_under_load_and_sigterm_drains(counter, steps):
         assert server.predict(path="counter/versions/2") == (200, 2)
         assert server.predict(path="counter/versions/1")[0] == 404
         assert server.metric("serving_loaded_versions") == 1
+        go.unlink()
         # A version that never finishes loading does not delay the shutdown.
         endless = shutil.copytree(counter / "2", counter / ".4.incomplete")
         os.mkfifo(endless / "manifest.json")
@@ -98,22 +88,29 @@ def test_versions_change_under_load_and_sigterm_drains(counter, steps):
         with ThreadPoolExecutor(1) as opener:
             opening = opener.submit((counter / "4" / "manifest.json").open, "w")
             with opening.result(PATIENCE_SECONDS):  # once the server reads it
-                drain(server, steps)
+                drain(server, go)
 
 
-def drain(server, steps):
-    """Stops a server with requests in flight."""
-    with ThreadPoolExecutor(4) as clients, grpc.insecure_channel(server.rpc) as channel:
+def drain(server, go):
+    """Stops a server with requests in flight, which end once a file exists."""
+    with (
+        ThreadPoolExecutor(4) as clients,
+        contextlib.ExitStack() as end,
+        grpc.insecure_channel(server.rpc) as channel,
+    ):
+        end.callback(go.touch)
         watched = health_pb2_grpc.HealthStub(channel).Watch(
             health_pb2.HealthCheckRequest()
         )
         assert next(watched).status == SERVING
-        slow = [clients.submit(server.predict, steps) for _ in range(4)]
+        waiting = saved_models.WAITING
+        slow = [clients.submit(server.predict, waiting) for _ in range(4)]
         wait_until(lambda: server.metric("serving_requests_in_flight") == 4)
         server.process.send_signal(signal.SIGTERM)
         assert next(watched).status == NOT_SERVING
         wait_until(lambda: is_refused(server.http.base_url.port))
         assert server.process.poll() is None  # it still computes
+        go.touch()
         assert [request.result() for request in slow] == [(200, 2)] * 4
         assert server.process.wait(PATIENCE_SECONDS) == 0
         assert "draining: 4 requests in flight" in server.read()
