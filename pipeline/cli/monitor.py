@@ -186,7 +186,8 @@ def monitor_command(
             console.print(table)
     if report is not None:
         files.write(str(report.absolute()), monitor_page.render(checks, rows, live))
-    has_alarm = any(check.is_alarm for check in chain(live, *checks.values()))
+    has_alarm = any(metric.is_alarm for metric in live)
+    has_alarm |= any(check.is_alarm for check in chain(*checks.values()))
     registry = gauges.build(checks, rows, live)
     if prometheus_file is not None:
         # Renamed when it is complete.
