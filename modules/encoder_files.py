@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from modules import files
 from modules.errors import UsageError
 
 VOCAB_FILE = "vocab.txt"
@@ -41,12 +42,7 @@ class EncoderError(UsageError):
 
 def list_files(directory: str) -> list[str]:
     """Returns the names in a directory; empty if it does not exist."""
-    from tensorflow.io import gfile
-
-    # Not a glob, because a directory's name may contain its special characters.
-    if not gfile.isdir(directory):
-        return []
-    return sorted(name.rstrip("/") for name in gfile.listdir(directory))
+    return sorted(files.list_names(directory))
 
 
 def find_config(directory: str) -> str | None:

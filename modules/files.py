@@ -32,18 +32,41 @@ def list_files(directory: str) -> list[str]:
     """Returns the paths of all files below a directory, relative to it, sorted."""
     return sorted(
         posixpath.relpath(posixpath.join(folder, name), directory)
-        for folder, _, names in _gfile().walk(directory)
+        for folder, names in _walk(directory)
         for name in names
     )
 
 
 def list_names(directory: str) -> set[str]:
-    """Returns the names in a directory; empty if it does not exist."""
-    if uris.is_local(directory):
-        return set(os.listdir(directory)) if os.path.isdir(directory) else set()
-    if not _gfile().isdir(directory):
+    """Returns the names in a directory; empty if it does not exist.
+
+    Raises:
+      tf.errors.OpError: The storage does not respond.
+    """
+    if not is_directory(directory):
         return set()
+    if uris.is_local(directory):
+        return set(os.listdir(directory))
     return {name.rstrip("/") for name in _gfile().listdir(directory)}
+
+
+def is_directory(path: str) -> bool:
+    """Returns whether a path is a directory.
+
+    `tf.io.gfile.isdir` is also False if the storage does not respond, and `listdir` and
+    `walk` use it.
+
+    Raises:
+      tf.errors.OpError: The storage does not respond.
+    """
+    if uris.is_local(path):
+        return os.path.isdir(path)
+    from tensorflow import errors
+
+    try:
+        return _gfile().stat(path).is_directory
+    except errors.NotFoundError:
+        return False
 
 
 def exists(path: str) -> bool:
@@ -71,13 +94,26 @@ def size(path: str) -> int | None:
 
 
 def read(path: str) -> bytes | None:
-    """Returns the content of a file; None if it does not exist."""
+    """Returns the content of a file; None if it does not exist.
+
+    Raises:
+      tf.errors.OpError: The storage does not respond, or only with a part of the file.
+    """
     if uris.is_local(path):
         try:
             with open(path, "rb") as file:
                 return file.read()
         except FileNotFoundError:
             return None
+    content = _read_remote(path)
+    # TensorFlow takes a truncated response for the whole file, unless it has cached the
+    # size. So a second response is compared with the size by TensorFlow.
+    if content is not None and len(content) < (size(path) or 0):
+        content = _read_remote(path)
+    return content
+
+
+def _read_remote(path: str) -> bytes | None:
     from tensorflow import errors
 
     content = b""
@@ -141,7 +177,7 @@ def delete_directory_markers(directory: str, root: str | None = None) -> None:
     """
     if not directory.startswith(_OBJECT_STORES):
         return
-    folders = [folder.rstrip("/") for folder, _, _ in _gfile().walk(directory)]
+    folders = [folder for folder, _ in _walk(directory)]
     parent = posixpath.dirname(directory)
     while root is not None and parent.startswith(f"{root}/"):
         folders.append(parent)
@@ -214,7 +250,7 @@ def copy_directory(source: str, destination: str) -> None:
     for name in list_files(source):
         path = uris.join(destination, name)
         make_directory(posixpath.dirname(path))
-        _gfile().copy(uris.join(source, name), path, overwrite=True)
+        _copy_file(uris.join(source, name), path)
 
 
 def write(path: str, content: str | bytes, *, create_directory: bool = True) -> None:
@@ -237,7 +273,7 @@ def copy(source: str, destination: str) -> None:
     """Copies a file, replacing an older one; creates the directory."""
     make_directory(os.path.dirname(destination))
     with _renamed_when_complete(destination) as incomplete:
-        _gfile().copy(source, incomplete)
+        _copy_file(source, incomplete)
 
 
 def write_json(path: str, content: Any) -> None:
@@ -290,6 +326,27 @@ def _renamed_when_complete(path: str) -> Iterator[str]:
         yield incomplete
         sync(incomplete)
         rename(incomplete, path)
+
+
+def _copy_file(source: str, destination: str) -> None:
+    # TensorFlow takes a truncated response for the whole file, unless it has cached the
+    # size. Another process may have replaced the file since it was cached.
+    expected = size(source)
+    _gfile().copy(source, destination, overwrite=True)
+    if size(destination) not in (expected, size(source)):
+        from tensorflow import errors
+
+        message = f"only a part of {source} was copied to {destination}; try again"
+        raise errors.DataLossError(None, None, message)
+
+
+def _walk(directory: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields a directory and all below it, each with the names of its files."""
+    names = list_names(directory)
+    folders = {n for n in names if is_directory(posixpath.join(directory, n))}
+    yield directory, list(names - folders)
+    for folder in folders:
+        yield from _walk(posixpath.join(directory, folder))
 
 
 def _gfile() -> Any:

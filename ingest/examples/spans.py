@@ -10,7 +10,7 @@ from collections import defaultdict
 from ingest import remote_errors
 from ingest.config import SPAN
 from ingest.examples.splits import Report
-from modules import uris
+from modules import files, uris
 from modules.errors import UsageError
 
 # TFX's other notations, which are not supported.
@@ -102,10 +102,6 @@ def _list_directories(base: str) -> list[str]:
         if not os.path.isdir(base):
             return []
         return sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
-    from tensorflow.io import gfile  # here, because `--help` must not wait for it
-
     with remote_errors.usage_errors(f"data {base}", "--data DIR"):
-        if not gfile.isdir(base):
-            return []
-        names = sorted(name.rstrip("/") for name in gfile.listdir(base))
-        return [name for name in names if gfile.isdir(f"{base}/{name}")]
+        names = sorted(files.list_names(base))
+        return [name for name in names if files.is_directory(f"{base}/{name}")]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from modules import uris
+from modules import files, uris
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +63,8 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             checkpoint_interval=interval,
             init_fn=init_fn,
         )
+        if self.latest_checkpoint is None:
+            _refuse_unread_state(self._directory)
 
     def sync(self) -> None:
         """Does not wait; see `wait`.
@@ -106,10 +108,13 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
 
         Raises:
           OSError: After the first step no checkpoint is intact, or one could not be
-            written.
+            written, or the state of the checkpoints cannot be read.
+          tf.errors.OpError: The storage does not respond.
         """
         self.wait()
         state = tf.train.get_checkpoint_state(self._shared)
+        if state is None:
+            _refuse_unread_state(self._shared)
         paths = state.all_model_checkpoint_paths if state else []
         step = int(self._step_counter.numpy())
         if step:
@@ -179,7 +184,37 @@ def find_problem(path: str) -> str | None:
     Returns:
       A file is missing or damaged (every tensor has a checksum), or a weight is NaN or
       infinite. None if the checkpoint is intact.
+
+    Raises:
+      tf.errors.OpError: The storage does not respond.
     """
+    if _find_problem(path) is None:
+        return None
+    # For a storage that does not respond, TensorFlow has the same errors as for damage.
+    # This request has another one: it is never answered from TensorFlow's cache.
+    tf.io.gfile.glob(f"{path}.*")
+    return _find_problem(path)
+
+
+def _refuse_unread_state(directory: str) -> None:
+    """Refuses a state of the checkpoints that TensorFlow took for a missing one.
+
+    `tf.train.get_checkpoint_state` does so after every error.
+
+    Raises:
+      OSError: There is one.
+      tf.errors.OpError: The storage does not respond.
+    """
+    path = uris.join(directory, _STATE)
+    if files.read(path) is not None:
+        raise OSError(
+            f"{path} could not be read. Start the training again to resume it. If that "
+            f"does not help, delete {directory}: the training starts from its first "
+            "step"
+        )
+
+
+def _find_problem(path: str) -> str | None:
     try:
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():

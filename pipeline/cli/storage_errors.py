@@ -1,4 +1,4 @@
-"""Errors of storage in one line: a full disk, or a file that may not be written."""
+"""Errors of storage in one line: a full disk, or an object store that fails."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ _TEXTS = (
     "readonly database",
     "unable to open database file",
 )
+# In messages of TensorFlow's client of Cloud Storage. The object follows.
+_REMOTE_TEXTS = (
+    "HTTP response code",
+    "libcurl code",
+    "JSON response from GCS",
+    "File contents are inconsistent",
+)
 # Beam raises errors of a step, or a list of them, as one of its own with the step.
 _BEAM_STEP = " [while running '"
 _ADVICE = "Correct the cause and run the command again"
@@ -39,6 +46,8 @@ def describe(error: Exception) -> str | None:
     library, _, _ = type(error).__module__.partition(".")
     if not is_of_beam and library not in ("tensorflow", "ml_metadata"):
         return None
+    if library == "tensorflow" and any(text in message for text in _REMOTE_TEXTS):
+        return f"{' '.join(message.split())}. {_ADVICE}"
     if is_of_beam:
         message = " ".join(message.split())
     else:

@@ -131,15 +131,7 @@ def _find(task_directory: str, start: str, below: str = "") -> list[str]:
 
 
 def _list(directory: str) -> list[str]:
-    import tensorflow as tf
-
-    try:
-        # Without `stat`, `listdir` reports a denied access as a missing directory.
-        tf.io.gfile.stat(directory)
-        names = tf.io.gfile.listdir(directory)
-    except tf.errors.NotFoundError:  # also if it is a file
-        return []
-    return sorted(name.rstrip("/") for name in names)
+    return sorted(files.list_names(directory))
 
 
 def _read_tail(file: str) -> str:

@@ -123,10 +123,12 @@ def fork(work: Callable[[], Any], log: Path) -> tuple[str, Any]:
         try:
             answer = "done", work()
         except SystemExit as exit_:
-            answer = _of_command(exit_.code, log), None
+            sys.stdout.flush()
+            sys.stderr.flush()
+            answer = describe_exit(exit_.code, log.read_text()), None
         except Exception as error:  # noqa: BLE001 (it is the answer)
             traceback.print_exc()
-            answer = _describe(error), None
+            answer = describe_error(error), None
         arm_nothing()
         os.write(writer, json.dumps(answer).encode())
         os._exit(0)
@@ -141,20 +143,18 @@ def fork(work: Callable[[], Any], log: Path) -> tuple[str, Any]:
     return "killed" if number == -signal.SIGKILL else f"ended with {number}", None
 
 
-def _of_command(status: object, log: Path) -> str:
+def describe_exit(status: object, output: str) -> str:
     """Returns how a command ended: with one line about an error, or otherwise."""
-    sys.stdout.flush()
-    sys.stderr.flush()
     if not status:
         return "done"
-    lines = log.read_text().splitlines()
+    lines = output.splitlines()
     errors = [line for line in lines if line.startswith("error: ")]
     if status in (1, 2) and len(errors) == 1 and "Traceback" not in "".join(lines):
         return f"refused: {errors[0]}"
     return f"exit status {status}: {lines}"
 
 
-def _describe(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Returns an error of a function: of the file system, or with advice."""
     from modules.errors import UsageError
     from modules.served_versions import VersionError

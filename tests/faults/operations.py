@@ -71,7 +71,7 @@ def _contents(directory: Path, pattern: str = "**/*") -> dict[str, str]:
 # --- A model is pushed. ---
 
 
-_MODEL = {
+MODEL = {
     "saved_model.pb": b"graph",
     "fingerprint.pb": b"fingerprint",
     "variables/variables.index": b"index",
@@ -81,7 +81,7 @@ _MODEL = {
 
 
 def _write_model(directory: Path, name: str) -> Path:
-    for file, content in _MODEL.items():
+    for file, content in MODEL.items():
         path = directory / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content + name.encode())
@@ -266,7 +266,7 @@ def _check_clean(work: Path) -> None:
 class _Training:
     """A model of one weight, whose value is the step."""
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, directory: str) -> None:
         import tensorflow as tf
 
         from modules.training import checkpoints
@@ -278,7 +278,7 @@ class _Training:
         self.optimizer = None
         self.manager = checkpoints.ResumableCheckpoints(
             tf.train.Checkpoint(step=self.step, weight=self.weight),
-            str(work / "training"),
+            directory,
             step_counter=self.step,
             interval=1,
             max_to_keep=2,
@@ -290,51 +290,63 @@ class _Training:
         self.weight.assign(step)
 
 
-def _save_checkpoints(work: Path, *steps: int) -> None:
-    training = _Training(work)
+def save_checkpoints(directory: str, *steps: int) -> int:
+    """Resumes the training, and saves the later ones of some steps.
+
+    Returns:
+      The step that it resumed from.
+    """
+    training = _Training(directory)
     training.manager.restore_or_initialize()
+    resumed = int(training.step)
     for step in steps:
         if step > int(training.step):
             training.go_to(step)
             training.manager.save(checkpoint_number=step)
             training.manager.wait()
+    return resumed
 
 
-def _restored_step(work: Path) -> int:
-    training = _Training(work)
+def restored_step(directory: str) -> int:
+    """Returns the step of the checkpoint that a training would resume from."""
+    training = _Training(directory)
     training.manager.restore_or_initialize()
     assert int(training.step) == float(training.weight)
     return int(training.step)
 
 
-def _check_checkpoint(work: Path) -> None:
-    assert _restored_step(work) in (2, 3)
+def check_checkpoint(directory: str) -> None:
+    """Raises an error unless the last checkpoint is that of step 2 or 3."""
+    assert restored_step(directory) in (2, 3)
 
 
-def _record_best(work: Path, *steps: int) -> None:
+def record_best(directory: str, *steps: int) -> None:
+    """Records that each of some steps is better than the one before."""
     from modules.training.record import TrainingRecord
 
-    training = _Training(work)
-    record = TrainingRecord(str(work / "training"), "accuracy")
+    training = _Training(directory)
+    record = TrainingRecord(directory, "accuracy")
     for step in steps:
         if not record.has_evaluation(step):
             training.go_to(step)
             record.add(step, {"accuracy": step / 10}, training)  # type: ignore[arg-type]
 
 
-def _best_step(work: Path) -> Any:
+def best_step(directory: str) -> Any:
+    """Returns the step of the best model, whose weights are restored."""
     from modules.training.record import TrainingRecord
 
-    training = _Training(work)
-    record = TrainingRecord(str(work / "training"), "accuracy")
+    training = _Training(directory)
+    record = TrainingRecord(directory, "accuracy")
     record.restore_best(training.model)  # type: ignore[arg-type]
     assert record.best
     assert record.best.step == float(training.weight)
     return record.best.step
 
 
-def _check_best(work: Path) -> None:
-    assert _best_step(work) in (1, 2)
+def check_best(directory: str) -> None:
+    """Raises an error unless the best step is 1 or 2."""
+    assert best_step(directory) in (1, 2)
 
 
 # --- From a user's files. ---
@@ -478,16 +490,16 @@ OPERATIONS = {
         _cleaned,
     ),
     "checkpoint": Operation(
-        lambda work: _save_checkpoints(work, 1, 2),
-        lambda work: _save_checkpoints(work, 1, 2, 3),
-        _check_checkpoint,
-        _restored_step,
+        lambda work: save_checkpoints(f"{work}/training", 1, 2),
+        lambda work: save_checkpoints(f"{work}/training", 1, 2, 3),
+        lambda work: check_checkpoint(f"{work}/training"),
+        lambda work: restored_step(f"{work}/training"),
     ),
     "record of the best model": Operation(
-        lambda work: _record_best(work, 1),
-        lambda work: _record_best(work, 1, 2),
-        _check_best,
-        _best_step,
+        lambda work: record_best(f"{work}/training", 1),
+        lambda work: record_best(f"{work}/training", 1, 2),
+        lambda work: check_best(f"{work}/training"),
+        lambda work: best_step(f"{work}/training"),
     ),
     "import-encoder": Operation(
         lambda work: tiny.write_encoder(work / "encoder"),

@@ -78,6 +78,35 @@ def test_markers_of_directories_are_deleted_up_to_the_root(bucket, object_store)
     assert object_store.keys(bucket) == ["root/", "root/run/task/out/file"]
 
 
+def test_directory_of_a_storage_that_does_not_respond_is_not_empty(
+    bucket, object_store
+):
+    files.write(f"{bucket}/run/a/b", "c")
+    for look in (files.list_names, files.list_files, files.exists, files.is_directory):
+        object_store.fail(bucket, 503, times=None)
+        with pytest.raises(tf.errors.OpError, match="503"):
+            look(f"{bucket}/run/a")
+        object_store.accept_all()
+    assert files.list_files(f"{bucket}/run") == ["a/b"]
+
+
+def test_truncated_response_is_not_the_whole_file(bucket, object_store):
+    content = b"0123456789" * 100
+    object_store.write(f"{bucket}/a", content)
+    object_store.fail(bucket, "short")
+    assert files.read(f"{bucket}/a") == content
+
+
+def test_file_of_which_only_a_part_arrives_is_not_read_or_copied(bucket, object_store):
+    object_store.write(f"{bucket}/a", b"0123456789" * 100)
+    for use in (files.read, lambda path: files.copy(path, f"{bucket}/b")):
+        object_store.fail(bucket, "short", times=None)
+        with pytest.raises(tf.errors.OpError):
+            use(f"{bucket}/a")
+        object_store.accept_all()
+    assert object_store.keys(bucket) == ["a"]
+
+
 def test_record_is_read_without_the_number_of_its_format(directory):
     path = f"{directory}/records/record.json"
     files.write_record(path, {"best": None})

@@ -415,6 +415,17 @@ def test_push_of_another_run_on_an_object_store_is_not_disturbed(
     assert set(names) == {f".{now}.incomplete/", f"{now + 1}/"}
 
 
+def test_versions_of_a_storage_that_does_not_respond_are_an_error(
+    object_store, bucket, serving, model
+):
+    """Otherwise a run would compare its model with an older one, or with none."""
+    for version in ("7", "8"):
+        served_versions.push(str(model), serving, version)
+    object_store.fail(bucket, 503, times=None)
+    with pytest.raises(tf.errors.OpError, match="503"):
+        served_versions.find_newest(serving)
+
+
 def test_version_on_an_object_store_that_lost_a_file_does_not_count(
     object_store, serving, model
 ):

@@ -101,9 +101,28 @@ class ObjectStore:
         name, _ = _split(bucket)
         self._limit({"bucket": name, "writes_left": writes})
 
+    def fail(self, bucket, kind=None, first=1, times=1):
+        """Lets requests of a bucket fail, and counts them from now on.
+
+        Args:
+          bucket: The URL of the bucket.
+          kind: An HTTP status, or `cut` or `short`; see `server.Fault`. None only
+            counts.
+          first: The number of the first request that fails, from 1.
+          times: How many fail in a row; None is that one and all later ones.
+        """
+        name, _ = _split(bucket)
+        fault = {"bucket": name, "kind": kind, "first": first, "times": times}
+        self._request("POST", "/fault", fault)
+
     def accept_all(self):
-        """Undoes `refuse_after`."""
+        """Undoes `refuse_after` and `fail`.
+
+        Returns:
+          The requests since `fail`: method and path.
+        """
         self._limit({"bucket": None, "writes_left": 0})
+        return json.loads(self._request("POST", "/fault", {}))
 
     def _limit(self, limit):
         self._request("POST", "/writes_left", limit)

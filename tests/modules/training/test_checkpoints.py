@@ -146,6 +146,20 @@ def test_checkpoints_in_a_bucket_are_restored_discarded_and_deleted(bucket):
     assert tf.io.gfile.listdir(bucket) == ["record.json"]
 
 
+@pytest.mark.parametrize("first", [*map(nightly, range(1, 5)), 5, nightly(11)])
+def test_training_does_not_start_again_while_a_bucket_does_not_respond(
+    bucket, object_store, first
+):
+    """Whichever requests fail, from one of the first on."""
+    _, save = open_checkpoints(bucket)
+    save(2)
+    object_store.fail(bucket, 503, first, times=None)
+    with pytest.raises(tf.errors.OpError, match="503"):
+        open_checkpoints(bucket)[0].restore_or_initialize()
+    object_store.accept_all()
+    assert open_checkpoints(bucket)[0].restore_or_initialize().endswith("ckpt-2")
+
+
 @pytest.mark.nightly
 def test_killed_save_to_a_bucket_leaves_a_checkpoint_to_restore(bucket, object_store):
     """A save writes and renames objects, and then deletes the oldest checkpoint."""

@@ -23,6 +23,16 @@ ADVICE = "Correct the cause and run the command again"
             f"/data/a; {FULL}. {ADVICE}",
         ),
         (
+            tf.errors.AbortedError(
+                None,
+                None,
+                "All 10 retry attempts failed. The last failure: Error executing an "
+                "HTTP request: HTTP response code 503\n\t when reading gs://b/a",
+            ),
+            "All 10 retry attempts failed. The last failure: Error executing an HTTP "
+            f"request: HTTP response code 503 when reading gs://b/a. {ADVICE}",
+        ),
+        (
             metadata_errors.InternalError(
                 "Error when executing query: database or disk is full query:  UPDATE"
             ),
