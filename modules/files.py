@@ -13,14 +13,30 @@ import os
 import posixpath
 import shutil
 import stat
+import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from modules import file_format, uris
 from modules.errors import UsageError
 
-_OBJECT_STORES = ("gs://", "s3://", "minio://")
+_T = TypeVar("_T")
+
+_CLOUD_STORAGE = "gs://"
+_OBJECT_STORES = (_CLOUD_STORAGE, "s3://", "minio://")
+_INCOMPLETE = "could not be read completely"
+# In messages of TensorFlow's client of Cloud Storage, and the one of this module.
+_OUTAGES = (
+    _INCOMPLETE,
+    "retry attempts failed",
+    "HTTP response code",
+    "libcurl code",
+    "JSON response from GCS",
+    "File contents are inconsistent",
+)
+# TensorFlow caches the sizes of objects for 5 seconds.
+_PAUSES = (1,) * 6
 _CANNOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 
 
@@ -43,11 +59,13 @@ def list_names(directory: str) -> set[str]:
     Raises:
       tf.errors.OpError: The storage does not respond.
     """
-    if not is_directory(directory):
-        return set()
-    if uris.is_local(directory):
-        return set(os.listdir(directory))
-    return {name.rstrip("/") for name in _gfile().listdir(directory)}
+    return {name.rstrip("/") for name in _list(directory)}
+
+
+def list_directories(directory: str) -> set[str]:
+    """Returns the names of the directories in a directory; see `list_names`."""
+    names = _list(directory)
+    return {n.rstrip("/") for n in names if _names_directory(directory, n)}
 
 
 def is_directory(path: str) -> bool:
@@ -105,12 +123,24 @@ def read(path: str) -> bytes | None:
                 return file.read()
         except FileNotFoundError:
             return None
-    content = _read_remote(path)
-    # TensorFlow takes a truncated response for the whole file, unless it has cached the
-    # size. So a second response is compared with the size by TensorFlow.
-    if content is not None and len(content) < (size(path) or 0):
-        content = _read_remote(path)
-    return content
+    return _until_whole(lambda: _read_remote(path))
+
+
+def is_outage(message: str) -> bool:
+    """Returns whether the message of an error is about an object store that fails.
+
+    The type does not show it: TensorFlow raises the same types for damaged files. A
+    missing object (404) is not an outage.
+    """
+    is_missing = "HTTP response code 404" in message
+    return not is_missing and any(text in message for text in _OUTAGES)
+
+
+def incomplete_read(path: str) -> Exception:
+    """Returns the error about a file that an object store returned only in part."""
+    from tensorflow import errors
+
+    return errors.DataLossError(None, None, f"{path} {_INCOMPLETE}")
 
 
 def _read_remote(path: str) -> bytes | None:
@@ -125,7 +155,31 @@ def _read_remote(path: str) -> bytes | None:
                 content += chunk
     except errors.NotFoundError:
         return None
+    if len(content) < (size(path) or 0):
+        raise incomplete_read(path)
     return content
+
+
+def _until_whole(action: Callable[[], _T]) -> _T:
+    """Reads a remote file again as long as only a part of it arrives.
+
+    TensorFlow takes a truncated response for the whole file, unless it has cached the
+    size. If another process has shortened the file since, the cached size is wrong.
+
+    Args:
+      action: Reads the file, and compares its size.
+
+    Raises:
+      tf.errors.OpError: Only a part arrives, or the storage does not respond.
+    """
+    from tensorflow import errors
+
+    for pause in _PAUSES:
+        try:
+            return action()
+        except (errors.DataLossError, errors.InternalError):
+            time.sleep(pause)
+    return action()
 
 
 def list_records(patterns: Iterable[str]) -> list[str]:
@@ -329,24 +383,54 @@ def _renamed_when_complete(path: str) -> Iterator[str]:
 
 
 def _copy_file(source: str, destination: str) -> None:
-    # TensorFlow takes a truncated response for the whole file, unless it has cached the
-    # size. Another process may have replaced the file since it was cached.
-    expected = size(source)
-    _gfile().copy(source, destination, overwrite=True)
-    if size(destination) not in (expected, size(source)):
-        from tensorflow import errors
+    if uris.is_local(source):
+        _gfile().copy(source, destination, overwrite=True)
+    else:
+        _until_whole(lambda: _copy_remote(source, destination))
 
-        message = f"only a part of {source} was copied to {destination}; try again"
-        raise errors.DataLossError(None, None, message)
+
+def _copy_remote(source: str, destination: str) -> None:
+    before = size(source)
+    _gfile().copy(source, destination, overwrite=True)
+    # Another process may have replaced or deleted the file.
+    sizes = [number for number in (before, size(source)) if number is not None]
+    if (size(destination) or 0) < min(sizes, default=0):
+        raise incomplete_read(source)
+
+
+def _list(directory: str) -> list[str]:
+    """Returns the names in a directory; in Cloud Storage, directories end with `/`."""
+    if not is_directory(directory):
+        return []
+    # The directory may disappear here.
+    if uris.is_local(directory):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return os.listdir(directory)
+        return []
+    from tensorflow import errors
+
+    try:
+        return _gfile().listdir(directory)
+    except errors.NotFoundError:  # also after a failed request
+        return _gfile().listdir(directory) if is_directory(directory) else []
+
+
+def _names_directory(parent: str, name: str) -> bool:
+    """Returns whether a name that `_list` returned is that of a directory."""
+    # One request less for each name. TensorFlow's other file systems have no `/` there:
+    # `GetChildren` in s3_filesystem.cc of tensorflow/io removes it.
+    if parent.startswith(_CLOUD_STORAGE):
+        return name.endswith("/")
+    return is_directory(posixpath.join(parent, name))
 
 
 def _walk(directory: str) -> Iterator[tuple[str, list[str]]]:
     """Yields a directory and all below it, each with the names of its files."""
-    names = list_names(directory)
-    folders = {n for n in names if is_directory(posixpath.join(directory, n))}
-    yield directory, list(names - folders)
+    names = _list(directory)
+    folders = {name for name in names if _names_directory(directory, name)}
+    yield directory, [name for name in names if name not in folders]
     for folder in folders:
-        yield from _walk(posixpath.join(directory, folder))
+        yield from _walk(posixpath.join(directory, folder.rstrip("/")))
 
 
 def _gfile() -> Any:

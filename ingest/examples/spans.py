@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections import defaultdict
 
@@ -99,9 +98,6 @@ def find_span(
 
 def _list_directories(base: str) -> list[str]:
     if uris.is_local(base):
-        if not os.path.isdir(base):
-            return []
-        return sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
+        return sorted(files.list_directories(base))
     with remote_errors.usage_errors(f"data {base}", "--data DIR"):
-        names = sorted(files.list_names(base))
-        return [name for name in names if files.is_directory(f"{base}/{name}")]
+        return sorted(files.list_directories(base))

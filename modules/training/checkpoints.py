@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import tempfile
 from collections.abc import Callable
@@ -11,11 +12,14 @@ import numpy as np
 import tensorflow as tf
 
 from modules import files, uris
+from modules.errors import UsageError
 
 logger = logging.getLogger(__name__)
 
 _PREFIX = "ckpt"  # the default of CheckpointManager
 _STATE = "checkpoint"
+# Errors of `load_checkpoint` and its reader.
+_UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 
 
 class ResumableCheckpoints(tf.train.CheckpointManager):
@@ -53,6 +57,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         # Deleted with this object, or when the process ends.
         self._discarded = None if is_chief else tempfile.TemporaryDirectory()
         self.saved_step: int | None = None
+        _read_state(directory)  # refuses a damaged one
         super().__init__(
             checkpoint,
             directory if self._discarded is None else self._discarded.name,
@@ -63,8 +68,8 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             checkpoint_interval=interval,
             init_fn=init_fn,
         )
-        if self.latest_checkpoint is None:
-            _refuse_unread_state(self._directory)
+        if self.latest_checkpoint is None and _read_state(self._directory):
+            raise files.incomplete_read(uris.join(directory, _STATE))
 
     def sync(self) -> None:
         """Does not wait; see `wait`.
@@ -108,13 +113,12 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
 
         Raises:
           OSError: After the first step no checkpoint is intact, or one could not be
-            written, or the state of the checkpoints cannot be read.
+            written.
+          UsageError: The file with the names of the checkpoints is damaged.
           tf.errors.OpError: The storage does not respond.
         """
         self.wait()
-        state = tf.train.get_checkpoint_state(self._shared)
-        if state is None:
-            _refuse_unread_state(self._shared)
+        state = _read_state(self._shared)
         paths = state.all_model_checkpoint_paths if state else []
         step = int(self._step_counter.numpy())
         if step:
@@ -188,41 +192,56 @@ def find_problem(path: str) -> str | None:
     Raises:
       tf.errors.OpError: The storage does not respond.
     """
-    if _find_problem(path) is None:
-        return None
-    # For a storage that does not respond, TensorFlow has the same errors as for damage.
-    # This request has another one: it is never answered from TensorFlow's cache.
-    tf.io.gfile.glob(f"{path}.*")
-    return _find_problem(path)
+    try:
+        return _find_infinite_weight(path)
+    except _UNREADABLE as error:
+        if uris.is_local(path):
+            return _describe_damage(error)
+    # A truncated response looks like damage, unless TensorFlow has cached the sizes.
+    for name in tf.io.gfile.glob(f"{path}.*"):
+        files.size(name)
+    try:
+        return _find_infinite_weight(path)
+    except _UNREADABLE as error:
+        return _describe_damage(error)
 
 
-def _refuse_unread_state(directory: str) -> None:
-    """Refuses a state of the checkpoints that TensorFlow took for a missing one.
+def _find_infinite_weight(path: str) -> str | None:
+    reader = tf.train.load_checkpoint(path)
+    for name in reader.get_variable_to_shape_map():
+        tensor = reader.get_tensor(name)
+        if np.issubdtype(np.asarray(tensor).dtype, np.floating) and not np.all(
+            np.isfinite(tensor)
+        ):
+            return f"{name} is not finite"
+    return None
 
-    `tf.train.get_checkpoint_state` does so after every error.
+
+def _describe_damage(error: Exception) -> str:
+    """Returns why a checkpoint cannot be read, unless the storage does not respond."""
+    message = str(error)
+    if files.is_outage(message):
+        raise tf.errors.UnavailableError(None, None, message) from error
+    return f"it cannot be read ({message[:200]})"
+
+
+def _read_state(directory: str) -> Any:
+    """Returns the names of the checkpoints, or None if there are none.
 
     Raises:
-      OSError: There is one.
+      UsageError: The file with the names is damaged.
       tf.errors.OpError: The storage does not respond.
     """
     path = uris.join(directory, _STATE)
-    if files.read(path) is not None:
-        raise OSError(
-            f"{path} could not be read. Start the training again to resume it. If that "
-            f"does not help, delete {directory}: the training starts from its first "
-            "step"
-        )
-
-
-def _find_problem(path: str) -> str | None:
-    try:
-        reader = tf.train.load_checkpoint(path)
-        for name in reader.get_variable_to_shape_map():
-            tensor = reader.get_tensor(name)
-            if np.issubdtype(np.asarray(tensor).dtype, np.floating) and not np.all(
-                np.isfinite(tensor)
-            ):
-                return f"{name} is not finite"
-    except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
-        return f"it cannot be read ({str(error)[:200]})"
-    return None
+    # `get_checkpoint_state` also returns None after an error, of storage too.
+    for _ in range(2):
+        with contextlib.suppress(ValueError):  # the file is empty
+            state = tf.train.get_checkpoint_state(directory)
+            if state is not None:
+                return state
+        if files.read(path) is None:
+            return None
+    raise UsageError(
+        f"{path} is damaged. Restore it from a backup to resume the training, or "
+        "delete this file: the training then starts from its first step"
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+from modules import files
+
 _NUMBERS = (
     errno.EACCES,
     errno.EDQUOT,
@@ -23,13 +25,6 @@ _TEXTS = (
     "readonly database",
     "unable to open database file",
 )
-# In messages of TensorFlow's client of Cloud Storage. The object follows.
-_REMOTE_TEXTS = (
-    "HTTP response code",
-    "libcurl code",
-    "JSON response from GCS",
-    "File contents are inconsistent",
-)
 # Beam raises errors of a step, or a list of them, as one of its own with the step.
 _BEAM_STEP = " [while running '"
 _ADVICE = "Correct the cause and run the command again"
@@ -46,7 +41,7 @@ def describe(error: Exception) -> str | None:
     library, _, _ = type(error).__module__.partition(".")
     if not is_of_beam and library not in ("tensorflow", "ml_metadata"):
         return None
-    if library == "tensorflow" and any(text in message for text in _REMOTE_TEXTS):
+    if library == "tensorflow" and files.is_outage(message):
         return f"{' '.join(message.split())}. {_ADVICE}"
     if is_of_beam:
         message = " ".join(message.split())

@@ -175,7 +175,7 @@ def _write_spans(work: str) -> None:
         files.write(f"{work}/span-{number}/train/0.gz", "records")
 
 
-# --- Operations that lose data, to see that it is found. ---
+# --- Operations that lose data; the tests must find it. ---
 
 
 def _move_by_hand(work: str) -> None:

@@ -1,7 +1,6 @@
 """Whichever request to an object store fails, nothing is lost.
 
-`tests.object_store` lets requests of the operations in `object_operations` fail, below
-TensorFlow's client.
+`tests.object_store` makes requests of the operations in `object_operations` fail.
 """
 
 import collections
@@ -10,16 +9,17 @@ import traceback
 
 import pytest
 
+from modules import files
 from tests.faults.injection import Trial, describe_error
 from tests.faults.object_operations import OPERATIONS, PLANTED
 from tests.faults.test_faults import find_problem
 
 pytestmark = pytest.mark.slow
 
-# TensorFlow sends a request again up to 10 times. So after 11 failures one of its calls
-# fails, and the next one succeeds.
+# TensorFlow sends a request up to 11 times. So 11 failures make one of its calls fail,
+# and the next one succeeds.
 OUTAGE = 11
-# Kind of a fault, and how many requests in a row have it.
+# Kind of a fault, and how many requests in a row fail.
 FAULTS = [
     (429, 1),
     (500, 1),
@@ -33,11 +33,12 @@ SAMPLED = ("push", "newest version", "model card", "verdict")
 
 
 @pytest.fixture
-def try_fault(bucket, object_store):
+def try_fault(bucket, object_store, monkeypatch):
     """Returns a function that runs an operation with a fault, and again without it.
 
-    What is there before is prepared once for each operation.
+    The objects that an operation starts from are written once and then copied.
     """
+    monkeypatch.setattr(files, "_PAUSES", (0,) * 6)
     numbers = itertools.count()
     prepared = {}
 

@@ -90,21 +90,93 @@ def test_directory_of_a_storage_that_does_not_respond_is_not_empty(
     assert files.list_files(f"{bucket}/run") == ["a/b"]
 
 
-def test_truncated_response_is_not_the_whole_file(bucket, object_store):
+def test_directory_that_disappears_while_it_is_listed_is_empty(directory, monkeypatch):
+    works, was_there = files.is_directory, iter([True])
+    monkeypatch.setattr(
+        files, "is_directory", lambda path: next(was_there, False) or works(path)
+    )
+    assert files.list_names(f"{directory}/absent") == set()
+
+
+def test_file_and_directory_of_one_name_are_both_listed(bucket, object_store):
+    for name in ("a", "a/b", "c"):
+        object_store.write(f"{bucket}/run/{name}")
+    assert files.list_names(f"{bucket}/run") == {"a", "c"}
+    assert files.list_directories(f"{bucket}/run") == {"a"}
+
+
+def test_list_of_a_bucket_has_no_request_for_each_name(bucket, object_store):
+    requests = []
+    for number in (1, 9):
+        for name in range(number):
+            object_store.write(f"{bucket}/{number}/{name}.txt")
+        object_store.fail(bucket)
+        assert len(files.list_files(f"{bucket}/{number}")) == number
+        assert files.list_directories(f"{bucket}/{number}") == set()
+        requests.append(len(object_store.accept_all()))
+    assert requests[0] == requests[1]
+
+
+@pytest.fixture
+def without_pauses(monkeypatch):
+    monkeypatch.setattr(files, "_PAUSES", (0,) * 6)
+
+
+@pytest.mark.usefixtures("without_pauses")
+def test_truncated_responses_are_requested_again(bucket, object_store):
     content = b"0123456789" * 100
     object_store.write(f"{bucket}/a", content)
-    object_store.fail(bucket, "short")
-    assert files.read(f"{bucket}/a") == content
+    for times in (1, 2):
+        object_store.fail(bucket, "short", times=times, only_reads=True)
+        assert files.read(f"{bucket}/a") == content
+        object_store.fail(bucket, "short", times=times, only_reads=True)
+        files.copy(f"{bucket}/a", f"{bucket}/b")
+        assert object_store.read(f"{bucket}/b") == content
 
 
-def test_file_of_which_only_a_part_arrives_is_not_read_or_copied(bucket, object_store):
+@pytest.mark.usefixtures("without_pauses")
+@pytest.mark.parametrize("only_reads", [True, False])
+def test_file_of_which_only_a_part_arrives_is_not_read_or_copied(
+    bucket, object_store, only_reads
+):
     object_store.write(f"{bucket}/a", b"0123456789" * 100)
     for use in (files.read, lambda path: files.copy(path, f"{bucket}/b")):
-        object_store.fail(bucket, "short", times=None)
+        object_store.fail(bucket, "short", times=None, only_reads=only_reads)
         with pytest.raises(tf.errors.OpError):
             use(f"{bucket}/a")
         object_store.accept_all()
     assert object_store.keys(bucket) == ["a"]
+
+
+def test_file_that_another_process_shortens_is_read(bucket, object_store):
+    """TensorFlow has cached the size of the longer file, for 5 seconds."""
+    files.write(f"{bucket}/a", b"0123456789")
+    assert files.read(f"{bucket}/a") == b"0123456789"
+    object_store.write(f"{bucket}/a", b"01")
+    assert files.read(f"{bucket}/a") == b"01"
+
+
+def test_file_that_another_process_makes_longer_is_copied(bucket, object_store):
+    files.write(f"{bucket}/a", b"01")
+    assert files.size(f"{bucket}/a") == 2
+    object_store.write(f"{bucket}/a", b"0123456789")
+    files.copy(f"{bucket}/a", f"{bucket}/b")
+    assert object_store.read(f"{bucket}/b") == b"0123456789"
+
+
+def test_file_that_is_deleted_after_it_was_read_is_copied(
+    bucket, object_store, monkeypatch
+):
+    copy = tf.io.gfile.copy
+
+    def copy_and_delete(source, destination, **options):
+        copy(source, destination, **options)
+        tf.io.gfile.remove(source)
+
+    monkeypatch.setattr(tf.io.gfile, "copy", copy_and_delete)
+    files.write(f"{bucket}/a", "content")
+    files.copy(f"{bucket}/a", f"{bucket}/b")
+    assert object_store.keys(bucket) == ["b"]
 
 
 def test_record_is_read_without_the_number_of_its_format(directory):

@@ -101,18 +101,26 @@ class ObjectStore:
         name, _ = _split(bucket)
         self._limit({"bucket": name, "writes_left": writes})
 
-    def fail(self, bucket, kind=None, first=1, times=1):
-        """Lets requests of a bucket fail, and counts them from now on.
+    def fail(self, bucket, kind=None, first=1, times=1, *, only_reads=False):
+        """Makes requests of a bucket fail, and records them from now on.
 
         Args:
           bucket: The URL of the bucket.
           kind: An HTTP status, or `cut` or `short`; see `server.Fault`. None only
-            counts.
+            records.
           first: The number of the first request that fails, from 1.
           times: How many fail in a row; None is that one and all later ones.
+          only_reads: Whether only TensorFlow's requests for contents count, and not
+            those for sizes and lists.
         """
         name, _ = _split(bucket)
-        fault = {"bucket": name, "kind": kind, "first": first, "times": times}
+        fault = {
+            "bucket": name,
+            "kind": kind,
+            "first": first,
+            "times": times,
+            "only_reads": only_reads,
+        }
         self._request("POST", "/fault", fault)
 
     def accept_all(self):

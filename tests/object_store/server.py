@@ -10,8 +10,8 @@ The port is at once
 - an HTTP server, for Python's client (STORAGE_EMULATOR_HOST),
 - the batch endpoint, which fake-gcs-server lacks and Beam renames with,
 - the source of tokens for Python's client; without credentials, Beam waits 20 seconds,
-- the endpoint that `client.py` sets the number of remaining writes with, and the one
-  that it lets responses fail with.
+- the endpoints where `client.py` sets how many more writes are accepted, and which
+  requests fail.
 """
 
 import ctypes
@@ -58,7 +58,7 @@ _CONNECTION_HEADERS = {
 
 @dataclasses.dataclass
 class Fault:
-    """What happens to some of the requests of a bucket, and which there were.
+    """Which requests of a bucket fail, and how; it records the requests.
 
     Attributes:
       bucket: The bucket whose requests count; None counts none.
@@ -67,6 +67,7 @@ class Fault:
         but the half looks like the whole. None counts only.
       first: The number of the first request that fails, from 1.
       times: How many fail in a row; None is that one and all later ones.
+      only_reads: Whether only TensorFlow's requests for contents count.
       requests: The requests so far: method and path.
     """
 
@@ -74,12 +75,15 @@ class Fault:
     kind: int | str | None = None
     first: int = 1
     times: int | None = 1
+    only_reads: bool = False
     requests: list[str] = dataclasses.field(default_factory=list)
 
     def count(self, method, path, body):
         """Counts a request, and returns its `kind` of fault or None."""
         is_batch = path.startswith(_BATCH) and f"/b/{self.bucket}/" in body.decode()
         if self.bucket is None or not (is_batch or self.bucket in _parts(path)):
+            return None
+        if self.only_reads and not path.startswith(f"/{self.bucket}/"):
             return None
         self.requests.append(f"{method} {path}")
         index = len(self.requests) - self.first

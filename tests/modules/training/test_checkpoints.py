@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from modules import files
+from modules.errors import UsageError
 from modules.training import checkpoints
 from tests.nightly import nightly
 
@@ -158,6 +159,62 @@ def test_training_does_not_start_again_while_a_bucket_does_not_respond(
         open_checkpoints(bucket)[0].restore_or_initialize()
     object_store.accept_all()
     assert open_checkpoints(bucket)[0].restore_or_initialize().endswith("ckpt-2")
+
+
+@pytest.mark.parametrize("name", ["index", "data-00000-of-00001"])
+def test_checkpoint_in_a_bucket_that_lost_a_file_is_skipped(bucket, object_store, name):
+    _, save = open_checkpoints(bucket)
+    for number in (2, 4):
+        save(number)
+    object_store.delete(f"{bucket}/ckpt-4.{name}")
+    assert open_checkpoints(bucket)[0].restore_or_initialize().endswith("ckpt-2")
+
+
+@pytest.mark.parametrize("kind", [503, nightly("cut"), "short"])
+def test_training_does_not_start_again_while_contents_of_a_bucket_cannot_be_read(
+    bucket, object_store, monkeypatch, kind
+):
+    """Sizes and lists arrive, but no content from one of the first requests on."""
+    monkeypatch.setattr(files, "_PAUSES", (0,))
+    _, save = open_checkpoints(bucket)
+    for number in (2, 4):
+        save(number)
+    for first in itertools.count(1):
+        object_store.fail(bucket, kind, first, times=None, only_reads=True)
+        try:
+            restored = open_checkpoints(bucket)[0].restore_or_initialize()
+        except tf.errors.OpError:
+            continue
+        finally:
+            object_store.accept_all()
+        assert restored.endswith("ckpt-4")
+        break
+    assert first > 5
+
+
+def test_state_that_can_be_read_after_a_while_is_restored(bucket, object_store):
+    _, save = open_checkpoints(bucket)
+    save(2)
+    manager, _ = open_checkpoints(bucket)
+    # TensorFlow sends a request 11 times, and then takes the state for a missing one.
+    object_store.fail(bucket, 503, times=11, only_reads=True)
+    assert manager.restore_or_initialize().endswith("ckpt-2")
+    assert len(object_store.accept_all()) > 11
+
+
+@pytest.mark.parametrize("content", ["model_checkpoint_path: ckpt", ""])
+def test_damaged_state_is_a_usage_error_and_costs_no_checkpoint(
+    directory, reopen, content
+):
+    manager, save = reopen()
+    save(2)
+    names = set(tf.io.gfile.listdir(directory))
+    files.write(f"{directory}/checkpoint", content)
+    advice = f"{directory}/checkpoint is damaged.* delete this file"
+    for use in (manager.restore_or_initialize, reopen):
+        with pytest.raises(UsageError, match=advice):
+            use()
+    assert set(tf.io.gfile.listdir(directory)) == names
 
 
 @pytest.mark.nightly

@@ -131,14 +131,15 @@ def lock_of_other_process(owner, beat):
     return json.dumps({"owner": owner, "token": "0123", "beat": beat})
 
 
-def test_watched_lock_that_becomes_longer_is_in_use(bucket, object_store):
+@pytest.mark.parametrize("beats", [(9, 10), nightly((10, 9))])
+def test_watched_lock_that_changes_its_length_is_in_use(bucket, object_store, beats):
     """TensorFlow caches an object's size for 5 seconds, not its content."""
     directory, owner = f"{bucket}/training/key", "process 1 on other-pod"
-    object_store.write(f"{directory}/lock", lock_of_other_process(owner, 9))
+    object_store.write(f"{directory}/lock", lock_of_other_process(owner, beats[0]))
     with concurrent.futures.ThreadPoolExecutor() as pool:
         waiting = pool.submit(hold(directory).__enter__)
         time.sleep(directory_lock.STALE_SECONDS / 3)
-        object_store.write(f"{directory}/lock", lock_of_other_process(owner, 10))
+        object_store.write(f"{directory}/lock", lock_of_other_process(owner, beats[1]))
         with pytest.raises(DirectoryInUseError, match=owner):
             waiting.result(10)
 
