@@ -41,8 +41,16 @@ class EncoderError(UsageError):
 
 
 def list_files(directory: str) -> list[str]:
-    """Returns the names in a directory; empty if it does not exist."""
-    return sorted(files.list_names(directory))
+    """Returns the names in a directory; empty if it does not exist.
+
+    Raises:
+      EncoderError: The directory is local and cannot be read.
+    """
+    try:
+        return sorted(files.list_names(directory))
+    except OSError as error:
+        message = f"{directory} cannot be listed: {error.strerror}; make it readable"
+        raise EncoderError(message) from error
 
 
 def find_config(directory: str) -> str | None:

@@ -1,14 +1,11 @@
 """A damaged file of an output directory costs one line; the rest is shown."""
 
-import contextlib
 import functools
 import json
-import os
 import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import httpx
@@ -26,6 +23,7 @@ from tests.nightly import nightly
 from tests.pipeline.past_runs import PastRuns
 from tests.pipeline.ui.conftest import serving
 from tests.report import samples
+from tests.unprivileged import unprivileged
 
 # httpx waits for 5 seconds, which a busy machine can take.
 get = functools.partial(httpx.get, timeout=60)
@@ -515,22 +513,6 @@ def test_unreadable_directory_is_one_line(output, invoke, name):
     assert len(lines_about(path, results[affected].output)) == 1
     shown = " ".join(results["versions"].stdout.split())
     assert ("1 earlier" if name == "record" else "1 served") in shown
-
-
-@contextlib.contextmanager
-def unprivileged(directory):
-    """Yields a copy of a directory, to a user without the rights of root."""
-    user, parent = os.geteuid(), Path(tempfile.mkdtemp())
-    root = shutil.copytree(directory, parent / "output")
-    if user == 0:
-        for path in (parent, *parent.rglob("*")):
-            os.chown(path, 65534, 65534)
-        os.seteuid(65534)
-    try:
-        yield root
-    finally:
-        os.seteuid(user)
-        shutil.rmtree(parent)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 from tests.modules.encoder import sources
 from tests.nightly import nightly
+from tests.unprivileged import unprivileged
 
 pytestmark = pytest.mark.slow
 
@@ -87,6 +88,15 @@ def test_weights_that_cannot_be_restored_are_refused_before_the_run(
     (tmp_path / "encoder" / "model.safetensors").write_bytes(weights)
     with pytest.raises(UsageError, match=message):
         resolve_encoder(load_config(recipe))
+
+
+def test_directory_that_cannot_be_listed_is_refused_with_one_line(tmp_path):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    with unprivileged(tmp_path / "encoder") as encoder:
+        settings = config.encoder.model_copy(update={"source": str(encoder)})
+        encoder.chmod(0o300)
+        with pytest.raises(UsageError, match=f"^{encoder} .*: Permission denied"):
+            resolve_encoder(config.model_copy(update={"encoder": settings}))
 
 
 def test_weights_that_differ_from_the_recipes_checksum_are_refused(tmp_path):
