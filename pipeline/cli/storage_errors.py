@@ -25,6 +25,13 @@ _TEXTS = (
     "readonly database",
     "unable to open database file",
 )
+# Modules of Beam's errors of files, and of those of Google's library, which Beam uses.
+_REMOTE_MODULES = (
+    "apache_beam.io.filesystem",
+    "google.api_core",
+    "google.cloud.storage",
+    "google.resumable_media",
+)
 # Beam raises errors of a step, or a list of them, as one of its own with the step.
 _BEAM_STEP = " [while running '"
 _ADVICE = "Correct the cause and run the command again"
@@ -32,13 +39,16 @@ _ADVICE = "Correct the cause and run the command again"
 
 def describe(error: Exception) -> str | None:
     """Returns a line about an error of storage; None for another error."""
+    message, is_of_beam, _ = str(error).partition(_BEAM_STEP)
+    module = type(error).__module__
+    if module.startswith(_REMOTE_MODULES):
+        return f"{type(error).__name__}: {' '.join(message.split())}. {_ADVICE}"
     if isinstance(error, OSError):
         if error.errno not in _NUMBERS:
             return None
         path = f"{error.filename}: " if error.filename else ""
         return f"{path}{error.strerror}. {_ADVICE}"
-    message, is_of_beam, _ = str(error).partition(_BEAM_STEP)
-    library, _, _ = type(error).__module__.partition(".")
+    library, _, _ = module.partition(".")
     if not is_of_beam and library not in ("tensorflow", "ml_metadata"):
         return None
     if library == "tensorflow" and files.is_outage(message):

@@ -5,6 +5,9 @@ import os
 
 import pytest
 import tensorflow as tf
+from apache_beam.io.filesystem import BeamIOError
+from google.api_core.exceptions import ServiceUnavailable
+from google.resumable_media import InvalidResponse
 from ml_metadata import errors as metadata_errors
 
 from pipeline.cli.storage_errors import describe
@@ -31,6 +34,20 @@ ADVICE = "Correct the cause and run the command again"
             ),
             "All 10 retry attempts failed. The last failure: Error executing an HTTP "
             f"request: HTTP response code 503 when reading gs://b/a. {ADVICE}",
+        ),
+        (
+            BeamIOError("Match operation failed", {"gs://b/a/": "503"}),
+            "BeamIOError: Match operation failed with exceptions {'gs://b/a/': '503'}. "
+            f"{ADVICE}",
+        ),
+        (
+            # Beam adds the step to the first argument, and passes it as the response.
+            InvalidResponse("Request failed [while running 'W']", 503, "Expected 200"),
+            f"InvalidResponse: (503, 'Expected 200'). {ADVICE}",
+        ),
+        (
+            ServiceUnavailable("GET https://storage/b/a: [while running 'W']"),
+            f"ServiceUnavailable: 503 GET https://storage/b/a:. {ADVICE}",
         ),
         (
             metadata_errors.InternalError(
