@@ -35,8 +35,7 @@ _OUTAGES = (
     "JSON response from GCS",
     "File contents are inconsistent",
 )
-# TensorFlow caches the sizes of objects for 5 seconds.
-_PAUSES = (1,) * 6
+_PAUSES = (1, 1, 1, 1, 1, 1)  # TensorFlow caches the sizes of objects for 5 seconds
 _CANNOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 
 

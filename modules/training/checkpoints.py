@@ -131,7 +131,11 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
                 # It must not count towards max_to_keep.
                 self._maybe_delete.pop(path, None)
                 continue
-            self._checkpoint.restore(path)
+            try:
+                self._checkpoint.restore(path)
+            except _UNREADABLE as error:
+                _raise_outage(error)
+                raise
             # The next interval starts here.
             self._last_checkpoint_step = int(self._step_counter.numpy())
             self.saved_step = self._last_checkpoint_step
@@ -218,11 +222,14 @@ def _find_infinite_weight(path: str) -> str | None:
 
 
 def _describe_damage(error: Exception) -> str:
-    """Returns why a checkpoint cannot be read, unless the storage does not respond."""
-    message = str(error)
-    if files.is_outage(message):
-        raise tf.errors.UnavailableError(None, None, message) from error
-    return f"it cannot be read ({message[:200]})"
+    _raise_outage(error)
+    return f"it cannot be read ({str(error)[:200]})"
+
+
+def _raise_outage(error: Exception) -> None:
+    """Raises UnavailableError if the storage does not respond; see `is_outage`."""
+    if files.is_outage(str(error)):
+        raise tf.errors.UnavailableError(None, None, str(error)) from error
 
 
 def _read_state(directory: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any
 
 import tensorflow as tf
@@ -59,8 +60,11 @@ def _check_served(work: str) -> None:
 
 
 def _contents(directory: str) -> dict[str, bytes | None]:
+    """Returns the files by name, without those that an outage kept from deletion."""
     return {
-        name: files.read(f"{directory}/{name}") for name in files.list_files(directory)
+        name: files.read(f"{directory}/{name}")
+        for name in files.list_files(directory)
+        if not posixpath.basename(name).startswith(".incomplete-")
     }
 
 

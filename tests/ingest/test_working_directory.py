@@ -46,17 +46,23 @@ def test_directory_that_was_published_while_another_waited_is_kept(tmp_path):
     first = WorkingDirectory(tmp_path / "working")
     second = WorkingDirectory(tmp_path / "working")
     first.open()
-    lines = []
-    waiting = threading.Thread(target=second.open, kwargs={"wait": lines.append})
+    lines, has_begun = [], threading.Event()
+
+    def wait(line):
+        lines.append(line)
+        has_begun.set()
+
+    waiting = threading.Thread(target=second.open, kwargs={"wait": wait})
     waiting.start()
-    waiting.join(0.2)
+    assert has_begun.wait(60)
     assert waiting.is_alive()
     assert lines == [
         f"waiting for process {os.getpid()}, which writes to {second.path}"
     ]
     (first.path / "file").write_text("of the first")
     first.publish(tmp_path / "target")
-    waiting.join(10)
+    waiting.join(60)
+    assert not waiting.is_alive()
     (second.path / "file").write_text("of the second")
     assert [path.name for path in (tmp_path / "target").iterdir()] == ["file"]
     assert (tmp_path / "target" / "file").read_text() == "of the first"
