@@ -25,6 +25,10 @@ class SettingsError(Exception):
     """A setting that is refused before the server starts."""
 
 
+class ProcessEndedError(Exception):
+    """The process of a version ended while it loaded the model."""
+
+
 class RequestError(Exception):
     """A request that is refused; clients see the message.
 
@@ -41,6 +45,10 @@ class RequestError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+    def __reduce__(self) -> tuple[type, tuple[grpc.StatusCode, str]]:
+        """Returns what another process builds the error from."""
+        return type(self), (self.code, self.message)
 
     @property
     def http_status(self) -> int:
@@ -61,6 +69,11 @@ def invalid(message: str) -> RequestError:
 def not_found(message: str) -> RequestError:
     """Returns the error of a request for a model or version that is not loaded."""
     return RequestError(grpc.StatusCode.NOT_FOUND, message)
+
+
+def unavailable(message: str) -> RequestError:
+    """Returns the error of a request that may succeed later."""
+    return RequestError(grpc.StatusCode.UNAVAILABLE, f"{message}. Try again later")
 
 
 def only_predict() -> RequestError:

@@ -19,15 +19,19 @@ from serving.errors import SettingsError
 from serving.settings import ServerSettings
 
 if TYPE_CHECKING:
+    from serving.model_process import ModelProcesses
     from serving.server import Server
 
-EXIT_NOT_DRAINED = 1
+logger = logging.getLogger(__name__)
+
+EXIT_INCOMPLETE = 1
 
 
 def serve(settings: ServerSettings) -> None:
     """Serves a model until SIGTERM or SIGINT, then ends the process.
 
-    The exit status is 1 if requests in flight could not be finished in time.
+    The exit status is 1 if requests in flight could not be finished in time, or if the
+    process that starts those of versions has ended.
 
     Args:
       settings: The settings.
@@ -45,24 +49,42 @@ def serve(settings: ServerSettings) -> None:
             # gRPC opens the port itself, but gives no clear reason if it fails.
             listen(settings.host, settings.grpc_port, "--grpc-port").close()
         # Imports TensorFlow, which takes seconds.
+        from serving.model_process import ModelProcesses
         from serving.server import Server
 
-        # A change of version has full collections, which stall all requests. They need
-        # not visit what TensorFlow imported.
+        # The processes share what TensorFlow imported, and full collections need not
+        # visit it.
         gc.freeze()
-        is_drained = uvloop.run(_serve(Server(settings, source, http)))
+        processes = ModelProcesses(settings.batching.threads)
+        server = Server(settings, source, http, processes.load)
+        is_complete = uvloop.run(_serve(server, processes))
     # Python would wait for threads that load a version, parse a request or predict.
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0 if is_drained else EXIT_NOT_DRAINED)
+    os._exit(0 if is_complete else EXIT_INCOMPLETE)
 
 
-async def _serve(server: Server) -> bool:
+async def _serve(server: Server, processes: ModelProcesses) -> bool:
+    """Returns whether a signal ended the server, and all requests were finished."""
     stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return await server.run(stop)
+        loop.add_signal_handler(number, stop.set)
+    is_broken = False
+
+    def end() -> None:
+        nonlocal is_broken
+        is_broken = True
+        loop.remove_reader(processes.fileno())
+        logger.error(
+            "no version can be loaded any more: the process that starts those "
+            "of versions has ended"
+        )
+        stop.set()
+
+    loop.add_reader(processes.fileno(), end)
+    return await server.run(stop) and not is_broken
 
 
 def listen(host: str, port: int, option: str) -> socket.socket:

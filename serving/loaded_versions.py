@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import dataclasses
 import enum
-import gc
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from modules import served_versions
 from serving import discovery
-from serving.errors import invalid, not_found
+from serving.errors import ProcessEndedError, invalid, not_found, unavailable
 from serving.monitoring import Metrics
 
 if TYPE_CHECKING:
+    from serving.model_process import RemoteModel
     from serving.models import Model
 
+    ServedModel = Model | RemoteModel
+
 logger = logging.getLogger(__name__)
+
+_STABLE_SECONDS = 60
+_MAX_DELAY_SECONDS = 60
 
 
 class State(enum.Enum):
@@ -44,16 +50,36 @@ class Version:
       error: The message for clients if loading failed; None otherwise.
       model: The model, while it is in memory.
       users: Requests that use the model.
-      files: Fingerprint of the files: a version that failed is loaded again only once
-        it has changed.
+      files: Fingerprint of the files.
+      deaths: How often in a row its process has ended soon.
+      started: When it was loaded, or began to load, in seconds of a monotonic clock.
+      retry: When it may be loaded again, if its files have not changed; infinity after
+        an error of the model.
     """
 
     number: int
     state: State = State.LOADING
     error: str | None = None
-    model: Model | None = None
+    model: ServedModel | None = None
     users: int = 0
     files: frozenset[tuple[str, int, int]] = frozenset()
+    deaths: int = 0
+    started: float = dataclasses.field(default_factory=time.monotonic)
+    retry: float = 0
+
+    @property
+    def is_restarting(self) -> bool:
+        """Whether its process has ended, and will be replaced."""
+        if self.model is not None:
+            return not self.model.is_alive
+        return self.deaths > 0 and self.retry < math.inf
+
+    def note_death(self) -> None:
+        """Chooses when to replace its process: at once, or later after each time."""
+        now = time.monotonic()
+        self.deaths = 1 if now - self.started > _STABLE_SECONDS else self.deaths + 1
+        delay = min(2.0 ** (self.deaths - 2), _MAX_DELAY_SECONDS)
+        self.retry = now + delay * (self.deaths > 1)
 
 
 class LoadedVersions:
@@ -71,7 +97,7 @@ class LoadedVersions:
     def __init__(
         self,
         source: discovery.Source,
-        load: Callable[[Path, int], Model],
+        load: Callable[[Path, int], ServedModel],
         metrics: Metrics,
         *,
         keep: int = 1,
@@ -103,6 +129,15 @@ class LoadedVersions:
 
     async def refresh(self) -> None:
         """Loads new versions in the directory, then unloads those that they replace."""
+        for version in self._versions.values():
+            if version.model is not None and not version.model.is_alive:
+                logger.error(
+                    "the process of %s version %d has ended; it is loaded again",
+                    self.name,
+                    version.number,
+                )
+                version.note_death()
+                self._unload(version)
         paths = await self._run(self._source.scan, set(self._available()))
         current = [
             number
@@ -133,7 +168,7 @@ class LoadedVersions:
     @contextlib.contextmanager
     def use(
         self, name: str, version: int | None = None, label: str | None = None
-    ) -> Iterator[Model]:
+    ) -> Iterator[ServedModel]:
         """Yields a model, which stays in memory until the context ends.
 
         Args:
@@ -150,6 +185,10 @@ class LoadedVersions:
         number = max(available, default=None) if version is None else version
         if name != self.name or number not in available:
             suffix = "" if version is None else f" version {version}"
+            known = self._versions if name == self.name else {}
+            numbers = known if version is None else {version} & known.keys()
+            if any(known[each].is_restarting for each in numbers):
+                raise unavailable(f"Model {name}{suffix} is loaded again")
             raise not_found(f"Model {name}{suffix} is not loaded")
         used = available[number]
         assert used.model is not None
@@ -193,6 +232,8 @@ class LoadedVersions:
             number: version
             for number, version in self._versions.items()
             if version.state is State.AVAILABLE
+            and version.model is not None
+            and version.model.is_alive
         }
 
     async def _ensure_loaded(self, number: int, path: Path) -> bool:
@@ -201,9 +242,12 @@ class LoadedVersions:
         if known is not None and known.state is not State.END:
             return known.state is State.AVAILABLE
         files = await self._run(discovery.fingerprint, path)
-        if known is not None and known.error is not None and known.files == files:
-            return False
-        version = self._versions[number] = Version(number, files=files)
+        version = Version(number, files=files)
+        if known is not None and known.files == files:
+            if time.monotonic() < known.retry:
+                return False
+            version.deaths = known.deaths
+        self._versions[number] = version
         start = time.perf_counter()
         try:
             pushed = served_versions.push_time(str(path))
@@ -215,11 +259,15 @@ class LoadedVersions:
             name = type(error).__name__
             # Clients see this; the message itself may name files of this machine.
             version.error = f"{name}: the version cannot be loaded, see the log"
+            if isinstance(error, ProcessEndedError):
+                version.note_death()
+            else:
+                version.retry = math.inf
             self._metrics.loads.labels("error").inc()
             logger.error("cannot load %s: %s: %s", path, name, error)
             return False
         seconds = time.perf_counter() - start
-        version.state = State.AVAILABLE
+        version.state, version.started = State.AVAILABLE, time.monotonic()
         self._metrics.loads.labels("ok").inc()
         self._metrics.load_seconds.labels(number).set(seconds)
         age = self._metrics.model_age_seconds.labels(number)
@@ -229,13 +277,13 @@ class LoadedVersions:
         return True
 
     def _unload(self, version: Version) -> None:
+        assert version.model is not None
+        version.model.close()
         version.model = None
         version.state = State.END
         self._metrics.loaded_versions.dec()
         self._metrics.load_seconds.remove(version.number)
         self._metrics.model_age_seconds.remove(version.number)
-        # A SavedModel has reference cycles. Collecting them would block the event loop.
-        self._loader.submit(gc.collect)
         logger.info("unloaded %s version %d", self.name, version.number)
 
     async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:

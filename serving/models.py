@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -22,12 +24,9 @@ logger = logging.getLogger(__name__)
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
-class Model:
-    """A SavedModel in memory.
-
-    Args:
-      directory: The SavedModel.
-      version: Its version.
+@dataclasses.dataclass(eq=False)
+class ModelFacts:
+    """What the server knows of a model.
 
     Attributes:
       directory: The SavedModel.
@@ -39,30 +38,12 @@ class Model:
       description: What `model_files.read_description` returns.
     """
 
-    def __init__(self, directory: Path, version: int) -> None:
-        self.directory = directory
-        self.version = version
-        self.description = model_files.read_description(directory)
-        graph = _read_meta_graph(directory)
-        self.signature_defs = dict(graph.signature_def)
-        self._example = warm_up.build_example(graph.graph_def)
-        # The signatures do not keep their variables alive; this object does.
-        self._loaded = tf.saved_model.load(
-            str(directory), tags=[tf.saved_model.SERVING]
-        )
-        self._functions = dict(self._loaded.signatures)
-        self.signatures = {
-            name: Signature(
-                name,
-                _specs(self.signature_defs[name].inputs),
-                _specs(self.signature_defs[name].outputs),
-            )
-            for name in self._functions
-        }
-        self.text_columns = None
-        if hasattr(self._loaded, "text_columns"):
-            names = self._loaded.text_columns().numpy()
-            self.text_columns = [name.decode() for name in names]
+    directory: Path
+    version: int
+    signatures: dict[str, Signature]
+    signature_defs: dict[str, meta_graph_pb2.SignatureDef]
+    text_columns: list[str] | None
+    description: dict[str, Any]
 
     def find_signature(self, name: str) -> Signature:
         """Returns a signature.
@@ -81,6 +62,57 @@ class Model:
                 f"{', '.join(self.signatures)}",
             )
         return self.signatures[name]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the attributes by name."""
+        fields = dataclasses.fields(ModelFacts)
+        return {field.name: getattr(self, field.name) for field in fields}
+
+
+class Model(ModelFacts):
+    """A SavedModel in the memory of this process.
+
+    Args:
+      directory: The SavedModel.
+      version: Its version.
+    """
+
+    def __init__(self, directory: Path, version: int) -> None:
+        graph = _read_meta_graph(directory)
+        self._example = warm_up.build_example(graph.graph_def)
+        # The signatures do not keep their variables alive; this object does.
+        self._loaded = tf.saved_model.load(
+            str(directory), tags=[tf.saved_model.SERVING]
+        )
+        self._functions = dict(self._loaded.signatures)
+        text_columns = None
+        if hasattr(self._loaded, "text_columns"):
+            names = self._loaded.text_columns().numpy()
+            text_columns = [name.decode() for name in names]
+        definitions = dict(graph.signature_def)
+        super().__init__(
+            directory=directory,
+            version=version,
+            signatures={
+                name: Signature(
+                    name,
+                    _specs(definitions[name].inputs),
+                    _specs(definitions[name].outputs),
+                )
+                for name in self._functions
+            },
+            signature_defs=definitions,
+            text_columns=text_columns,
+            description=model_files.read_description(directory),
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can run; True as long as this process does."""
+        return True
+
+    def close(self) -> None:
+        """Frees what Python does not; nothing."""
 
     def run(self, signature: str, inputs: Tensors) -> dict[str, np.ndarray]:
         """Runs a signature.

@@ -14,7 +14,7 @@ from serving.access import JSON
 from serving.errors import RequestError
 from serving.json_responses import BINARY_SUFFIX
 from serving.loaded_versions import LoadedVersions, State
-from serving.models import Model
+from serving.models import ModelFacts
 from serving.signatures import DEFAULT_SIGNATURE, TensorSpec
 
 Schema = dict[str, Any]
@@ -248,7 +248,7 @@ def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str
     return {**document, "components": components}
 
 
-def _predict_schemas(model: Model) -> dict[str, Schema]:
+def _predict_schemas(model: ModelFacts) -> dict[str, Schema]:
     requests, schemas = [], {}
     for name, signature in model.signatures.items():
         # The characters that OpenAPI allows in a name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
 from tensorflow_serving.apis import (
@@ -22,10 +22,13 @@ from serving.batching import Batcher, Outputs
 from serving.errors import RequestError, describe_failure, invalid, only_predict
 from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions
-from serving.models import Model
+from serving.models import ModelFacts
 from serving.monitoring import GRPC, Call, Metrics
 from serving.sampling import Sampler
 from serving.signatures import SIGNATURE_DEF, Signature
+
+if TYPE_CHECKING:
+    from serving.loaded_versions import ServedModel
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +82,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 )
 
     async def _run(
-        self, request: predict_pb2.PredictRequest, model: Model, signature: Signature
+        self,
+        request: predict_pb2.PredictRequest,
+        model: ServedModel,
+        signature: Signature,
     ) -> Outputs:
         size = request.ByteSize()
 
@@ -190,7 +196,7 @@ def _target(request: Any) -> tuple[str, int | None, str | None]:
     return spec.name, None, spec.version_label if choice else None
 
 
-def _model_spec(request: Any, model: Model, signature: str) -> model_pb2.ModelSpec:
+def _model_spec(request: Any, model: ModelFacts, signature: str) -> model_pb2.ModelSpec:
     spec = model_pb2.ModelSpec(name=request.model_spec.name, signature_name=signature)
     spec.version.value = model.version
     return spec

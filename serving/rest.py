@@ -38,7 +38,7 @@ from serving.head_requests import HeadMiddleware
 from serving.health import Health
 from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions, Version
-from serving.models import Model
+from serving.models import ModelFacts
 from serving.monitoring import REST, Call, Metrics
 from serving.sampling import Sampler
 from serving.signatures import (
@@ -315,7 +315,7 @@ async def _read_body(request: fastapi.Request, reserve: Callable[[int], None]) -
 
 
 def _read_request(
-    model: Model, body: bytes, max_rows: int, call: Call
+    model: ModelFacts, body: bytes, max_rows: int, call: Call
 ) -> tuple[Signature, Tensors, Callable[[Outputs], dict[str, Any]]]:
     """Returns the signature, its inputs, and the function that writes its outputs."""
     document = json_requests.parse(body)
@@ -345,7 +345,7 @@ def _status(version: Version) -> dict[str, Any]:
     }
 
 
-def _metadata(model: Model) -> dict[str, Any]:
+def _metadata(model: ModelFacts) -> dict[str, Any]:
     signatures = get_model_metadata_pb2.SignatureDefMap(
         signature_def=model.signature_defs
     )
@@ -359,13 +359,13 @@ def _metadata(model: Model) -> dict[str, Any]:
     return {**metadata, **model.description, "has_card": has_card}
 
 
-def _read_card(model: Model) -> bytes:
+def _read_card(model: ModelFacts) -> bytes:
     card = model_files.read_card(model.directory)
     if card is None:
         raise not_found(f"Version {model.version} has no model card (README.md)")
     return card
 
 
-def _render_card(name: str, model: Model) -> fastapi.Response:
+def _render_card(name: str, model: ModelFacts) -> fastapi.Response:
     text = _read_card(model).decode("utf-8-sig", "replace")
     return page.render_card(name, model.version, text)

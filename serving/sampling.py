@@ -24,7 +24,7 @@ import tensorflow as tf
 from tensorflow.core.example import example_pb2
 
 from serving.batching import Outputs
-from serving.models import Model
+from serving.models import ModelFacts
 from serving.monitoring import Metrics
 from serving.settings import SamplingSettings
 from serving.signatures import Signature, Tensors
@@ -92,7 +92,7 @@ class Sampler:
         self._thread.start()
 
     def offer(
-        self, model: Model, signature: Signature, inputs: Tensors, outputs: Outputs
+        self, model: ModelFacts, signature: Signature, inputs: Tensors, outputs: Outputs
     ) -> None:
         """Queues a random part of the rows of a request.
 

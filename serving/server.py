@@ -7,7 +7,9 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 import uvicorn
@@ -23,6 +25,9 @@ from serving.prediction_service import ModelService, PredictionService
 from serving.rest import RestApi
 from serving.sampling import Sampler
 from serving.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from serving.loaded_versions import ServedModel
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +48,7 @@ class Server:
       settings: The settings.
       source: The model's directory.
       http: The socket to accept HTTP connections on.
+      load: Loads a directory as a version and warms it up.
 
     Attributes:
       metrics: The metrics.
@@ -51,7 +57,11 @@ class Server:
     """
 
     def __init__(
-        self, settings: ServerSettings, source: discovery.Source, http: socket.socket
+        self,
+        settings: ServerSettings,
+        source: discovery.Source,
+        http: socket.socket,
+        load: Callable[[Path, int], ServedModel] = models.load,
     ) -> None:
         self._settings = settings
         self._socket = http
@@ -59,7 +69,7 @@ class Server:
         self.grpc_port: int | None = None
         self.versions = LoadedVersions(
             source,
-            models.load,
+            load,
             self.metrics,
             keep=settings.keep_versions,
             labels=settings.labels,

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import latency, peer
@@ -29,9 +29,9 @@ START_SECONDS = 120
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
-    """Starts a server, which ends with this process, and warms it up."""
+    """Starts a server and warms it up."""
     rows = json.loads(Path(settings["rows"]).read_text())
-    port, path = _start(settings["model"], settings["options"])
+    port, path = start(settings["model"], settings["options"])
 
     def load(clients: int, seconds: float) -> peer.Figures:
         return measure(port, path, rows, settings["columns"], clients, seconds)
@@ -52,10 +52,12 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
 def measure(
     port: int,
     path: str,
-    rows: list[Row],
+    rows: Sequence[Row],
     columns: list[str],
     clients: int,
     seconds: float,
+    pause: float = 0,
+    is_over: Callable[[], bool] | None = None,
 ) -> peer.Figures:
     """Sends requests of one row to a server.
 
@@ -65,7 +67,9 @@ def measure(
       rows: Texts. Each client begins with a different row.
       columns: The names of the texts.
       clients: Concurrent clients, each of which waits for its response.
-      seconds: Duration. Each client sends at least one row.
+      seconds: Duration, without `is_over`. Each client sends at least one row.
+      pause: Seconds between a response and the next request.
+      is_over: Returns whether to send no more requests.
 
     Raises:
       RuntimeError: The status of a response is not 200.
@@ -75,13 +79,14 @@ def measure(
         for row in rows
     ]
     start = time.perf_counter()
+    is_over = is_over or (lambda: time.perf_counter() >= start + seconds)
 
     def send(client: int) -> list[float]:
         durations: list[float] = []
         number = client * len(bodies) // clients
         with contextlib.closing(http.client.HTTPConnection(HOST, port)) as connection:
             # A client that starts late on a busy machine still sends one row.
-            while not durations or time.perf_counter() < start + seconds:
+            while not durations or not is_over():
                 sent = time.perf_counter()
                 connection.request("POST", path, bodies[number % len(bodies)])
                 response = connection.getresponse()
@@ -90,6 +95,7 @@ def measure(
                     raise RuntimeError(f"status {response.status}: {content!r}")
                 durations.append(time.perf_counter() - sent)
                 number += 1
+                time.sleep(pause)
         return durations
 
     with concurrent.futures.ThreadPoolExecutor(clients) as pool:
@@ -97,7 +103,19 @@ def measure(
     return latency.summarize(calls, len(calls), time.perf_counter() - start)
 
 
-def _start(model: str, options: list[str]) -> tuple[int, str]:
+def start(model: str, options: list[str]) -> tuple[int, str]:
+    """Starts a server, which ends with this process.
+
+    Args:
+      model: A directory of versions or a SavedModel, as for `serve --model`.
+      options: Further options of `serve`.
+
+    Returns:
+      The port, and the path of predictions.
+
+    Raises:
+      RuntimeError: It did not start.
+    """
     command = [sys.executable, "-m", "pipeline", "serve", "--model", model]
     command += ["--port", "0", "--no-grpc", *options]
     descriptor, log = tempfile.mkstemp()

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import httpx
+import psutil
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from tests.serving import saved_models
@@ -46,8 +47,8 @@ class Outcome:
       refused: Malformed requests that were refused.
       aborted: Clients that left before their response.
       versions: The versions that predicted.
-      growth_bytes: Memory that the server's process has more at the end than after the
-        first change of version.
+      growth_bytes: Memory that the server's processes have more at the end than after
+        the first change of version.
     """
 
     predicted: int = 0
@@ -64,7 +65,7 @@ class Soak:
       address: The server's address of HTTP.
       rpc: Its `HOST:PORT` of gRPC.
       root: The directory of its versions, of which the newest is 1.
-      process: The server's process, as `psutil.Process`, which runs nothing else.
+      process: The server's process, as `psutil.Process`; its children count, too.
     """
 
     def __init__(self, address, rpc, root, process):
@@ -125,7 +126,11 @@ class Soak:
         return status["state"] == "END"
 
     def _memory(self):
-        return self._process.memory_info().rss
+        size = 0
+        for process in (self._process, *self._process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                size += process.memory_full_info().pss  # they share pages
+        return size
 
     def _count(self, name):
         with self._lock:

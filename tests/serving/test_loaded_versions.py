@@ -12,8 +12,8 @@ import threading
 import grpc
 import pytest
 
-from serving import discovery
-from serving.errors import RequestError, SettingsError
+from serving import discovery, loaded_versions
+from serving.errors import ProcessEndedError, RequestError, SettingsError
 from serving.loaded_versions import LoadedVersions, State
 from serving.monitoring import Metrics
 
@@ -23,6 +23,10 @@ class Loaded:
     """Stands in for a model."""
 
     version: int
+    is_alive: bool = True
+
+    def close(self):
+        self.is_alive = False
 
 
 @dataclasses.dataclass
@@ -42,7 +46,10 @@ class Pushed:
     def load(self, path, version):
         self.loads.append(version)
         self.go_on.wait()
-        if (path / "saved_model.pb").read_text() != "whole":
+        content = (path / "saved_model.pb").read_text()
+        if content == "killed":
+            raise ProcessEndedError("the process ended, see the log")
+        if content != "whole":
             raise ValueError("no model")
         return Loaded(version)
 
@@ -402,3 +409,59 @@ def test_directory_without_a_model_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(SettingsError, match="has no complete SavedModel"):
             discovery.find_model(path)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a test moves, as a list of the seconds."""
+    now = [1000.0]
+    monkeypatch.setattr(loaded_versions.time, "monotonic", lambda: now[0])
+    return now
+
+
+def kill(versions):
+    with versions.use("sample") as model:
+        model.is_alive = False
+
+
+def test_version_whose_process_ended_is_loaded_again_at_once(pushed, clock):
+    versions = pushed.serve()
+    asyncio.run(versions.refresh())
+    clock[0] += 3600
+    kill(versions)
+    with pytest.raises(RequestError, match="is loaded again") as error:
+        versions.use("sample").__enter__()
+    assert error.value.code is grpc.StatusCode.UNAVAILABLE
+    asyncio.run(versions.refresh())
+    assert pushed.loads == [10, 10]
+    assert states(versions) == {10: State.AVAILABLE}
+
+
+def test_version_whose_process_ends_again_and_again_is_loaded_less_often(pushed, clock):
+    versions = pushed.serve()
+    asyncio.run(versions.refresh())
+    loads = []
+    for _ in range(100):
+        if 10 in {v.number for v in versions.describe("sample") if v.model}:
+            loads.append(clock[0])
+            with versions.use("sample", 10) as model:
+                model.is_alive = False
+        asyncio.run(versions.refresh())
+        clock[0] += 1
+    # It ends a second after each load, and is loaded 0, 1, 2, 4, ... seconds later.
+    assert [round(time - loads[0]) for time in loads] == [0, 1, 3, 6, 11, 20, 37, 70]
+    # The next older version serves meanwhile.
+    with versions.use("sample") as model:
+        assert model.version == 9
+
+
+def test_version_whose_process_was_killed_while_it_loaded_is_loaded_again(
+    pushed, clock
+):
+    pushed.push(11, "killed")
+    versions = pushed.serve()
+    asyncio.run(versions.refresh())
+    assert states(versions) == {11: State.END, 10: State.AVAILABLE}
+    clock[0] += 60
+    asyncio.run(versions.refresh())
+    assert pushed.loads == [11, 10, 11]

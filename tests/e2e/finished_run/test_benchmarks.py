@@ -2,7 +2,14 @@
 
 import pytest
 
-from benchmarks import first_step, pipeline_cost, rounds, serving, serving_load
+from benchmarks import (
+    first_step,
+    pipeline_cost,
+    rounds,
+    serving,
+    serving_load,
+    version_change,
+)
 from benchmarks.peers import first_step as first_step_peer
 from pipeline.config.paths import REPOSITORY
 from tests.benchmarks import peers_in_process
@@ -60,3 +67,11 @@ def test_server_is_compared_with_the_bare_model(finished, monkeypatch):
     results = serving_load.measure(finished.paths.pushed, data, [1, 2], 0.2, 1)
     assert all(rounds.spread(results[name], f"rows/s at {n}").low > 0 for n in (1, 2))
     assert len(serving_load.table(results, [1, 2]).splitlines()) == 2 + 2 + 2
+
+
+def test_requests_are_measured_while_the_version_changes(finished):
+    columns = serving_load.find_columns(finished.paths.pushed)
+    rows = serving_load.read_rows(finished.config.data_source, columns)
+    results = version_change.measure(finished.paths.pushed, rows, columns, 0.5, 1)
+    assert rounds.spread(results[version_change.CHANGE], "rows/s").low > 0
+    assert len(version_change.table(results).splitlines()) == 2 + 2
