@@ -1,0 +1,249 @@
+"""Whatever happens during a run, the served version stays, and a rerun completes.
+
+Each run here would push a second version, trained on new data.
+"""
+
+import ctypes
+import dataclasses
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from modules import served_versions
+from pipeline import exit_status
+from pipeline.runs.runs import RunList
+from tests.faults import disturbed_run
+from tests.faults.disturbed_run import OutputDirectory
+
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.faults]
+
+KILLS, STOPS = 20, 5
+STOPPED_SECONDS = 30
+LOCKED_SECONDS = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Undisturbed:
+    """An undisturbed second run.
+
+    Attributes:
+      seconds: Its duration.
+      value: The value of its metric that decides.
+    """
+
+    seconds: float
+    value: float
+
+
+def value_of_latest(paths):
+    """Returns the metric of the latest run, of which every record can be read."""
+    runs = RunList(paths, requires_metadata=True)
+    assert not runs.problems
+    assert runs[0].state == "pushed", runs[0]
+    return runs[0].value
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """An output directory with one version, a copy of it, and an undisturbed run."""
+    directory = tmp_path_factory.mktemp("whole") / "run"
+    directory.mkdir()
+    output = OutputDirectory(directory)
+    status, printed = output.start().end()
+    assert status == 0, printed
+    copy = directory.with_name("copy")
+    shutil.copytree(directory, copy)
+    start = time.monotonic()
+    status, printed = output.start_next().end()
+    assert status == 0, printed
+    seconds = time.monotonic() - start
+    return output, copy, Undisturbed(seconds, value_of_latest(output.paths))
+
+
+@pytest.fixture
+def undisturbed(first):
+    return first[2]
+
+
+@pytest.fixture
+def output(first):
+    """The directory, which each test has as it was after the first run."""
+    output, copy, _ = first
+    shutil.rmtree(output.recipe.parent)
+    shutil.copytree(copy, output.recipe.parent)
+    return output
+
+
+def complete_versions(output):
+    """Returns the versions that a model server may load, whose files are whole."""
+    versions = list(served_versions.list_complete(str(output.paths.pushed)))
+    for version in versions:
+        served_versions.verify(str(output.paths.pushed / version))
+    return sorted(versions, key=int)
+
+
+def check_refusal(status, printed):
+    """Checks that a run ended with one line that says why."""
+    errors = [line for line in printed.splitlines() if line.startswith("error: ")]
+    assert status in (exit_status.FAILURE, exit_status.USAGE), printed
+    assert len(errors) == 1, printed
+    assert "Traceback" not in printed
+    print(errors[0])
+
+
+def check_completion(output, before, undisturbed):
+    """Checks that the versions are still served, and that a rerun adds one."""
+    served = complete_versions(output)
+    assert served[: len(before)] == before
+    status, printed = output.start_next().end()
+    assert status == 0, printed
+    assert len(complete_versions(output)) == 2
+    assert value_of_latest(output.paths) == undisturbed.value
+    left = [path.name for path in output.paths.pushed.iterdir()]
+    assert sorted(left) == complete_versions(output)
+
+
+@pytest.mark.parametrize("number", range(1, KILLS + 1))
+def test_killed_run_is_completed_by_the_next(output, undisturbed, number):
+    before = complete_versions(output)
+    run = output.start_next()
+    time.sleep(undisturbed.seconds * number / (KILLS + 1))
+    print("killed in", run.running)
+    run.send(signal.SIGKILL)
+    run.end()
+    check_completion(output, before, undisturbed)
+
+
+@pytest.mark.parametrize("number", range(1, STOPS + 1))
+def test_run_that_stood_still_goes_on(output, undisturbed, number):
+    run = output.start_next()
+    time.sleep(undisturbed.seconds * number / (STOPS + 1))
+    print("stopped in", run.running)
+    run.send(signal.SIGSTOP)
+    time.sleep(STOPPED_SECONDS)
+    run.send(signal.SIGCONT)
+    status, printed = run.end()
+    assert status == 0, printed
+    assert len(complete_versions(output)) == 2
+    assert value_of_latest(output.paths) == undisturbed.value
+
+
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [("artifacts/Transform", 16 << 10), ("training", 64 << 10), ("serving", 64 << 10)],
+)
+def test_full_disk_ends_the_run_with_one_line(output, undisturbed, name, room):
+    before = complete_versions(output)
+    with disturbed_run.small_disk(output.paths.root / name, room) as enlarge:
+        check_refusal(*output.start_next().end())
+        enlarge()
+        check_completion(output, before, undisturbed)
+
+
+@pytest.mark.parametrize("component", ["Transform", "Trainer", "Evaluator"])
+def test_locked_database_delays_the_run_or_ends_it(output, undisturbed, component):
+    before = complete_versions(output)
+    run = output.start_next()
+    run.wait_for(component)
+    with disturbed_run.locked(output.paths.metadata):
+        time.sleep(LOCKED_SECONDS)
+    status, printed = run.end()
+    if status:
+        check_refusal(status, printed)
+        check_completion(output, before, undisturbed)
+    else:
+        assert len(complete_versions(output)) == 2
+
+
+@pytest.mark.parametrize("component", ["Transform", "Trainer", "Evaluator"])
+def test_read_only_database_ends_the_run_with_one_line(output, undisturbed, component):
+    before = complete_versions(output)
+    run = output.start_next()
+    run.wait_for(component)
+    with disturbed_run.read_only(output.paths.metadata):
+        check_refusal(*run.end())
+    check_completion(output, before, undisturbed)
+
+
+@pytest.mark.parametrize("component", ["Transform", "Trainer", "Evaluator"])
+def test_database_that_was_cut_short_is_restored_from_a_backup(
+    output, undisturbed, component
+):
+    before = complete_versions(output)
+    database = output.paths.metadata
+    backup = shutil.copy(database, output.recipe.parent / "backup")
+    run = output.start_next()
+    run.wait_for(component)
+    os.truncate(database, database.stat().st_size // 2)
+    check_refusal(*run.end())
+    check_refusal(*output.start_next().end())
+    shutil.copy(backup, database)
+    check_completion(output, before, undisturbed)
+
+
+def test_second_run_at_once_is_refused_and_the_first_goes_on(output, undisturbed):
+    before = complete_versions(output)
+    run = output.start_next()
+    run.wait_for("Trainer")
+    status, printed = output.start_next(log="other log").end()
+    check_refusal(status, printed)
+    assert "is in use by process" in printed
+    status, printed = run.end()
+    assert status == 0, printed
+    assert complete_versions(output)[:1] == before
+    assert value_of_latest(output.paths) == undisturbed.value
+
+
+def test_clock_that_jumps_back_a_day_leaves_the_new_version_the_newest(
+    output, undisturbed, tmp_path
+):
+    before = complete_versions(output)
+    library, offset = tmp_path / "clock.so", tmp_path / "offset"
+    source = Path(disturbed_run.__file__).with_name("clock.c")
+    command = ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"]
+    subprocess.run(command, check=True)
+    offset.write_bytes(ctypes.c_int64(0))
+    run = output.start_next(LD_PRELOAD=str(library), FAULT_CLOCK=str(offset))
+    run.wait_for("Transform")
+    offset.write_bytes(ctypes.c_int64(-24 * 60 * 60))
+    status, printed = run.end()
+    assert status == 0, printed
+    after = complete_versions(output)
+    assert after[:1] == before
+    assert len(after) == 2
+    assert value_of_latest(output.paths) == undisturbed.value
+
+
+@pytest.mark.parametrize("component", ["Trainer", "Evaluator", "ServingCheck"])
+def test_champion_that_is_deleted_during_the_run(output, component):
+    run = output.start_next()
+    run.wait_for(component)
+    (champion,) = complete_versions(output)
+    shutil.rmtree(output.paths.pushed / champion)
+    status, printed = run.end()
+    if status:
+        check_refusal(status, printed)
+        status, printed = output.start_next().end()
+    assert status == 0, printed
+    assert len(complete_versions(output)) == 1
+    value_of_latest(output.paths)
+
+
+@pytest.mark.parametrize("component", ["Transform", "Trainer", "Evaluator"])
+def test_lack_of_memory_ends_the_run(output, undisturbed, component):
+    before = complete_versions(output)
+    run = output.start_next()
+    run.wait_for(component)
+    pages = int(Path(f"/proc/{run.process.pid}/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (16 << 20)
+    resource.prlimit(run.process.pid, resource.RLIMIT_AS, (limit, limit))
+    status, printed = run.end()
+    print(status, printed[-1000:])
+    assert status, printed
+    check_completion(output, before, undisturbed)
