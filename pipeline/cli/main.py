@@ -150,7 +150,9 @@ def run(
             end_process(exit_status.INTERRUPTED)
         except SystemExit as stopped:  # raised for SIGTERM and SIGHUP
             end_process(int(stopped.code or 0))
-        except Exception as error:  # noqa: BLE001 (the log has its traceback)
+        except Exception as error:  # the log has its traceback
+            if storage_errors.describe(error):
+                raise  # `_Commands` prints the line
             console.print(f"failed: {type(error).__name__}: {error}")
             console.print("run.log in the run record above has the traceback")
             sys.exit(exit_status.FAILURE)

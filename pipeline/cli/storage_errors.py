@@ -20,7 +20,10 @@ _NUMBERS = (
 # In messages of TensorFlow and of ML Metadata, which has SQLite's.
 _TEXTS = (
     *map(os.strerror, _NUMBERS),
+    "Concurrent writes aborted",  # another program locks the database
     "disk I/O error",
+    "database disk image is malformed",
+    "database is locked",
     "database or disk is full",
     "readonly database",
     "unable to open database file",
@@ -34,6 +37,9 @@ _REMOTE_MODULES = (
 )
 # Beam raises errors of a step, or a list of them, as one of its own with the step.
 _BEAM_STEP = " [while running '"
+# ML Metadata has all that it wrote before it, and the query after SQLite's reason. The
+# constructor of its store raises a RuntimeError.
+_QUERY = "Error when executing query: "
 _ADVICE = "Correct the cause and run the command again"
 
 
@@ -43,20 +49,27 @@ def describe(error: Exception) -> str | None:
     module = type(error).__module__
     if module.startswith(_REMOTE_MODULES):
         return f"{type(error).__name__}: {' '.join(message.split())}. {_ADVICE}"
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and error.errno is not None:
         if error.errno not in _NUMBERS:
             return None
         path = f"{error.filename}: " if error.filename else ""
         return f"{path}{error.strerror}. {_ADVICE}"
+    _, is_of_query, reason = message.rpartition(_QUERY)
+    first, *_ = message.splitlines() or [""]
     library, _, _ = module.partition(".")
-    if not is_of_beam and library not in ("tensorflow", "ml_metadata"):
-        return None
     if library == "tensorflow" and files.is_outage(message):
         return f"{' '.join(message.split())}. {_ADVICE}"
-    if is_of_beam:
+    if is_of_query:
+        message = f"ML Metadata: {reason}"
+    elif is_of_beam:
         message = " ".join(message.split())
+    elif library == "ml_metadata":
+        message = f"ML Metadata: {first}"
+    # An OSError without a number is of a checkpoint, with TensorFlow's reason.
+    elif library == "tensorflow" or isinstance(error, OSError):
+        message = first
     else:
-        (message, *_) = message.splitlines() or [""]
+        return None
     for text in _TEXTS:
         if text in message:
             start, _, end = message.partition(text)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -111,63 +111,21 @@ class DisturbedRun:
         while self.running != component:
             assert self.process.is_alive(), self._log.read_text()
             assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.005)
+            time.sleep(0.02)
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal to the process and its children, as a machine that stops."""
-        process = psutil.Process(self.process.pid)
-        for each in (process, *process.children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.send_signal(number)
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            process = psutil.Process(self.process.pid)
+            for each in (process, *process.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.send_signal(number)
 
     def end(self) -> tuple[int, str]:
         """Waits for the end; returns the exit status and what was printed."""
         self.process.join(SECONDS)
         assert self.process.exitcode is not None, self._log.read_text()
         return self.process.exitcode, self._log.read_text()
-
-
-@contextlib.contextmanager
-def small_disk(directory: Path, room: int) -> Iterator[Callable[[], None]]:
-    """Replaces a directory by a file system with a few bytes of room.
-
-    Args:
-      directory: The directory; its content stays.
-      room: Free space in bytes.
-
-    Yields:
-      A function that makes the file system large.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    content = directory.with_name(f"{directory.name} content")
-    shutil.copytree(directory, content)
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", directory]
-    subprocess.run(mount, check=True)
-    try:
-        shutil.copytree(content, directory, dirs_exist_ok=True)
-        shutil.rmtree(content)
-        status = os.statvfs(directory)
-        used = (status.f_blocks - status.f_bfree) * status.f_frsize
-
-        def resize(size: int) -> None:
-            options = f"remount,size={size}"
-            subprocess.run(["mount", "-o", options, directory], check=True)
-
-        resize(used + room)
-        yield lambda: resize(1 << 30)
-    finally:
-        subprocess.run(["umount", "--lazy", directory], check=True)
-
-
-@contextlib.contextmanager
-def read_only(path: Path) -> Iterator[None]:
-    """Makes a file read-only, for root, too."""
-    subprocess.run(["mount", "--bind", path, path], check=True)
-    try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", path], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", path], check=True)
 
 
 @contextlib.contextmanager
@@ -178,3 +136,32 @@ def locked(database: Path) -> Iterator[None]:
     ) as other:
         other.execute("BEGIN EXCLUSIVE")
         yield
+
+
+class Clock:
+    """A clock that a test moves, of the processes with its environment.
+
+    The kernel's times of files do not move.
+
+    Args:
+      directory: A directory for the library.
+
+    Attributes:
+      environment: Environment variables.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        library, self._offset = directory / "clock.so", directory / "offset"
+        source = Path(__file__).with_name("clock.c")
+        command = ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"]
+        subprocess.run(command, check=True)
+        self._offset.write_bytes(ctypes.c_int64(0))
+        self.environment = {
+            "LD_PRELOAD": str(library),
+            "FAULT_CLOCK": str(self._offset),
+        }
+
+    def move(self, seconds: int) -> None:
+        """Sets the difference to the true time."""
+        with open(self._offset, "r+b") as file:  # not shorter: processes map it
+            file.write(ctypes.c_int64(seconds))

@@ -3,13 +3,11 @@
 Each run here would push a second version, trained on new data.
 """
 
-import ctypes
 import dataclasses
 import os
 import resource
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -18,8 +16,8 @@ import pytest
 from modules import served_versions
 from pipeline import exit_status
 from pipeline.runs.runs import RunList
-from tests.faults import disturbed_run
-from tests.faults.disturbed_run import OutputDirectory
+from tests.faults.disturbed_run import Clock, OutputDirectory, locked
+from tests.faults.mounts import read_only, small_disk
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.faults]
 
@@ -134,13 +132,14 @@ def test_run_that_stood_still_goes_on(output, undisturbed, number):
     assert value_of_latest(output.paths) == undisturbed.value
 
 
+@pytest.mark.usefixtures("mounts")
 @pytest.mark.parametrize(
     ("name", "room"),
     [("artifacts/Transform", 16 << 10), ("training", 64 << 10), ("serving", 64 << 10)],
 )
 def test_full_disk_ends_the_run_with_one_line(output, undisturbed, name, room):
     before = complete_versions(output)
-    with disturbed_run.small_disk(output.paths.root / name, room) as enlarge:
+    with small_disk(output.paths.root / name, room) as enlarge:
         check_refusal(*output.start_next().end())
         enlarge()
         check_completion(output, before, undisturbed)
@@ -151,7 +150,7 @@ def test_locked_database_delays_the_run_or_ends_it(output, undisturbed, componen
     before = complete_versions(output)
     run = output.start_next()
     run.wait_for(component)
-    with disturbed_run.locked(output.paths.metadata):
+    with locked(output.paths.metadata):
         time.sleep(LOCKED_SECONDS)
     status, printed = run.end()
     if status:
@@ -161,12 +160,13 @@ def test_locked_database_delays_the_run_or_ends_it(output, undisturbed, componen
         assert len(complete_versions(output)) == 2
 
 
+@pytest.mark.usefixtures("mounts")
 @pytest.mark.parametrize("component", ["Transform", "Trainer", "Evaluator"])
 def test_read_only_database_ends_the_run_with_one_line(output, undisturbed, component):
     before = complete_versions(output)
     run = output.start_next()
     run.wait_for(component)
-    with disturbed_run.read_only(output.paths.metadata):
+    with read_only(output.paths.metadata):
         check_refusal(*run.end())
     check_completion(output, before, undisturbed)
 
@@ -204,14 +204,10 @@ def test_clock_that_jumps_back_a_day_leaves_the_new_version_the_newest(
     output, undisturbed, tmp_path
 ):
     before = complete_versions(output)
-    library, offset = tmp_path / "clock.so", tmp_path / "offset"
-    source = Path(disturbed_run.__file__).with_name("clock.c")
-    command = ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"]
-    subprocess.run(command, check=True)
-    offset.write_bytes(ctypes.c_int64(0))
-    run = output.start_next(LD_PRELOAD=str(library), FAULT_CLOCK=str(offset))
+    clock = Clock(tmp_path)
+    run = output.start_next(**clock.environment)
     run.wait_for("Transform")
-    offset.write_bytes(ctypes.c_int64(-24 * 60 * 60))
+    clock.move(-24 * 60 * 60)
     status, printed = run.end()
     assert status == 0, printed
     after = complete_versions(output)

@@ -53,7 +53,25 @@ ADVICE = "Correct the cause and run the command again"
             metadata_errors.InternalError(
                 "Error when executing query: database or disk is full query:  UPDATE"
             ),
-            f"Error when executing query: database or disk is full. {ADVICE}",
+            f"ML Metadata: database or disk is full. {ADVICE}",
+        ),
+        (
+            metadata_errors.InternalError(
+                'Cannot create node for type_id: 10 properties { key: "a" } Error when '
+                "executing query: attempt to write a readonly database query:  INSERT"
+            ),
+            f"ML Metadata: attempt to write a readonly database. {ADVICE}",
+        ),
+        (
+            RuntimeError(
+                "Error when executing query: database disk image is malformed query:  "
+                "CREATE TABLE IF NOT EXISTS `Type` (\n `id` INTEGER PRIMARY KEY"
+            ),
+            f"ML Metadata: database disk image is malformed. {ADVICE}",
+        ),
+        (
+            OSError(f"the checkpoint /data/ckpt-5 was not written: /data/a; {FULL}"),
+            f"the checkpoint /data/ckpt-5 was not written: /data/a; {FULL}. {ADVICE}",
         ),
         (
             RuntimeError(f"[Errno 28] {FULL}: '/data/a' [while running 'Read/Do']"),
@@ -77,6 +95,7 @@ def test_error_of_storage_names_file_and_reason(error, line):
         FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/data/a"),
         tf.errors.InvalidArgumentError(None, None, "shapes differ"),
         RuntimeError(f"a message about {FULL}"),
+        RuntimeError("Error when executing query: UNIQUE constraint failed query: x"),
         ValueError("a value"),
     ],
 )

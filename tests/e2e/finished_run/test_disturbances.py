@@ -1,0 +1,83 @@
+"""Storage fails while a run pushes: one line, and the next run completes.
+
+`tests/faults/test_whole_run.py` has more disturbances, of runs that train.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+
+import pytest
+
+from modules import served_versions
+from pipeline import exit_status
+from tests.faults.mounts import read_only, small_disk
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def unpushed(finished):
+    """A finished run whose version was deleted: the next run pushes it again."""
+    shutil.rmtree(finished.report.pushed)
+    return finished
+
+
+def check_completion(unpushed, run_command):
+    """Checks that a run serves one version, and executes only what was missing."""
+    status, shown, _ = run_command()
+    assert status == 0, shown
+    (version,) = os.listdir(unpushed.paths.pushed)
+    assert not served_versions.verify(str(unpushed.paths.pushed / version))
+    assert unpushed.executed() <= {"AtomicPusher", "Report"}
+
+
+@pytest.mark.usefixtures("mounts")
+def test_full_disk_in_the_push_is_one_line_and_the_next_run_pushes(
+    unpushed, run_command
+):
+    with small_disk(unpushed.paths.serving, room=64 << 10) as enlarge:
+        status, shown, line = run_command()
+        assert status == exit_status.FAILURE, shown
+        assert line.startswith("error: ")
+        assert os.strerror(errno.ENOSPC) in line
+        assert len(line.splitlines()) == 1
+        assert not list(served_versions.list_complete(str(unpushed.paths.pushed)))
+        enlarge()
+        check_completion(unpushed, run_command)
+
+
+@contextlib.contextmanager
+def cut_short(database):
+    content = database.read_bytes()
+    os.truncate(database, len(content) // 2)
+    yield
+    database.write_bytes(content)  # from a backup
+
+
+@pytest.mark.parametrize(
+    ("disturb", "reason"),
+    [
+        (cut_short, "malformed"),
+        pytest.param(read_only, "readonly", marks=pytest.mark.usefixtures("mounts")),
+    ],
+)
+def test_database_that_fails_during_the_push_is_one_line_and_no_second_version(
+    unpushed, run_command, monkeypatch, disturb, reason
+):
+    push = served_versions.push
+    with contextlib.ExitStack() as disturbed:
+
+        def push_and_disturb(*arguments, **options):
+            push(*arguments, **options)
+            disturbed.enter_context(disturb(unpushed.paths.metadata))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(served_versions, "push", push_and_disturb)
+            status, shown, line = run_command()
+        assert status in (exit_status.FAILURE, exit_status.USAGE), shown
+        assert line.startswith("error: ")
+        assert reason in line
+        assert len(line.splitlines()) == 1
+    check_completion(unpushed, run_command)
