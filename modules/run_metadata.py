@@ -56,7 +56,8 @@ class ComponentRun:
 
     Attributes:
       name: The component's id.
-      seconds: Duration of the execution, up to now if it is running.
+      seconds: Duration of the execution, up to now if it is running; 0 if the clock
+        was set back.
       state: `done`, `cached`, `failed`, `interrupted` or `running`. ML Metadata has
         `running` for a killed execution, too; `pipeline.runs.runs` finds those.
     """
@@ -185,7 +186,7 @@ class MetadataReader:
         name = execution.type if node is None else node.rpartition(".")[2]
         return ComponentRun(
             name=name,
-            seconds=(end - execution.create_time_since_epoch) / _MILLISECONDS,
+            seconds=max(0, end - execution.create_time_since_epoch) / _MILLISECONDS,
             state=state,
         )
 

@@ -91,10 +91,14 @@ class RunRecord(pydantic.BaseModel):
 
     @property
     def seconds(self) -> float | None:
-        """Duration up to now or to its end; None if a killed run's end is unknown."""
+        """Duration up to now or to its end.
+
+        It is None if a killed run's end is unknown, or if the clock was set back.
+        """
         if self.ended is None and self.state != "running":
             return None
-        return ((self.ended or _now()) - self.started).total_seconds()
+        seconds = ((self.ended or _now()) - self.started).total_seconds()
+        return seconds if seconds >= 0 else None
 
     def finish(self, pushed: str | None, reason: str, value: float | None) -> None:
         """Sets the outcome of a run whose components have all ended."""

@@ -42,7 +42,10 @@ class OutputDirectory:
         }
         splits = ("train", "eval")
         self.recipe = tiny.write_config(
-            directory / "recipe.yaml", splits=splits, trainer=trainer
+            directory / "recipe.yaml",
+            splits=splits,
+            trainer=trainer,
+            serving={"rows": 4},
         )
         self._data = tiny.write_tables(directory / "new", rows=64, splits=splits)
         self.paths = OutputPaths.of(load_config(self.recipe))

@@ -15,7 +15,7 @@ import pytest
 
 from modules import served_versions
 from pipeline import exit_status
-from pipeline.runs.runs import RunList
+from pipeline.runs.runs import Run, RunList
 from tests.faults.disturbed_run import Clock, OutputDirectory, locked
 from tests.faults.mounts import read_only, small_disk
 
@@ -214,6 +214,9 @@ def test_clock_that_jumps_back_a_day_leaves_the_new_version_the_newest(
     assert after[:1] == before
     assert len(after) == 2
     assert value_of_latest(output.paths) == undisturbed.value
+    (latest, *_) = RunList(output.paths)
+    assert latest.seconds is None
+    assert min(c.seconds for c in Run(output.paths, latest).outputs.components) == 0
 
 
 @pytest.mark.parametrize("component", ["Trainer", "Evaluator", "ServingCheck"])

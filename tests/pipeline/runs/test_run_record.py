@@ -160,6 +160,13 @@ def test_run_that_is_named_after_local_time_has_the_offset_of_its_end(
     assert record.seconds == seconds
 
 
+def test_duration_is_unknown_if_the_clock_was_set_back():
+    record = run_record.RunRecord(
+        id="20251125-100000Z-000000", recipe="", ended="2025-11-25T09:59:59Z"
+    )
+    assert record.seconds is None
+
+
 def test_tfx_run_belongs_to_the_record_that_it_started_after():
     now = datetime.datetime.now(datetime.timezone.utc)
     tfx_runs = {
