@@ -326,6 +326,18 @@ def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
         store.put_artifacts(marked)
 
 
+def skip_executions(database: Path, last: int) -> None:
+    """Has the next execution get an id above another one.
+
+    Args:
+      database: A SQLite database of ML Metadata, which no other process writes to.
+      last: The other id.
+    """
+    sequence = "UPDATE sqlite_sequence SET seq = ? WHERE name = 'Execution' AND seq < ?"
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(sequence, (last, last))
+
+
 def creation_time(
     item: mlmd.Artifact | mlmd.Execution | mlmd.Context,
 ) -> datetime.datetime:

@@ -43,6 +43,7 @@ def checked(paths: OutputPaths) -> Iterator[None]:
                 directory.relative_to(paths.artifacts).parts[0],
             )
     run_metadata.mark_as_deleted(paths.metadata, changed)
+    _skip_directories(paths)
     try:
         yield
     except BaseException:
@@ -52,6 +53,17 @@ def checked(paths: OutputPaths) -> Iterator[None]:
             logger.warning("the files of artifacts are not recorded: %s", error)
         raise
     _record(paths, known)
+
+
+def _skip_directories(paths: OutputPaths) -> None:
+    """Has the run write to new directories.
+
+    TFX names them after the ids of executions. A database that was restored from a
+    backup would give the ids of later executions again, whose files are still there.
+    """
+    names = [path.name for path in paths.artifacts.glob("*/*/*")]
+    if last := max((int(name) for name in names if name.isdecimal()), default=0):
+        run_metadata.skip_executions(paths.metadata, last)
 
 
 def _record(paths: OutputPaths, known: set[int]) -> None:

@@ -206,3 +206,16 @@ def test_files_that_a_command_rewrites_are_recorded_again(past, transform, caplo
     with artifact_files.checked(past.paths):
         assert deleted(past) == []
     assert caplog.messages == []
+
+
+def test_run_after_a_restored_database_writes_to_new_directories(past, transform):
+    """TFX names directories after ids, and would add files to those of lost runs."""
+    backup = past.paths.metadata.read_bytes()
+    past.run()
+    (lost,) = past.execute("Transform", ["examples: Examples"])
+    past.paths.metadata.write_bytes(backup)
+    past.run()
+    with artifact_files.checked(past.paths):
+        (new,) = past.execute("Transform", ["examples: Examples"])
+    assert new.id == lost.id
+    assert int(Path(new.uri).name) == int(Path(lost.uri).name) + 1
