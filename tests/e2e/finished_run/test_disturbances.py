@@ -56,28 +56,38 @@ def cut_short(database):
     database.write_bytes(content)  # from a backup
 
 
-@pytest.mark.parametrize(
-    ("disturb", "reason"),
-    [
-        (cut_short, "malformed"),
-        pytest.param(read_only, "readonly", marks=pytest.mark.usefixtures("mounts")),
-    ],
-)
-def test_database_that_fails_during_the_push_is_one_line_and_no_second_version(
-    unpushed, run_command, monkeypatch, disturb, reason
-):
+@pytest.fixture
+def check_failing_database(unpushed, run_command, monkeypatch):
+    """Checks a run whose database fails from its push on."""
     push = served_versions.push
-    with contextlib.ExitStack() as disturbed:
 
-        def push_and_disturb(*arguments, **options):
-            push(*arguments, **options)
-            disturbed.enter_context(disturb(unpushed.paths.metadata))
+    def check_failing_database(disturb, reason):
+        with contextlib.ExitStack() as disturbed:
 
-        with monkeypatch.context() as patched:
-            patched.setattr(served_versions, "push", push_and_disturb)
-            status, shown, line = run_command()
-        assert status in (exit_status.FAILURE, exit_status.USAGE), shown
-        assert line.startswith("error: ")
-        assert reason in line
-        assert len(line.splitlines()) == 1
-    check_completion(unpushed, run_command)
+            def push_and_disturb(*arguments, **options):
+                push(*arguments, **options)
+                disturbed.enter_context(disturb(unpushed.paths.metadata))
+
+            with monkeypatch.context() as patched:
+                patched.setattr(served_versions, "push", push_and_disturb)
+                status, shown, line = run_command()
+            assert status in (exit_status.FAILURE, exit_status.USAGE), shown
+            assert line.startswith("error: ")
+            assert reason in line
+            assert len(line.splitlines()) == 1
+        check_completion(unpushed, run_command)
+
+    return check_failing_database
+
+
+def test_database_that_is_cut_short_during_the_push_leads_to_no_second_version(
+    check_failing_database,
+):
+    check_failing_database(cut_short, "malformed")
+
+
+@pytest.mark.usefixtures("mounts")
+def test_database_that_is_read_only_from_the_push_on_leads_to_no_second_version(
+    check_failing_database,
+):
+    check_failing_database(read_only, "readonly")

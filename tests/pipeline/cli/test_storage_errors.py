@@ -63,6 +63,12 @@ ADVICE = "Correct the cause and run the command again"
             f"ML Metadata: attempt to write a readonly database. {ADVICE}",
         ),
         (
+            metadata_errors.AbortedError(
+                "Concurrent writes aborted after max number of retries."
+            ),
+            f"ML Metadata: Concurrent writes aborted. {ADVICE}",
+        ),
+        (
             RuntimeError(
                 "Error when executing query: database disk image is malformed query:  "
                 "CREATE TABLE IF NOT EXISTS `Type` (\n `id` INTEGER PRIMARY KEY"
