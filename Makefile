@@ -60,7 +60,7 @@ test-all: $(INSTALLED)  ## the whole test suite, nightly tests included
 	    { code=$$?; [ $$code = 5 ] || status=$$code; }; \
 	done; exit $$status  # 5: ARGS selects no test of this part
 
-test-faults: $(INSTALLED)  ## the longest tests of faults and load (half an hour), alone on the machine
+test-faults: $(INSTALLED)  ## the longest tests of faults and load (an hour), alone on the machine
 	@$(PY) -m pytest -m faults $(ARGS)
 
 # atheris is in an environment of its own, .venv-fuzz. Inputs of earlier runs are kept.

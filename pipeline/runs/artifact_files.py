@@ -61,8 +61,9 @@ def _skip_directories(paths: OutputPaths) -> None:
     TFX names them after the ids of executions. A database that was restored from a
     backup would give the ids of later executions again, whose files are still there.
     """
-    names = [path.name for path in paths.artifacts.glob("*/*/*")]
-    if last := max((int(name) for name in names if name.isdecimal()), default=0):
+    if run_metadata.has_content(paths.metadata):
+        names = [path.name for path in paths.artifacts.glob("*/*/*")]
+        last = max((int(name) for name in names if name.isdecimal()), default=0)
         run_metadata.skip_executions(paths.metadata, last)
 
 
