@@ -13,7 +13,7 @@ from pipeline.console import Console
 from tests.browser import chromium, open_page  # noqa: F401 (fixtures)
 from tests.compiled.fixtures import pods  # noqa: F401 (fixtures)
 from tests.faults.memory import memory_limit  # noqa: F401 (fixtures)
-from tests.faults.mounts import mounts  # noqa: F401 (fixtures)
+from tests.mounts import mounts  # noqa: F401 (fixtures)
 from tests.object_store.fixtures import bucket, object_store  # noqa: F401 (fixtures)
 
 environment.set_up()

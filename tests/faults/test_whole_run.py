@@ -15,7 +15,7 @@ from modules import served_versions
 from pipeline import exit_status
 from pipeline.runs.runs import Run, RunList
 from tests.faults.disturbed_run import Clock, OutputDirectory, locked
-from tests.faults.mounts import read_only, small_disk
+from tests.mounts import read_only, small_disk
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.faults]
 

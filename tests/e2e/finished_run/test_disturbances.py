@@ -12,7 +12,7 @@ import pytest
 
 from modules import served_versions
 from pipeline import exit_status
-from tests.faults.mounts import read_only, small_disk
+from tests.mounts import read_only, small_disk
 
 pytestmark = pytest.mark.e2e
 
