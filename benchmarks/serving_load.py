@@ -34,6 +34,17 @@ SERVERS: dict[str, list[str]] = {
     "server, no batching": ["--no-batching"],
 }
 SIZES = [1, 64]
+MODEL_OPTION = click.option(
+    "--model",
+    type=click.Path(path_type=Path, exists=True),
+    required=True,
+    help="A directory of versions or a SavedModel, as for `serve`.",
+)
+DATA_OPTION = click.option(
+    "--data",
+    default=str(REPOSITORY / "sample_data"),
+    help="Directory of TSV splits.  [default: sample_data]",
+)
 _FIGURES = (latency.ROWS_PER_SECOND, latency.P50, latency.P99)
 
 
@@ -148,17 +159,8 @@ def find_columns(model: Path) -> list[str]:
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--model",
-    type=click.Path(path_type=Path, exists=True),
-    required=True,
-    help="A directory of versions or a SavedModel, as for `serve`.",
-)
-@click.option(
-    "--data",
-    default=str(REPOSITORY / "sample_data"),
-    help="Directory of TSV splits.  [default: sample_data]",
-)
+@MODEL_OPTION
+@DATA_OPTION
 @click.option("--clients", type=int, multiple=True, default=[1, 8, 64])
 @click.option("--seconds", type=float, default=6, show_default=True, help="For each.")
 @click.option("--rounds", "count", type=int, default=5, show_default=True)

@@ -28,7 +28,6 @@ from benchmarks import latency, rounds, serving_load
 from benchmarks.latency import Row
 from benchmarks.peer import Figures
 from benchmarks.peers import server
-from pipeline.config.paths import REPOSITORY
 from serving import discovery
 
 QUIET, CHANGE = "no change", "change of version"
@@ -111,17 +110,8 @@ def table(results: dict[str, list[Figures]]) -> str:
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--model",
-    type=click.Path(path_type=Path, exists=True),
-    required=True,
-    help="A directory of versions or a SavedModel, as for `serve`.",
-)
-@click.option(
-    "--data",
-    default=str(REPOSITORY / "sample_data"),
-    help="Directory of TSV splits.  [default: sample_data]",
-)
+@serving_load.MODEL_OPTION
+@serving_load.DATA_OPTION
 @click.option(
     "--seconds", type=float, default=6, show_default=True, help="Without a change."
 )

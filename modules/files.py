@@ -424,7 +424,7 @@ def _names_directory(parent: str, name: str) -> bool:
 
 
 def _walk(directory: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields a directory and all below it, each with the names of its files."""
+    """Yields a directory and those below it, each with the names of its files."""
     names = _list(directory)
     folders = {name for name in names if _names_directory(directory, name)}
     yield directory, [name for name in names if name not in folders]

@@ -327,11 +327,11 @@ def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
 
 
 def skip_executions(database: Path, last: int) -> None:
-    """Has the next execution get an id above another one.
+    """Makes the ids of later executions start above an id.
 
     Args:
       database: A SQLite database of ML Metadata, which no other process writes to.
-      last: The other id.
+      last: The id.
     """
     sequence = "UPDATE sqlite_sequence SET seq = ? WHERE name = 'Execution' AND seq < ?"
     with contextlib.closing(sqlite3.connect(database)) as connection, connection:

@@ -2,7 +2,7 @@
 
 Loading, warming up and freeing a SavedModel hold the GIL for tenths of a second. In a
 process of its own, a version does not stall requests to other versions, and its memory
-is free once the process ends. If the process crashes, the server starts another one.
+is free once the process ends. If the process crashes, the server starts a new one.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ def _raise_outage(error: Exception) -> None:
 
 
 def _read_state(directory: str) -> Any:
-    """Returns the names of the checkpoints, or None if there are none.
+    """Returns the state that lists the checkpoints; None without one.
 
     Raises:
       UsageError: The file with the names is damaged.

@@ -26,7 +26,7 @@ class LiveMetric:
     Attributes:
       name: The metric.
       value: Its value.
-      threshold: The lowest value that is no alarm; None if any value is none.
+      threshold: The lowest value without an alarm; None turns the alarm off.
     """
 
     name: str

@@ -36,6 +36,18 @@ def model_processes(server):
     return sorted(zygote.children(), key=lambda process: process.create_time())
 
 
+@contextlib.contextmanager
+def request_in_flight(server, go):
+    """Sends a request that waits for a file; yields the future of its response."""
+    with ThreadPoolExecutor(1) as clients:
+        try:
+            waiting = clients.submit(server.predict, saved_models.WAITING)
+            wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
+            yield waiting
+        finally:
+            go.touch()
+
+
 def test_model_whose_process_was_killed_is_loaded_again(counter):
     with started(counter, "--no-grpc") as server:
         assert server.predict() == (200, 1)
@@ -61,12 +73,8 @@ def test_request_whose_process_is_killed_fails_and_no_older_version_serves(
     saved_models.save_counter(counter / "2", 2)
     with (
         started(counter, "--no-grpc") as server,
-        ThreadPoolExecutor(2) as clients,
-        contextlib.ExitStack() as end,
+        request_in_flight(server, tmp_path / "go") as waiting,
     ):
-        end.callback((tmp_path / "go").touch)
-        waiting = clients.submit(server.predict, saved_models.WAITING)
-        wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
         (process,) = model_processes(server)
         process.kill()
         assert waiting.result() == (503, "The process of version 2 has ended. " + AGAIN)
@@ -101,12 +109,8 @@ def test_requests_in_flight_are_finished_if_the_whole_group_is_stopped(
 ):
     with (
         started(counter, "--no-grpc") as server,
-        ThreadPoolExecutor(1) as clients,
-        contextlib.ExitStack() as end,
+        request_in_flight(server, tmp_path / "go") as waiting,
     ):
-        end.callback((tmp_path / "go").touch)
-        waiting = clients.submit(server.predict, saved_models.WAITING)
-        wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
         for process in psutil.Process(server.process.pid).children(recursive=True):
             process.terminate()
         server.process.terminate()
@@ -156,11 +160,11 @@ def test_loading_has_a_low_priority_and_predicting_has_not(counter):
     with started(counter, "--no-grpc") as server:
         assert server.predict() == (200, 1)
         (process,) = model_processes(server)
-        own = os.getpriority(os.PRIO_PROCESS, server.process.pid)
+        usual = os.getpriority(os.PRIO_PROCESS, server.process.pid)
         threads = {thread.id for thread in process.threads()} - {process.pid}
         others = {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads}
-        assert others == {own}
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) > own or own == 19
+        assert others == {usual}
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) > usual or usual == 19
 
 
 def test_errors_of_a_model_reach_the_client(counter, tmp_path):
