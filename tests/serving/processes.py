@@ -68,5 +68,6 @@ def started(directory, *arguments, **options):
     try:
         yield server
     finally:
+        server.http.close()
         server.process.kill()
         server.process.wait()
