@@ -78,8 +78,8 @@ def split_rows(
     def take(split: str) -> Iterator[GoodRow]:
         is_chosen = read() == (split == EVAL_SPLIT)
         chosen = itertools.compress(waiting, is_chosen)
-        for file, number, *content in chosen:
-            yield GoodRow(Location(file, number), *content)
+        for file, number, features, text_hash, group in chosen:
+            yield GoodRow(Location(file, number), features, text_hash, group)
 
     return {TRAIN_SPLIT: take(TRAIN_SPLIT), EVAL_SPLIT: take(EVAL_SPLIT)}
 

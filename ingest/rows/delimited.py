@@ -84,13 +84,14 @@ def read_table(
             row.pop(name, None)
         if layout and glue_files.is_left_out(row, header, layout):
             yield number, LeftOutError()
-        elif len(fields) > len(header) or not dialect.dropped.issuperset(
-            range(len(fields), len(header))
+        elif len(fields) == len(header) or (
+            len(fields) < len(header)
+            and dialect.dropped.issuperset(range(len(fields), len(header)))
         ):
+            yield number, row
+        else:
             message = f"{len(fields)} fields, the header has {len(header)}"
             yield number, RowError(message)
-        else:
-            yield number, row
 
 
 def read_columns(

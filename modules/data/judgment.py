@@ -117,6 +117,8 @@ def join_reversed(parts: Sequence[RowFacts], task: TaskConfig) -> list[RowFacts]
       parts: The rows to compare with each other.
       task: The classes, or the range of the scores.
     """
+    if len(task.text_columns) == 1:
+        return list(parts)
     facts = RowFacts.concatenate(parts)
     pairs = row_facts.without_order(facts.texts)
     # The labels of a pair and its reverse that differ least are next to each other.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import functools
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ from modules.config.task import NO_ID, TOKENIZED_FEATURES, TaskConfig
 from modules.data import row_values
 
 if TYPE_CHECKING:
+    import tensorflow as tf
     from tensorflow.core.example.example_pb2 import Example
-
 
 # The bit in which a pair and its reverse differ. It is the lowest one: hashes without
 # it keep their order, and the split of a data set depends on it.
@@ -95,8 +96,10 @@ def hash_texts(texts: Sequence[str]) -> int:
     Args:
       texts: The text of a row, or the two of a pair.
     """
-    normalized = (unicodedata.normalize("NFKC", text).casefold() for text in texts)
-    lines = [" ".join(text.split()) for text in normalized]
+    lines = [
+        " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+        for text in texts
+    ]
     in_order = sorted(lines)
     # `split` has removed all line breaks from the texts.
     number = _hash("\n".join(in_order).encode("utf-8", "surrogatepass"))
@@ -138,10 +141,8 @@ def count_tokens(segments: list[list[str]], vocab_file: str) -> TokenCounts:
     # TensorFlow.
     import tensorflow as tf
 
-    from modules.data import preprocessing
-
     texts = [tf.constant(column, tf.string, [len(column)]) for column in segments]
-    ids = tf.concat(preprocessing.tokenize(texts, vocab_file), axis=1)
+    ids = tf.concat(_tokenizer(vocab_file, len(texts))(texts), axis=1)
     special = 1 + len(segments)  # [CLS], and each [SEP]
     return _count(ids.flat_values.numpy(), ids.row_lengths(), special, vocab_file)
 
@@ -224,6 +225,28 @@ def _count(
     ids, rows = ids[is_known], rows[is_known]
     counts = (np.bincount(rows[kind[ids]], minlength=len(sizes)) for kind in kinds)
     return TokenCounts(np.asarray(sizes) + special, *counts)
+
+
+@functools.lru_cache(maxsize=4)
+def _tokenizer(
+    vocab_file: str, segments: int
+) -> Callable[[list[tf.Tensor]], list[tf.RaggedTensor]]:
+    """Returns `preprocessing.tokenize` as a graph.
+
+    Without one, each call would read the encoder's settings and copy its vocabulary,
+    and threads of Python would wait for each other at each op.
+    """
+    import tensorflow as tf
+
+    from modules.data import preprocessing
+
+    # A graph that is deleted after TensorFlow's modules prints an error.
+    atexit.register(_tokenizer.cache_clear)
+    return tf.function(
+        functools.partial(preprocessing.tokenize, vocab_file=vocab_file),
+        input_signature=[[tf.TensorSpec([None], tf.string)] * segments],
+        autograph=False,
+    )
 
 
 @functools.lru_cache(maxsize=4)

@@ -100,6 +100,7 @@ def init_command(
     target = Path(folder)
     uris.refuse_pattern("FOLDER", os.path.abspath(folder))
     with (
+        environment.collecting_rarely(),
         _progress() as progress,
         WorkingDirectory.creating(target, _to_stderr) as working,
     ):
@@ -164,12 +165,12 @@ def inspect_command(
         environment.set_up(quiet=True)
         from pipeline.onboarding.recipe_data import inspect_recipe
 
-        with _progress() as progress:
+        with environment.collecting_rarely(), _progress() as progress:
             result = inspect_recipe(config, _to_stderr, progress)
     elif path is None:
         raise click.UsageError("give PATH or --config FILE")
     else:
-        with _progress() as progress:
+        with environment.collecting_rarely(), _progress() as progress:
             data_set = _look_at(path, overrides, choices)
             environment.set_up(quiet=True)
             from pipeline.onboarding.create import inspect_data_set

@@ -15,6 +15,8 @@ from modules.data import row_values
 # Chinese, Japanese and Korean, which are written without spaces.
 _WIDE = re.compile("[\u2e80-\U0010ffff]")
 _WIDE_PER_WORD = 2
+_DIGIT = re.compile(r"\d")
+_LONGEST_NUMBER = 30  # characters
 _ASCII_LETTERS = string.ascii_letters.encode()
 _FREQUENT = 0.5  # of the smallest class; a missing label is rarer
 MOST_VALUES = 1000  # that are counted; a column with more has no classes
@@ -165,7 +167,7 @@ def add_row(columns: dict[str, Column], row: dict[str, Any] | RowError) -> None:
 
 
 def _to_number(text: str) -> float | None:
-    if len(text) > 30 or not any(map(str.isdigit, text)):
+    if len(text) > _LONGEST_NUMBER or not _DIGIT.search(text):
         return None
     try:
         return float(text)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import operator
 import os
 import re
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -268,9 +270,10 @@ class _Builder:
             if data_set.needs_split:
                 path = self._directory / _DATA_FOLDER / f"{name}.csv"
                 with path.open("w", encoding="utf-8", newline="") as file:
-                    counts[name] = self._write_split(file, rows)
+                    self._write_split(file, rows)
             else:
-                counts[name] = sum(1 for _ in rows)
+                deque(rows, maxlen=0)
+            counts[name] = len(inspector.facts[name])
         return counts
 
     def _number(self, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
@@ -282,8 +285,8 @@ class _Builder:
                 row.features[column] = row.location.row
             yield row
 
-    def _write_split(self, file: IO[str], rows: Iterator[GoodRow]) -> int:
-        task = self._task
+    def _write_split(self, file: IO[str], rows: Iterator[GoodRow]) -> None:
+        task, classes = self._task, self._task.classes
         columns = [task.id_column, *self._text_columns, task.label_column]
         if task.weight_column is not None:
             columns.append(task.weight_column)
@@ -291,20 +294,13 @@ class _Builder:
         # carriage return.
         writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         writer.writerow(columns)
-        count = 0
+        read = operator.itemgetter(task.id_column, *task.text_columns)
         for row in rows:
-            features = row.features
-            label = features[task.label_column]
-            values = [
-                features[task.id_column],
-                *(features[column] for column in task.text_columns),
-                task.classes[label] if task.classes else label,
-            ]
+            label = row.features[task.label_column]
+            values = [*read(row.features), classes[label] if classes else label]
             if task.weight_column is not None:
-                values.append(features.get(task.weight_column, ""))
+                values.append(row.features.get(task.weight_column, ""))
             writer.writerow(values)
-            count += 1
-        return count
 
     def _validate(self, overrides: Mapping[str, Any]) -> recipe.Config:
         """Writes the recipe, and reads it like a run."""

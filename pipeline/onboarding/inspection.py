@@ -255,8 +255,8 @@ class Inspector:
     ) -> RowFacts:
         task = self._task
         features = [row.features for row in batch]
-        rows = [[f[column] for column in task.text_columns] for f in features]
-        columns = [list(texts) for texts in zip(*rows, strict=True)]
+        columns = [[f[column] for f in features] for column in task.text_columns]
+        rows = list(zip(*columns, strict=True))
         records = [self._locations.add(row.location) for row in batch]
         for texts in rows:
             inspected.near_empty += any(map(_is_near_empty, texts))
@@ -365,6 +365,6 @@ def _find_odd(text: str) -> set[str]:
     return kinds | ({"control characters"} if odd else set())
 
 
-def _show(location: Location, texts: list[str]) -> str:
+def _show(location: Location, texts: Iterable[str]) -> str:
     shown = " | ".join(" ".join(text[:80].split()) for text in texts)
     return f"{location}: {shown:.100}"

@@ -44,6 +44,25 @@ print("a word of our own", file=sys.stderr)
     assert process.stderr == "a word of our own\n"
 
 
+def test_what_tensorflow_imports_is_not_searched_for_garbage():
+    process = run(
+        """
+import gc
+from modules import environment
+environment.set_up(quiet=True)
+before = len(gc.get_objects())
+import tensorflow as tf
+print(len(gc.get_objects()) < before, gc.get_freeze_count() > 100_000, gc.isenabled())
+with environment.importing():
+    with environment.importing():
+        pass
+    print(gc.isenabled())
+print(gc.isenabled())
+"""
+    )
+    assert process.stdout.split() == ["True", "True", "True", "False", "True"]
+
+
 def test_failed_import_shows_the_hidden_output(tmp_path):
     (tmp_path / "tensorflow.py").write_text(
         "import os\nos.write(2, b'no such library\\n')\nraise ImportError('broken')\n"
