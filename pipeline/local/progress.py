@@ -32,6 +32,7 @@ from report.formatting import duration
 _RUNNING = "Component %s is running."
 _CACHED = "A cached execution %d is used."
 _FINISHED = "Component %s is finished."
+_UNRESOLVED = "[%s] Input resolution error: %s"
 _LOGGERS = (
     "absl",
     "components",
@@ -149,7 +150,12 @@ class RunProgress(logging.Handler):
         self._write(is_urgent=True)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Shows a record about components, training or data."""
+        """Shows a record about components, training or data.
+
+        Raises:
+          Exception: The inputs of a component cannot be read. The launcher only logs
+            the error, and runs the next component.
+        """
         if record.msg == _RUNNING:
             name = record.getMessage().split()[1]
             self._running = self._components.setdefault(name, _Component(name))
@@ -157,6 +163,9 @@ class RunProgress(logging.Handler):
             self._write(is_urgent=True)
         elif record.msg == _CACHED and self._running:
             self._running.state = "cached"
+        elif record.msg == _UNRESOLVED and record.exc_info and record.exc_info[1]:
+            error = record.exc_info[1]
+            raise error.__cause__ or error
         elif record.msg == _FINISHED:
             state = self._running.state if self._running else ""
             self._end("cached" if state == "cached" else "done")

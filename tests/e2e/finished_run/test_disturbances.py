@@ -9,6 +9,8 @@ import os
 import shutil
 
 import pytest
+from ml_metadata import errors as mlmd_errors
+from tfx.orchestration.portable.input_resolution import node_inputs_resolver
 
 from modules import served_versions
 from pipeline import exit_status
@@ -92,3 +94,19 @@ def test_database_that_is_read_only_from_the_push_on_leads_to_no_second_version(
     check_failing_database,
 ):
     check_failing_database(read_only, "readonly")
+
+
+def test_inputs_of_the_pusher_that_cannot_be_read_end_the_run(
+    unpushed, run_command, monkeypatch
+):
+    resolve = node_inputs_resolver.resolve
+
+    def resolve_all_but_the_pusher_s(handle, node_inputs):
+        if {"model", "model_blessing"} <= set(node_inputs.inputs):
+            raise mlmd_errors.InternalError("database is locked")
+        return resolve(handle, node_inputs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(node_inputs_resolver, "resolve", resolve_all_but_the_pusher_s)
+        check_refusal("ML Metadata: database is locked", *run_command())
+    check_completion(unpushed, run_command)
