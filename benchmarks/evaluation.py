@@ -24,8 +24,8 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from benchmarks import rounds
 from modules import metrics
+from modules.config import slice_features
 from modules.config.task import TaskConfig
-from modules.data import slicing
 from modules.evaluation import eval_config, tfma_metrics
 from modules.export import signatures
 
@@ -172,8 +172,8 @@ def _batch(
         labels[lengths == b"20-39"] = 1  # a slice of one class
     outputs = {name: _outputs(task, random, size, first) for name in models}
     features = {
-        slicing.PAIR_LENGTH: lengths,
-        slicing.WORD_OVERLAP: np.full(size, b"25-49"),
+        slice_features.PAIR_LENGTH: lengths,
+        slice_features.WORD_OVERLAP: np.full(size, b"25-49"),
     }
     output = signatures.prediction_output(task)
     predictions = {name: {output: values} for name, values in outputs.items()}

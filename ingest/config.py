@@ -48,6 +48,9 @@ class DataConfig(Settings):
       group_column: Column, such as an author or a question; rows with equal values go
         to the same split. If the source has splits, a value in two of them is refused.
         TFRecords are not checked, so it is refused with them.
+      slice_columns: Columns, such as a region or a source, that are no input of the
+        model. The evaluation has the metrics of each of their values, at most 50 of a
+        column; `evaluator.slice_thresholds` can bound them.
       split_seed: Seed of the random split, if the source has no splits.
       on_bad_rows: What happens if a row cannot be read, has an empty text, or has a
         label that the task does not allow. `refuse` stops before any long work and
@@ -65,6 +68,7 @@ class DataConfig(Settings):
     quoting: Quoting | None = None
     test_size: float = Field(default=0.2, gt=0, lt=1)
     group_column: str | None = None
+    slice_columns: list[str] = Field(default_factory=list)
     split_seed: int = Field(default=0, ge=0)
     on_bad_rows: Literal["refuse", "skip"] = "refuse"
     license: str | None = None

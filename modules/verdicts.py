@@ -143,6 +143,7 @@ class Verdict(pydantic.BaseModel):
       splits: The evaluated splits.
       champion: Directory that serves the baseline; None without a baseline.
       metrics: All metrics on all rows, those with bounds first.
+      slices: The metrics with a threshold in slices.
       not_compared: Why the model was not compared with the champion; None if it was, or
         without a champion.
       paired: A test of the difference from the champion on the same rows, with its
@@ -157,6 +158,7 @@ class Verdict(pydantic.BaseModel):
     splits: list[str]
     champion: str | None
     metrics: list[MetricVerdict]
+    slices: list[MetricVerdict] = []
     not_compared: str | None = None
     paired: dict[str, Any] | None = None
     significance: float | None = None
@@ -167,7 +169,12 @@ class Verdict(pydantic.BaseModel):
     def failures(self) -> list[str]:
         """Why the model is refused: the bounds that it violates, and `worse`."""
         bounds = [text for metric in self.metrics for text in metric.failures]
-        return [*bounds, *self.worse]
+        slices = [
+            f"in the slice {metric.slice}, {text}"
+            for metric in self.slices
+            for text in metric.failures
+        ]
+        return [*bounds, *slices, *self.worse]
 
     @property
     def comparison(self) -> str:
@@ -234,6 +241,11 @@ class ServingReport(pydantic.BaseModel, frozen=True):
 def lowest(bound: float) -> float:
     """Returns the lowest value that a lower bound allows."""
     return bound - TOLERANCE
+
+
+def describe_slice(feature: str, value: str, rows: int) -> str:
+    """Returns a slice in words, such as "region north (41 rows)"."""
+    return f"{feature} {value} ({rows:,} rows)"
 
 
 def refusal(

@@ -95,6 +95,7 @@ def create_pipeline(
     gate_settings = DataGateSettings(
         run=config.run_settings,
         limits=config.data_gate,
+        slices=config.slice_settings,
         vocab_file=encoder.vocab_file,
         vocab_fingerprint=encoder.vocab_fingerprint,
         patterns=inputs.examples.input_patterns,
@@ -197,10 +198,11 @@ def create_pipeline(
         example_splits=[config.evaluator.split],
         model=model,
         baseline_model=champion.outputs["model"],
-        eval_config=eval_config.build_eval_config(task),
+        eval_config=eval_config.build_eval_config(task, config.data.slice_columns),
         module_path=tfma_metrics.__name__,
         thresholds=parameters.thresholds,
         max_regression=parameters.max_regression,
+        slices=config.slice_settings.model_dump_json(),
         significance=parameters.significance,
         fingerprint=fingerprint.of_code(Evaluator.__module__),
     )

@@ -169,6 +169,8 @@ class Slice(_Part):
       rows: How many rows it has.
       metrics: Its metrics by name.
       champion: The champion's metrics by name; empty if there is no champion.
+      thresholds: Lowest allowed values by metric; empty if it is not judged.
+      failed: The metrics that are below their thresholds.
     """
 
     feature: str
@@ -176,6 +178,8 @@ class Slice(_Part):
     rows: int
     metrics: dict[str, float]
     champion: dict[str, float]
+    thresholds: dict[str, float] = {}
+    failed: list[str] = []
 
 
 class PredictedRow(_Part):

@@ -216,7 +216,8 @@ def _confusions(report: Report) -> list[tuple[str, str, int, float]]:
 def _slice_metrics(report: Report, overall: list[Metric]) -> list[str]:
     names = [metric.name for metric in overall]
     known = {name for part in report.slices for name in part.metrics}
-    first = [report.task.metric, *names]
+    bounded = [name for part in report.slices for name in part.thresholds]
+    first = [report.task.metric, *names, *bounded]
     return [name for name in dict.fromkeys(first) if name in known]
 
 

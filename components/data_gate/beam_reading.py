@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import apache_beam as beam
 import numpy as np
@@ -10,11 +11,12 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx import v1 as tfx
 
-from components.data_gate import faulty_rows
+from components.data_gate import faulty_rows, slice_counts
 from modules import uris
 from modules.config.task import TaskConfig
 from modules.data import row_facts
 from modules.data.row_facts import RowFacts
+from modules.data.slice_judgment import Counts
 
 _SPLIT = "split"
 
@@ -28,8 +30,9 @@ def read_splits(
     task: TaskConfig,
     vocab_file: str,
     invalid_splits: set[str],
-) -> tuple[faulty_rows.Faults, dict[str, RowFacts]]:
-    """Returns the faults of the rows, and the facts of each split.
+    sliced: tuple[str, Sequence[str]],
+) -> tuple[faulty_rows.Faults, dict[str, RowFacts], dict[str, Counts]]:
+    """Returns the faults of the rows, the facts of each split, and its slices.
 
     Args:
       pipeline: Reads the splits.
@@ -39,9 +42,11 @@ def read_splits(
       task: Names the columns.
       vocab_file: One token a line, in the encoder's directory.
       invalid_splits: The splits with anomalies; only their rows are validated.
+      sliced: The split whose slices are counted, and their columns.
     """
     faults_output = uris.join(directory, "faults")
     facts_output = uris.join(directory, "facts")
+    slices_output = uris.join(directory, "slices")
     rule = (schema, task.id_column, invalid_splits)
     faults, facts = [], []
     with pipeline as p:
@@ -57,6 +62,8 @@ def read_splits(
                 | f"Batch[{split}]" >> beam.BatchElements(1000, 1000)
                 | f"Describe[{split}]" >> beam.Map(_encode, split, task, vocab_file)
             )
+            if split == sliced[0] and sliced[1]:
+                slice_counts.count_slices(records, sliced[1], task, slices_output)
         faulty_rows.count_faults(faults, faults_output)
         # A file with many records, because some runners limit the size of an element.
         (
@@ -73,7 +80,11 @@ def read_splits(
     for path in paths:
         tfx.dsl.io.fileio.remove(path)
     rows = {split: RowFacts.concatenate(facts) for split, facts in parts.items()}
-    return faulty_rows.read_faults(faults_output), rows
+    return (
+        faulty_rows.read_faults(faults_output),
+        rows,
+        slice_counts.read_slices(slices_output),
+    )
 
 
 def _encode(batch: list[bytes], split: str, task: TaskConfig, vocab_file: str) -> bytes:

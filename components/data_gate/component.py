@@ -4,7 +4,7 @@ import functools
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
@@ -21,7 +21,7 @@ from components.data_gate.settings import DataGateSettings
 from components.data_gate.verdict import write_verdict
 from modules import uris, verdicts
 from modules.config.task import TRAIN_SPLIT
-from modules.data import judgment, source_rows
+from modules.data import judgment, slice_judgment, source_rows
 from modules.data.profile import Profile
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def DataGate(
         split: uris.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
-    failures, notes = _sort_anomalies(anomalies, splits)
-    faults, rows = beam_reading.read_splits(
+    failures, notes = _sort_anomalies(anomalies, splits, config.slices.columns)
+    faults, rows, slices = beam_reading.read_splits(
         beam_pipeline,
         splits,
         verdict.uri,
@@ -97,6 +97,7 @@ def DataGate(
         task=run.task,
         vocab_file=config.vocab_file,
         invalid_splits={split for split, _, _ in failures},
+        sliced=(run.gate_split, config.slices.columns),
     )
     span = config.spans.get(source)
     findings = judgment.judge(
@@ -110,6 +111,7 @@ def DataGate(
         if span is None
         else span_profiles.read_last(config.profiles, span),
     )
+    findings += slice_judgment.judge(slices, run.task, config.slices, run.gate_split)
     # If no row of a split could be read, `failures` has the reason.
     failed = {split for split, _, _ in failures if not len(rows[split])}
     refused: list[Message] = []
@@ -157,9 +159,12 @@ def DataGate(
 
 
 def _sort_anomalies(
-    artifact: tfx.dsl.Artifact, splits: Iterable[str]
+    artifact: tfx.dsl.Artifact, splits: Iterable[str], expected: Collection[str]
 ) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Returns (split, column, text) of the anomalies that fail, and texts of others."""
+    """Returns (split, column, text) of the anomalies that fail, and texts of others.
+
+    The columns that are `expected` besides those of the schema are no anomaly.
+    """
     failures, notes = [], []
     for split in splits:
         directory = artifact_utils.get_split_uri([artifact], split)
@@ -177,7 +182,8 @@ def _sort_anomalies(
             # A new column is harmless: the pipeline reads only columns of the schema.
             reasons = {reason.type for reason in info.reason}
             if reasons <= {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}:
-                notes.append(text)
+                if column not in expected:
+                    notes.append(text)
             else:
                 failures.append((split, column, text))
     return failures, notes

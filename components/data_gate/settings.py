@@ -7,6 +7,7 @@ from typing import Any
 from modules.config.data_gate import DataGateConfig
 from modules.config.run_settings import RunSettings
 from modules.config.settings import Settings
+from modules.config.slices import SliceSettings
 
 
 class DataGateSettings(Settings):
@@ -15,6 +16,7 @@ class DataGateSettings(Settings):
     Attributes:
       run: The task, and the split that thresholds apply to.
       limits: The limits for refusals and warnings.
+      slices: The columns that the evaluation is sliced by, and their thresholds.
       vocab_file: One token a line. Its encoder's settings are next to it.
       vocab_fingerprint: Hash of both; part of the cache key.
       patterns: The file pattern of each split, relative to the source.
@@ -26,6 +28,7 @@ class DataGateSettings(Settings):
 
     run: RunSettings
     limits: DataGateConfig
+    slices: SliceSettings
     vocab_file: str
     vocab_fingerprint: str
     patterns: dict[str, str]

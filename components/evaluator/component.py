@@ -22,6 +22,7 @@ class EvaluatorSpec(component_spec.ComponentSpec):
         **_ComponentSpec.PARAMETERS,
         executor.THRESHOLDS_KEY: component_spec.ExecutionParameter(type=str),
         executor.MAX_REGRESSION_KEY: component_spec.ExecutionParameter(type=str),
+        executor.SLICES_KEY: component_spec.ExecutionParameter(type=str),
         executor.SIGNIFICANCE_KEY: component_spec.ExecutionParameter(type=float),
         "fingerprint": component_spec.ExecutionParameter(type=str),
     }
@@ -54,6 +55,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         example_splits: list[str],
         thresholds: str | tfx.dsl.experimental.RuntimeParameter,
         max_regression: str | tfx.dsl.experimental.RuntimeParameter,
+        slices: str,
         significance: float | tfx.dsl.experimental.RuntimeParameter,
         fingerprint: str,
     ) -> None:
@@ -71,6 +73,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
           example_splits: The splits to evaluate.
           thresholds: JSON: lowest allowed value by metric, over all rows.
           max_regression: JSON: largest allowed difference below the champion by metric.
+          slices: JSON of `SliceSettings`: the lowest allowed values in slices.
           significance: A model is refused if the test of both models finds it worse,
             with a p-value below this.
           fingerprint: Hash of this code; part of the cache key.
@@ -89,6 +92,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 example_splits=json_utils.dumps(example_splits),
                 thresholds=thresholds,
                 max_regression=max_regression,
+                slices=slices,
                 significance=significance,
                 fingerprint=fingerprint,
                 **outputs,

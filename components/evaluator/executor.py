@@ -16,10 +16,12 @@ from tfx.utils import io_utils, path_utils, proto_utils
 from components.artifacts import NOT_COMPARED
 from components.evaluator import bounds, verdict
 from modules import uris
+from modules.config.slices import SliceSettings
 from modules.verdicts import PUSHED_DESTINATION, Verdict
 
 THRESHOLDS_KEY = "thresholds"
 MAX_REGRESSION_KEY = "max_regression"
+SLICES_KEY = "slices"
 SIGNIFICANCE_KEY = "significance"
 VERDICT_KEY = "verdict"
 
@@ -42,7 +44,7 @@ class Executor(executor.Executor):
           input_dict: `examples`, `model` and `baseline_model`.
           output_dict: `evaluation`, `blessing` and `verdict`.
           exec_properties: `eval_config`, `example_splits`, `thresholds`,
-            `max_regression` and `significance`.
+            `max_regression`, `slices` and `significance`.
 
         Raises:
           ValueError: A bound is not a number, or names a metric that is not evaluated,
@@ -58,6 +60,7 @@ class Executor(executor.Executor):
             bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY]),
             bounds.parse(MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]),
         )
+        slices = SliceSettings.model_validate_json(exec_properties[SLICES_KEY])
         config = proto_utils.json_to_proto(
             exec_properties[_EVAL_CONFIG], config_pb2.EvalConfig()
         )
@@ -89,6 +92,9 @@ class Executor(executor.Executor):
             splits=json.loads(splits),
             champion=champion,
             metrics=metrics,
+            slices=verdict.read_slice_metrics(
+                evaluation, slices, has_champion=has_champion
+            ),
             paired=tests[()].model_dump(mode="json") if has_champion else None,
             significance=significance,
             worse=verdict.find_worse(tests, significance, metrics),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import tensorflow_model_analysis as tfma
 
 from components.evaluator import slices
 from components.evaluator.bounds import Bounds
-from modules import files, uris
+from modules import files, uris, verdicts
+from modules.config.slices import SliceSettings
 from modules.evaluation import resampling
 from modules.evaluation.resampling import PairedTest
 from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
@@ -38,6 +40,32 @@ def read_metrics(
         for name, value in slices.numbers(candidate).items()
     ]
     return sorted(metrics, key=lambda metric: not metric.is_bounded)
+
+
+def read_slice_metrics(
+    evaluation: str, settings: SliceSettings, *, has_champion: bool
+) -> list[MetricVerdict]:
+    """Reads the metrics with a threshold of all slices that have enough rows.
+
+    Args:
+      evaluation: Directory of TFMA's results.
+      settings: The thresholds.
+      has_champion: As in `read_metrics`.
+    """
+    return [
+        MetricVerdict(
+            metric=name,
+            slice=verdicts.describe_slice(
+                entry["feature"], entry["value"], entry["rows"]
+            ),
+            value=entry["metrics"].get(name, math.nan),
+            champion=entry["champion"].get(name),
+            threshold=threshold,
+        )
+        for entry in slices.read_slices(evaluation, has_champion=has_champion)
+        for name, threshold in settings.thresholds.get(entry["feature"], {}).items()
+        if entry["rows"] >= settings.min_rows
+    ]
 
 
 def read_paired_tests(evaluation: str) -> dict[slices.SliceKey, PairedTest]:
@@ -99,11 +127,12 @@ def find_worse(
             and test.only_b_right < test.only_a_right
             and p_value < significance
         ):
-            name = " and ".join(f"{feature} {value}" for feature, value in key)
+            feature, value = (" and ".join(part) for part in zip(*key, strict=True))
+            name = verdicts.describe_slice(feature, value, test.rows)
             reasons.append(
-                f"in the slice {name} ({test.rows:,} rows), {test.metric} is "
-                f"{-test.difference:.2g} below the champion's: p = {p_value:.2g}, "
-                f"multiplied by {slice_count} slices, {decision}"
+                f"in the slice {name}, {test.metric} is {-test.difference:.2g} below "
+                f"the champion's: p = {p_value:.2g}, multiplied by {slice_count} "
+                f"slices, {decision}"
             )
     return reasons
 

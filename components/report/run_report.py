@@ -45,7 +45,7 @@ def describe_run(
       hyperparameters: The training settings, which replace those of the recipe.
       model_run: Directory of the Trainer's `ModelRun`.
       verdict: The Evaluator's.
-      slices: The fields of each `content.Slice`.
+      slices: The result of `read_slices`.
       serving_check: ServingCheck's report.
       pushed: Directory that serves the model; None if it was refused.
       withdrawn: The model's version if it was rolled back, or empty.
@@ -74,7 +74,7 @@ def describe_run(
     report.components = [content.ComponentTime(**fields) for fields in components]
     report.training = read_training(model_run)
     report.batch = read_batch(model_run)
-    report.slices = [content.Slice(**fields) for fields in slices]
+    report.slices = [_slice(entry, verdict) for entry in slices]
     report.serving_check = serving_check
     report.pushed = pushed
     report.champion = verdict.champion
@@ -113,6 +113,16 @@ def describe_run(
         max_seq_length=settings.run.max_seq_length,
     )
     return report
+
+
+def _slice(entry: dict[str, Any], verdict: Verdict) -> content.Slice:
+    name = verdicts.describe_slice(entry["feature"], entry["value"], entry["rows"])
+    judged = [metric for metric in verdict.slices if metric.slice == name]
+    return content.Slice(
+        **entry,
+        thresholds={m.metric: m.threshold for m in judged if m.threshold is not None},
+        failed=[metric.metric for metric in judged if metric.failures],
+    )
 
 
 def _metrics(

@@ -9,6 +9,7 @@ from ingest.config import DataConfig
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.splits import by_index
 from ingest.rows.row_errors import RowError
+from modules.config import slices
 from modules.config.task import TaskConfig, canonical_label
 from modules.data import row_values
 from modules.errors import UsageError
@@ -19,8 +20,8 @@ class RowParser:
 
     Args:
       task: Names the columns.
-      settings: `group_column`. If they name a curated schema, the schema decides
-        whether empty texts are allowed.
+      settings: `group_column` and `slice_columns`. If they name a curated schema, the
+        schema decides whether empty texts are allowed.
       labels: Reads the labels of all splits.
       class_of_value: The class by label, if the source names its classes. It is
         ignored if its classes are not the task's.
@@ -40,6 +41,9 @@ class RowParser:
         self._task = task
         self._labels = labels
         self._group_column = settings.group_column
+        self._slice_columns = settings.slice_columns
+        if problem := slices.find_problem(settings.slice_columns, task):
+            raise UsageError(problem)
         self._allows_empty = settings.schema_file is not None
         # The rows of GLUE are complete; MNLI has the texts `n/a` and `none`.
         self._allows_marks = self._allows_empty or task.name is not None
@@ -58,7 +62,8 @@ class RowParser:
 
         Returns:
           The texts as str; the label as int or float; the id as int, or None if the row
-          has no id; the weight as float, if the task and the row have one.
+          has no id; the weight as float, if the task and the row have one; values of
+          slice columns as str, if the row has them.
 
         Raises:
           RowError: A value is missing, or not allowed.
@@ -98,6 +103,9 @@ class RowParser:
                     "are numbers from 0"
                 )
             features[task.weight_column] = weight
+        for column in self._slice_columns:
+            if not row_values.is_missing(row.get(column)):
+                features[column] = _as_name(row[column])
         return features
 
     def find_group(self, row: Mapping[str, Any]) -> str | None:
@@ -116,7 +124,12 @@ class RowParser:
         value = row[column]
         if row_values.is_missing(value):
             return None
-        return canonical_label(row_values.to_text(value))
+        return _as_name(value)
+
+
+def _as_name(value: Any) -> str:
+    """Returns the one spelling of a value of a group or slice column."""
+    return canonical_label(row_values.to_text(value))
 
 
 def _value(row: Mapping[str, Any], column: str) -> Any:

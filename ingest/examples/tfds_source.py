@@ -80,7 +80,9 @@ def open_splits(
         rows: Iterator[LocatedRow] = _rows(data[name], f"{source} {name}")
         if watch and split == TRAIN_SPLIT:
             rows = splits.watch(rows, watch)
-        labelled = splits.take_labelled(f"{source} {name}", split, rows, task, report)
+        labelled = splits.take_labelled(
+            f"{source} {name}", split, rows, task, report, settings.slice_columns
+        )
         opened[split] = None
         if labelled is not None:
             opened[split] = bad_rows.filter(split, labelled, parser)

@@ -1,29 +1,15 @@
-"""The slices of the evaluation: length of the input, word overlap of a pair."""
+"""The features that each evaluation is sliced by: length, word overlap of a pair."""
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from modules.config.task import TaskConfig
-
-PAIR_LENGTH = "pair_length"
-WORD_OVERLAP = "word_overlap"
-SENTENCE_LENGTH = "sentence_length"
-TOKEN_LENGTH = "token_length"
-
-
-def slice_keys(task: TaskConfig) -> list[str]:
-    """Returns the feature names that a task's evaluation is sliced by.
-
-    TFMA would read a label from a slice feature of its name.
-    """
-    if task.is_tokenized:
-        keys = [TOKEN_LENGTH]
-    elif len(task.text_columns) == 1:
-        keys = [SENTENCE_LENGTH]
-    else:
-        keys = [PAIR_LENGTH, WORD_OVERLAP]
-    return [task.own_name(key) for key in keys]
+from modules.config.slice_features import (
+    PAIR_LENGTH,
+    SENTENCE_LENGTH,
+    TOKEN_LENGTH,
+    WORD_OVERLAP,
+)
 
 
 def slice_sentences(text: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
 from modules import fingerprint, metrics
+from modules.config.slice_features import slice_keys
 from modules.config.task import TaskConfig
-from modules.data import slicing
 from modules.evaluation import tfma_metrics, tfma_paired_test
 from modules.export import signatures
 
 
-def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
+def build_eval_config(
+    task: TaskConfig, slice_columns: Sequence[str] = ()
+) -> config_pb2.EvalConfig:
     """Builds the Evaluator's configuration from the task.
 
     It evaluates the exported signature on raw Examples, as it will be served.
 
     Args:
       task: Names the label and the kind of prediction.
+      slice_columns: Columns of the Examples to slice by, besides the features that the
+        model computes.
 
     Returns:
-      A configuration without thresholds. They are parameters of a run, and apply to all
-      rows, because most slices have too few.
+      A configuration without thresholds, which are parameters of a run.
     """
     return config_pb2.EvalConfig(
         model_specs=[
@@ -41,7 +45,7 @@ def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
             config_pb2.SlicingSpec(),
             *(
                 config_pb2.SlicingSpec(feature_keys=[key])
-                for key in slicing.slice_keys(task)
+                for key in (*slice_keys(task), *slice_columns)
             ),
         ],
         metrics_specs=[

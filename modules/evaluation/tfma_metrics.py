@@ -18,9 +18,11 @@ import apache_beam as beam
 import numpy as np
 import tensorflow as tf
 import tensorflow_model_analysis as tfma
+from tensorflow.core.example.example_pb2 import Example
 from tensorflow_model_analysis.proto import config_pb2, metrics_for_slice_pb2
 
 from modules import metrics
+from modules.data.slice_columns import read_value
 from modules.metrics import Rows
 
 EXAMPLE_COUNT = "example_count"
@@ -85,13 +87,22 @@ class SliceBatch(beam.DoFn):
         keys = (tfma.constants.LABELS_KEY, tfma.constants.PREDICTIONS_KEY)
         arrays = {key: batch[key] for key in keys}
         size = len(tf.nest.flatten(arrays)[0])
-        # The slice features, which each model's `slice_features` computes.
+        # Each model's `slice_features` computes some; the others are columns.
         features = batch[tfma.constants.TRANSFORMED_FEATURES_KEY]
         by_model = [features[name] for name in self._models if name in features]
+        by_model = by_model or [features]
+        if columns := {*itertools.chain(*self._slices)}.difference(*by_model):
+            records = np.ravel(batch[tfma.constants.INPUT_KEY])
+            examples = list(map(Example.FromString, records))
+            read = {
+                column: np.array([read_value(e, column) for e in examples], object)
+                for column in columns
+            }
+            by_model = [{**computed, **read} for computed in by_model]
         masks: dict[tuple[tuple[str, str], ...], np.ndarray] = {}
         for feature_keys in self._slices:
-            for columns in by_model or [features]:
-                for slice_key, mask in _group(columns, feature_keys, size):
+            for features in by_model:
+                for slice_key, mask in _group(features, feature_keys, size):
                     masks[slice_key] = masks.get(slice_key, False) | mask
         for slice_key, mask in masks.items():
             rows = tf.nest.map_structure(lambda array, mask=mask: array[mask], arrays)

@@ -13,9 +13,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from ingest.config import TFDS_PREFIX, DataConfig
 from modules import metrics, uris
+from modules.config import slices
 from modules.config.data_gate import DataGateConfig
 from modules.config.run_settings import RunSettings
 from modules.config.settings import Settings
+from modules.config.slices import SliceSettings
 from modules.config.task import INPUT_NAME, TaskConfig, input_name
 from modules.config.trainer import TrainerConfig
 from modules.errors import UsageError
@@ -87,6 +89,15 @@ class Config(Settings):
             max_seq_length=self.preprocessing.max_seq_length,
         )
 
+    @property
+    def slice_settings(self) -> SliceSettings:
+        """The slices by columns of the data, and what a model must reach in them."""
+        return SliceSettings(
+            columns=self.data.slice_columns,
+            thresholds=self.evaluator.slice_thresholds,
+            min_rows=self.evaluator.min_slice_rows,
+        )
+
     @model_validator(mode="after")
     def _check_source(self) -> Config:
         if self.data.source is None and self.task.tfds_source is None:
@@ -114,8 +125,14 @@ class Config(Settings):
                 f"{self.task.metric}: 0.0 lets every model through"
             )
         table = metrics.of_task(self.task.classes)
-        for key in ("thresholds", "max_regression"):
-            for name, bound in getattr(self.evaluator, key).items():
+        groups = {
+            key: getattr(self.evaluator, key)
+            for key in ("thresholds", "max_regression")
+        }
+        for column, thresholds in self.evaluator.slice_thresholds.items():
+            groups[f"slice_thresholds.{column}"] = thresholds
+        for key, bounds in groups.items():
+            for name, bound in bounds.items():
                 if name not in self.task.metrics:
                     raise ValueError(
                         f"evaluator.{key} names {name!r}; this task has "
@@ -129,6 +146,19 @@ class Config(Settings):
                         f"evaluator.{key}: {name} is {bound}; allowed are {low:g} to "
                         f"{high:g}"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _check_slices(self) -> Config:
+        columns = self.data.slice_columns
+        if problem := slices.find_problem(columns, self.task):
+            raise ValueError(problem)
+        for column in self.evaluator.slice_thresholds:
+            if column not in columns:
+                raise ValueError(
+                    f"evaluator.slice_thresholds names {column!r}; data.slice_columns "
+                    f"has {', '.join(columns) or 'no column'}: add it there"
+                )
         return self
 
     @model_validator(mode="after")

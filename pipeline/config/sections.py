@@ -47,6 +47,10 @@ class EvaluatorConfig(Settings):
     Attributes:
       split: Split that the thresholds apply to; not `train`.
       thresholds: Lowest value by metric, in the range of the metric.
+      slice_thresholds: The same in each slice by a column of `data.slice_columns`, such
+        as `{region: {accuracy: 0.7}}`.
+      min_slice_rows: Slices of fewer rows have no thresholds, because a few rows could
+        refuse any model.
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): a smaller drop is noise.
       significance: A model is also refused if it is worse than the champion in
@@ -61,6 +65,8 @@ class EvaluatorConfig(Settings):
 
     split: str = EVAL_SPLIT
     thresholds: dict[str, float] = Field(default_factory=dict)
+    slice_thresholds: dict[str, dict[str, float]] = Field(default_factory=dict)
+    min_slice_rows: PositiveInt = 30
     max_regression: dict[str, float] = Field(default_factory=dict)
     significance: float = Field(default=0.05, ge=0, lt=1)
     incompatible_champion: Literal["ignore", "refuse"] = "ignore"

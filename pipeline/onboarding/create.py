@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -42,7 +42,7 @@ from pipeline.onboarding.recipe_settings import (
 RECIPE_FILE = "recipe.yaml"
 _DATA_FOLDER = "data"
 _OUTPUT_FOLDER = "output"
-_DATA_KEPT = ("data.license", "data.schema_file")
+_DATA_KEPT = ("data.license", "data.schema_file", "data.slice_columns")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +124,7 @@ class _Builder:
         self._task = data_set.task
         # Splits that are written here may rename the source's columns.
         self._text_columns = (
-            _input_names(self._task)
+            _input_names(self._task, data_set.settings.slice_columns)
             if data_set.needs_split
             else self._task.text_columns
         )
@@ -195,7 +195,8 @@ class _Builder:
         )
         paths = OutputPaths(self._directory / _OUTPUT_FOLDER, config.name)
         resolved = encoder_source.resolve_encoder(config, paths, self._report)
-        inspector = Inspector(task, resolved.vocab_file, progress)
+        slices = config.slice_settings
+        inspector = Inspector(task, resolved.vocab_file, slices, progress)
         policy = data_set.settings.on_bad_rows
         with BadRows(policy, self._directory) as bad_rows:
             splits = self._read_rows(inspector, bad_rows)
@@ -288,18 +289,18 @@ class _Builder:
     def _write_split(self, file: IO[str], rows: Iterator[GoodRow]) -> None:
         task, classes = self._task, self._task.classes
         columns = [task.id_column, *self._text_columns, task.label_column]
+        optional = list(self._data_set.settings.slice_columns)
         if task.weight_column is not None:
-            columns.append(task.weight_column)
+            optional.append(task.weight_column)
         # QUOTE_MINIMAL quotes a text with the line terminator, but not one with a
         # carriage return.
         writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        writer.writerow(columns)
+        writer.writerow([*columns, *optional])
         read = operator.itemgetter(task.id_column, *task.text_columns)
         for row in rows:
             label = row.features[task.label_column]
             values = [*read(row.features), classes[label] if classes else label]
-            if task.weight_column is not None:
-                values.append(row.features.get(task.weight_column, ""))
+            values += [row.features.get(column, "") for column in optional]
             writer.writerow(values)
 
     def _validate(self, overrides: Mapping[str, Any]) -> recipe.Config:
@@ -319,9 +320,9 @@ class _Builder:
             raise UsageError(message) from error
 
 
-def _input_names(task: TaskConfig) -> list[str]:
+def _input_names(task: TaskConfig, slice_columns: Iterable[str]) -> list[str]:
     """Returns names of the text columns that the exported model can have."""
-    taken = {task.id_column, task.label_column, task.weight_column}
+    taken = {task.id_column, task.label_column, task.weight_column, *slice_columns}
     names: list[str] = []
     for column in task.text_columns:
         name = input_name(column)

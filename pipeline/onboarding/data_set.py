@@ -148,10 +148,11 @@ def look_at(
     if "data.test_size" not in overrides:
         share = min(max(_LEAST_EVAL_ROWS / count, settings.test_size), MOST_TEST_SIZE)
         settings = settings.model_copy(update={"test_size": round(share, 2)})
-    taken = {
-        "--group": choices.group,
-        "--set task.weight_column": overrides.get("task.weight_column"),
-        "--set task.id_column": overrides.get("task.id_column"),
+    taken: dict[str | None, str] = {
+        choices.group: "--group",
+        overrides.get("task.weight_column"): "--set task.weight_column",
+        overrides.get("task.id_column"): "--set task.id_column",
+        **dict.fromkeys(settings.slice_columns, "--set data.slice_columns"),
     }
     classes = None
     if "task.classes" in overrides:
@@ -163,7 +164,7 @@ def look_at(
         label=choices.label,
         kind=choices.kind,
         classes=classes,
-        taken={option: name for option, name in taken.items() if name},
+        taken={name: option for name, option in taken.items() if name},
         class_names=lambda label: text_source.find_class_names(source, split, label),
     )
     task = override_task(guess.task, overrides)

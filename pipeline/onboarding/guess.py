@@ -88,7 +88,7 @@ def guess_task(
       label: The label column; None guesses it.
       kind: Whether the label is a class or a score; None guesses it.
       classes: The names of the classes; None guesses them.
-      taken: Columns that are neither text nor label, by the option that names them.
+      taken: The option that names each column that is neither text nor label.
       class_names: Returns the names of a column's classes by label, if the source has
         them.
 
@@ -96,8 +96,10 @@ def guess_task(
       UsageError: A named column does not exist, or several guesses are equally
         good.
     """
-    named = [("--text", name) for name in text]
-    for option, name in (*named, ("--label", label), *taken.items()):
+    named: list[tuple[str, str | None]] = [("--text", name) for name in text]
+    named.append(("--label", label))
+    named += [(option, name) for name, option in taken.items()]
+    for option, name in named:
         if name is not None and name not in columns:
             raise UsageError(
                 f"{option} {name}: there is no such column; there are "
@@ -117,7 +119,7 @@ def guess_task(
         reasons["task.text_columns"] = CHOSEN
     if label:
         reasons["task.label_column"] = CHOSEN
-    free = {name: c for name, c in columns.items() if name not in taken.values()}
+    free = {name: c for name, c in columns.items() if name not in taken}
     texts = list(text) or _guess_texts(free, label, reasons)
     others = {name: column for name, column in free.items() if name not in texts}
     label = label or _guess_label(others, reasons)

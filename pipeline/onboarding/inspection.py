@@ -16,10 +16,12 @@ from ingest.examples.bad_rows import BadRows
 from ingest.examples.splits import GoodRow
 from ingest.rows.row_errors import Location
 from modules.config.data_gate import DataGateConfig
+from modules.config.slices import SliceSettings
 from modules.config.task import TaskConfig
-from modules.data import judgment, row_facts
+from modules.data import judgment, row_facts, slice_judgment
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
+from modules.data.slice_columns import MISSING
 from pipeline.onboarding.columns import Column
 
 _ROWS_AT_A_TIME = 8192
@@ -135,6 +137,7 @@ class Inspector:
     Args:
       task: Names the columns.
       vocab_file: The vocabulary of the encoder.
+      slices: The columns that the evaluation is sliced by.
       progress: Called with the number of rows so far.
 
     Attributes:
@@ -145,14 +148,17 @@ class Inspector:
         self,
         task: TaskConfig,
         vocab_file: str,
+        slices: SliceSettings,
         progress: Progress = lambda rows: None,
     ) -> None:
         self._task = task
         self._vocab_file = vocab_file
+        self._slices = slices
         self._progress = progress
         self._locations = _Locations()
         self._splits: dict[str, SplitInspection] = {}
         self._odd: Counter[str] = Counter()
+        self._counts: dict[str, dict[str, dict[str, list[int]]]] = {}
         self.facts: dict[str, RowFacts] = {}
 
     def add(self, split: str, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
@@ -166,6 +172,7 @@ class Inspector:
                 if described:
                     parts.append(described.result())
                     self._progress(len(self._locations))
+                self._count_slices(split, batch)
                 described = executor.submit(self._describe, inspected, batch)
                 yield from batch
             if described:
@@ -229,7 +236,10 @@ class Inspector:
             count = int(np.isin(others.texts, facts.texts).sum())
             if count:
                 inspection.shared[f"{second}, {first}"] = count
-        for finding in judge(limits):
+        slices = slice_judgment.judge(
+            self._counts.get(gate_split, {}), self._task, self._slices, gate_split
+        )
+        for finding in itertools.chain(judge(limits), slices):
             lines = inspection.refused if finding.is_refused else inspection.warnings
             if finding.is_refused:
                 inspection.refused_kinds.append(finding.kind)
@@ -247,6 +257,16 @@ class Inspector:
             lines.append(f"{more} more bad rows")
         inspection.has_refused_bad_rows = bool(bad_rows.counts) and not bad_rows.skips
         return inspection
+
+    def _count_slices(self, split: str, batch: list[GoodRow]) -> None:
+        task, counts = self._task, self._counts.setdefault(split, {})
+        for row in batch:
+            label = row.features[task.label_column] if task.classes else 0
+            for column in self._slices.columns:
+                value = row.features.get(column, MISSING)
+                slice_judgment.count_row(
+                    counts.setdefault(column, {}), value, label, task
+                )
 
     def _describe(
         self,

@@ -55,7 +55,7 @@ def _inspect(
     config: Config, vocab_file: str, report: Report, progress: Progress
 ) -> Inspection:
     settings = config.data
-    inspector = Inspector(config.task, vocab_file, progress)
+    inspector = Inspector(config.task, vocab_file, config.slice_settings, progress)
     with (
         tempfile.TemporaryDirectory() as directory,
         BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,

@@ -12,6 +12,7 @@ from tfx_bsl.coders import example_coder
 from components.data_gate import DataAnomaliesError, DataGate, DataGateSettings
 from modules.config.data_gate import DataGateConfig
 from modules.config.run_settings import RunSettings
+from modules.config.slices import SliceSettings
 from modules.config.task import TaskConfig
 from modules.data import source_rows
 from pipeline.inputs.schema import build_schema
@@ -70,6 +71,7 @@ def run_gate(
     origins=(),
     thresholds=None,
     gate_split="eval",
+    slices=None,
     **limits,
 ):
     """Runs the component on the rows of each split; returns the verdict.
@@ -86,6 +88,7 @@ def run_gate(
       origins: Splits whose records come from a text file, from its line 2 on.
       thresholds: Lowest value by metric.
       gate_split: The split that decides.
+      slices: Settings of slices that differ from the defaults.
       **limits: Limits that differ from the defaults.
     """
     types = tfx.types.standard_artifacts
@@ -107,6 +110,9 @@ def run_gate(
         ),
         # The tiny encoder has no word of the texts.
         limits=DataGateConfig(**{"warn_unreadable": 1.0, **limits}),
+        slices=SliceSettings(
+            **{"columns": [], "thresholds": {}, "min_rows": 30, **(slices or {})}
+        ),
         vocab_file=str(tiny.write_encoder(root / "encoder") / "vocab.txt"),
         vocab_fingerprint="",
         patterns={split: f"{split}/*.tf*record*" for split in splits},

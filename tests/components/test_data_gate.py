@@ -225,6 +225,42 @@ def test_warnings_are_logged_and_in_the_verdict_with_the_rows(tmp_path, caplog):
     )
 
 
+def regions(first, names, **columns):
+    """Returns rows with a region each; None leaves it out."""
+    return [
+        example(index, **columns, **({"region": [name]} if name else {}))
+        for index, name in enumerate(names, first)
+    ]
+
+
+def test_values_of_the_evaluated_split_make_the_slices(tmp_path):
+    """Other splits may lack the column, or have any values."""
+    names = [*[b"north"] * 40, *[b"south"] * 8, None, None]
+    train = regions(100, [b"%d" % number for number in range(60)])
+    splits = {"train": [*PAIRS, *train], "eval": regions(200, names)}
+    slices = {
+        "columns": ["region"],
+        "thresholds": {"region": {"accuracy": 0.5}},
+        "min_rows": 10,
+    }
+    verdict = run_gate(tmp_path, splits, PAIRS_TASK, slices=slices)
+    assert verdict["notes"] == []
+    (warning,) = verdict["warnings"]
+    assert warning.startswith(
+        "eval: 2 of 3 slices by region have fewer than 10 rows (evaluator."
+        "min_slice_rows): south (8), (missing) (2); their metrics are reported"
+    )
+
+
+def test_columns_without_values_or_with_too_many_are_refused(tmp_path):
+    numbers = regions(200, [b"%d" % number for number in range(60)])
+    splits = {"train": PAIRS, "eval": numbers}
+    slices = {"columns": ["region", "regoin"]}
+    first, second = find_faults(tmp_path, splits, PAIRS_TASK, slices=slices)["eval"]
+    assert first.startswith("eval: region has more than 50 values, such as '")
+    assert second.startswith("eval: no row has a value of regoin, which data.slice_col")
+
+
 @pytest.fixture(scope="module")
 def unreadable(tmp_path_factory):
     """The verdict on texts that the encoder cannot read, of which one is repeated."""

@@ -53,6 +53,7 @@ def make_rows():
             "id #": 7 * n,
             "Kunde": f"K{n:05}",
             "Gewicht": 1 + n % 2,
+            "Land": ("at", "de", "")[n % 3],
         }
         for n in range(800)
     ]
@@ -106,7 +107,8 @@ def test_three_commands_lead_from_a_file_to_predictions_although_the_run_is_kill
     folder = tmp_path / "kommentare"
     chosen = [f"--set=trainer.{name}={value}" for name, value in SETTINGS.items()]
     chosen += ["--set=task.weight_column=Gewicht", "--set=task.id_column=id #"]
-    chosen += ["--label", "Class Index"]
+    chosen += ["--label", "Class Index", "--set=data.slice_columns=[Land]"]
+    chosen += ["--set=evaluator.slice_thresholds={Land: {accuracy: 0.7}}"]
     invoke("init", folder, "--data", source, "--encoder", encoder, *chosen)
 
     output, log = folder / "output", tmp_path / "log"
@@ -178,6 +180,9 @@ def test_three_commands_lead_from_a_file_to_predictions_although_the_run_is_kill
         column["name"] for column in report["data"]["splits"][0]["columns"]
     }
     texts = {row["id #"]: [row["Was sie sagten?"]] for row in rows}
+    lands = [part for part in report["slices"] if part["feature"] == "Land"]
+    assert [part["value"] for part in lands] == ["(missing)", "at", "de"]
+    assert all(part["thresholds"] == {"accuracy": 0.7} for part in lands)
     assert report["worst_rows"]
     for row in report["worst_rows"]:
         assert row["texts"] == texts[row["id"]]

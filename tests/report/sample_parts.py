@@ -148,10 +148,11 @@ def calibration(confidences, is_right):
     return bins
 
 
-def slices(has_champion):
+def slices(has_champion, is_refused=False):
     values = {
         "pair_length": ("short", "medium", "long"),
         "word_overlap": ("low", "medium", "high"),
+        "region": ("north", "south", "(missing)"),
     }
     return [
         Slice(
@@ -162,6 +163,10 @@ def slices(has_champion):
             champion={"accuracy": 0.94 - 0.02 * index, "f1": 0.95 - 0.04 * index}
             if has_champion
             else {},
+            thresholds={"accuracy": 0.92} if feature == "region" else {},
+            failed=["accuracy"]
+            if is_refused and (feature, value) == ("region", "(missing)")
+            else [],
         )
         for feature, names in values.items()
         for index, value in enumerate(names)

@@ -99,6 +99,7 @@ def refused():
         "reasons": reasons,
         "metrics": [worse, *report.metrics[1:]],
         "comparison": "",
+        "slices": parts.slices(has_champion=True, is_refused=True),
         "pushed": None,
         "serving_check": {"reasons": ["'serving_default' differs"], "blessed": False},
     }

@@ -115,6 +115,22 @@ def test_every_table_has_a_caption_and_headers(kind):
         assert all("scope=" in header for header in re.findall(r"<th\b[^>]*>", table))
 
 
+def test_thresholds_of_slices_are_below_their_metrics():
+    (section,) = re.findall(
+        r'<section id="slices">.*?</section>', rendered("refused"), re.DOTALL
+    )
+    rows = [
+        " ".join(re.sub(r"<.*?>", " ", row).split())
+        for row in re.findall(r"<tr.*?</tr>", section, re.DOTALL)
+    ]
+    north, south, missing = [row for row in rows if "≥" in row]
+    assert north.startswith("region north 30 0.960 ")
+    assert missing.startswith("region (missing) 64 0.900 ")
+    assert [row.count("✓ ≥ 0.920") for row in (north, south, missing)] == [1, 1, 0]
+    assert "✕ ≥ 0.920" in missing
+    assert "≥" not in Parser(rendered("empty")).text
+
+
 @pytest.mark.nightly
 def test_the_same_report_is_the_same_page():
     stored = Report.model_validate_json(samples.hostile().model_dump_json())

@@ -152,6 +152,48 @@ def test_training_split_without_the_weight_column_is_refused(tmp_path):
         examples_lib.prepare(source, str(tmp_path / "records"), WEIGHTED)
 
 
+SLICED = DataConfig(slice_columns=["region", "year"])
+SLICED_HEADER = "label\tsentence1\tsentence2\tyear\tregion\n"
+
+
+def prepare_sliced(tmp_path, **tables):
+    source = write(tmp_path / "text", **tables)
+    target = str(tmp_path / "records")
+    return examples_lib.prepare(source, target, TASK, settings=SLICED)
+
+
+def test_columns_to_slice_by_become_texts_of_the_examples(tmp_path):
+    rows = "1\tone\ttwo\t2024.0\t north\n0\tone\ttwo\tNA\t\n"
+    train = SLICED_HEADER + rows
+    prepare_sliced(tmp_path, train=train, eval=train, test=HEADER + ROW)
+    for split in ("train", "eval"):
+        first, second = read(tmp_path / "records", split)
+        assert (first["year"], first["region"]) == ([b"2024"], [b"north"])
+        assert not {"year", "region"} & second.keys()  # no values
+    (row,) = read(tmp_path / "records", "test")
+    assert row.keys() == {"sentence1", "sentence2", "label", "idx"}
+
+
+@pytest.mark.parametrize("split", ["train", "eval"])
+def test_split_without_a_column_to_slice_by_is_refused(tmp_path, split):
+    row = "1\tone\ttwo\t2024\tnorth\n"
+    tables = dict.fromkeys(("train", "eval"), SLICED_HEADER + row)
+    tables[split] = HEADER + ROW
+    message = (
+        rf"{split}\.tsv has no column region, year; it has idx, label, sentence1, "
+        r"sentence2 \(data\.slice_columns names them\)"
+    )
+    with pytest.raises(UsageError, match=message):
+        prepare_sliced(tmp_path, **tables)
+
+
+def test_column_of_the_task_is_no_column_to_slice_by(tmp_path):
+    source = write(tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW)
+    settings = DataConfig(slice_columns=["label"])
+    with pytest.raises(UsageError, match="names 'label', a column of the task"):
+        examples_lib.prepare(source, str(tmp_path / "r"), TASK, settings=settings)
+
+
 def test_bytes_that_are_not_utf_8_are_refused_with_file_and_line(tmp_path):
     source = write(tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW)
     with open(f"{source}/train.tsv", "ab") as file:

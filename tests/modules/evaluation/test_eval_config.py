@@ -18,6 +18,7 @@ from components.evaluator import read_verdict
 from components.evaluator.executor import Executor
 from components.evaluator.slices import read_slices
 from modules import metrics as metrics_lib
+from modules.config.slices import SliceSettings
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 from tests import exported as exported_lib
@@ -30,10 +31,10 @@ SENTENCE = TaskConfig(text_columns=["sentence"])
 REGRESSION = TaskConfig(label_range=[0, 5])
 
 
-def test_slices_have_no_thresholds():
-    config = eval_config.build_eval_config(TaskConfig())
+def test_slices_have_no_thresholds_of_tfma():
+    config = eval_config.build_eval_config(TaskConfig(), ["region"])
     keys = [list(spec.feature_keys) for spec in config.slicing_specs]
-    assert keys == [[], ["pair_length"], ["word_overlap"]]
+    assert keys == [[], ["pair_length"], ["word_overlap"], ["region"]]
     (spec,) = config.metrics_specs
     assert not spec.per_slice_thresholds
     assert not any(metric.per_slice_thresholds for metric in spec.metrics)
@@ -90,6 +91,8 @@ class Evaluation:
         self.task = exported.task
         self.texts = random_texts(len(exported.task.text_columns))
         self.champion = exported.directory
+        self.columns = {}  # by name, a list of bytes or None for each row
+        self.slices = SliceSettings(columns=[], thresholds={}, min_rows=30)
         self._vocab_file = vocab_file
         self._runs = 0
 
@@ -141,12 +144,13 @@ class Evaluation:
             {name: [output] for name, output in outputs.items()},
             {
                 "eval_config": json_format.MessageToJson(
-                    eval_config.build_eval_config(self.task)
+                    eval_config.build_eval_config(self.task, self.slices.columns)
                 ),
                 "module_path": tfma_metrics.__name__,
                 "example_splits": json.dumps(["eval"]),
                 "thresholds": json.dumps(thresholds),
                 "max_regression": json.dumps(max_regression or {}),
+                "slices": self.slices.model_dump_json(),
                 "significance": significance,
             },
         )
@@ -164,9 +168,11 @@ class Evaluation:
         split = root / "examples" / "Split-eval"
         split.mkdir(parents=True)
         with tf.io.TFRecordWriter(str(split / "data.gz"), "GZIP") as writer:
-            for row in exported_lib.rows_of(
-                self.task, self.texts, labels, self._vocab_file
-            ):
+            rows = exported_lib.rows_of(self.task, self.texts, labels, self._vocab_file)
+            for index, row in enumerate(rows):
+                for name, values in self.columns.items():
+                    if values[index] is not None:
+                        row[name] = [values[index]]
                 writer.write(exported_lib.serialize(row))
         return examples
 
@@ -282,6 +288,22 @@ class Parrots:
         """Writes the models."""
         self._evaluation = Evaluation(root, self._save(root, task, self.CANDIDATE), "")
         self._evaluation.champion = self._save(root, task, self.CHAMPION).directory
+
+    def slice_by(self, column, values, thresholds):
+        """Slices by a column with thresholds, of slices with 30 rows or more."""
+        self._evaluation.columns = {column: values}
+        self._evaluation.slices = SliceSettings(
+            columns=[column], thresholds={column: thresholds}, min_rows=30
+        )
+
+    def read_slices(self, column, *, has_champion):
+        """Returns value, rows and metrics of the slices by a column."""
+        directory = self._evaluation.root / "run1" / "evaluation"
+        return [
+            (entry["value"], entry["rows"], entry["metrics"])
+            for entry in read_slices(str(directory), has_champion=has_champion)
+            if entry["feature"] == column
+        ]
 
     def run(self, candidate, champion, labels, *bounds):
         """Evaluates predictions: scores, or probabilities of the second class.
@@ -465,3 +487,46 @@ def test_gate_accepts_an_equal_model_and_refuses_one_that_is_worse(tmp_path):
     assert reason.startswith("accuracy is 0.04 below the champion's: p = 0.0078 is")
     assert reason in verdict.summary
     assert verdict.significance == 0.05
+
+
+# Half of the rows of the north are wrong, and all of the 20 of the east.
+REGIONS = [*[b"north"] * 40, *[b"east"] * 20, *[None] * 40, *[b"south"] * 100]
+BY_REGION = [
+    1 - p if row < 20 or 40 <= row < 60 else p
+    for row, p in enumerate(probabilities(LABELS, 200))
+]
+
+
+def test_first_model_that_is_bad_in_a_slice_by_a_column_is_refused(tmp_path):
+    """Slices of few rows are not judged, and rows without a value are one."""
+    parrots = Parrots(tmp_path, TaskConfig())
+    parrots.slice_by("region", REGIONS, {"accuracy": 0.7, "recall/equivalent": 0.4})
+    _, verdict = parrots.run(BY_REGION, None, LABELS, {"accuracy": 0.8})
+    assert not verdict.blessed
+    assert verdict.failures == [
+        "in the slice region north (40 rows), accuracy is 0.5000, the threshold is "
+        "0.7000"
+    ]
+    judged = {(m.slice, m.metric): m.threshold for m in verdict.slices}
+    assert len(judged) == 2 * 3
+    assert judged["region (missing) (40 rows)", "recall/equivalent"] == 0.4
+    slices = parrots.read_slices("region", has_champion=False)
+    assert [(value, rows, metrics["accuracy"]) for value, rows, metrics in slices] == [
+        ("(missing)", 40, 1.0),
+        ("east", 20, 0.0),
+        ("north", 40, 0.5),
+        ("south", 100, 1.0),
+    ]
+
+
+@pytest.mark.nightly
+def test_slices_by_a_column_are_compared_with_the_champion(tmp_path):
+    parrots = Parrots(tmp_path, TaskConfig())
+    parrots.slice_by("region", REGIONS, {"accuracy": 0.4})
+    champion = probabilities(LABELS, 150)  # worse on all rows, and in the south
+    _, verdict = parrots.run(BY_REGION, champion, LABELS, {}, {"accuracy": 0.2}, 0.05)
+    assert not verdict.blessed
+    assert [metric.champion for metric in verdict.slices] == [1.0, 1.0, 0.5]
+    east, north = [text for text in verdict.failures if "region" in text]
+    assert east.startswith("in the slice region east (20 rows), accuracy is 1 below")
+    assert north.startswith("in the slice region north (40 rows), accuracy is 0.5 be")

@@ -189,6 +189,34 @@ def test_override_of_another_type_is_refused(recipe, key, text, message):
         ("evaluator.thresholds", {"f1": 85.0}, r"f1 is 85\.0; allowed are 0 to 1"),
         ("evaluator.max_regression", {"f1": -2}, r"f1 is -2\.0; allowed are -1 to 1"),
         (
+            "data.slice_columns",
+            ["label"],
+            r"data\.slice_columns names 'label', a column of the task; leave it out",
+        ),
+        ("data.slice_columns", ["a", "a"], r"slice_columns names 'a', twice; leave"),
+        ("data.slice_columns", [""], r"slice_columns names '', without a character"),
+        (
+            "data.slice_columns",
+            ["word_overlap"],
+            r"names 'word_overlap', by which each evaluation is sliced; leave it out",
+        ),
+        (
+            "evaluator.slice_thresholds",
+            {"region": {"accuracy": 0.5}},
+            r"names 'region'; data\.slice_columns has no column: add it there",
+        ),
+        (
+            "evaluator.slice_thresholds",
+            {"region": {"f2": 0.5}},
+            r"evaluator\.slice_thresholds\.region names 'f2'; this task has accuracy",
+        ),
+        (
+            "evaluator.slice_thresholds",
+            {"region": {"f1": 50.0}},
+            r"slice_thresholds\.region: f1 is 50\.0; allowed are 0 to 1",
+        ),
+        ("evaluator.min_slice_rows", 0, r"min_slice_rows: .*greater than 0 \(got 0\)"),
+        (
             "evaluator.thresholds",
             {"f1/no": 0.5},
             r"'f1/no'; .*, matthews, precision/CL",
@@ -256,6 +284,19 @@ def test_bounds_and_deciding_metric_may_be_those_of_a_class(recipe):
     bounds = {"recall/equivalent": 0.5, "f1/not_equivalent": 0.1}
     settings = {"evaluator.thresholds": bounds, "task.metric": "recall/equivalent"}
     assert load_config(recipe, settings).evaluator.thresholds == bounds
+
+
+def test_thresholds_of_slices_belong_to_columns_of_the_data(recipe):
+    with open(recipe, "a") as file:
+        file.write("task: {text_columns: [text], id_column: row}\n")
+    thresholds = {"region": {"accuracy": 0.7, "recall/equivalent": 0.5}}
+    settings = {
+        "data.slice_columns": ["region", "word_overlap"],
+        "evaluator.slice_thresholds": thresholds,
+    }
+    config = load_config(recipe, settings)
+    assert config.slice_settings.columns == ["region", "word_overlap"]
+    assert config.slice_settings.thresholds == thresholds
 
 
 def test_message_of_an_unknown_metric_does_not_list_every_class(recipe):

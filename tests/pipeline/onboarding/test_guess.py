@@ -364,7 +364,7 @@ def test_rows_are_numbered_if_the_id_column_has_no_numbers():
         ),
         (
             {"text": "text", "label": "few"},
-            {"taken": {"--group": "g"}},
+            {"taken": {"g": "--group"}},
             "--group g: there is no",
         ),
         ({"text": "text", "label": "few"}, {"kind": "score"}, "or they are all equal"),

@@ -1,0 +1,103 @@
+"""The slices by columns that are refused, or are too small to be judged."""
+
+import pytest
+from tensorflow.core.example.example_pb2 import Example
+
+from modules.config.slices import MOST_VALUES, SliceSettings
+from modules.config.task import TaskConfig
+from modules.data import slice_judgment
+from modules.data.slice_columns import MISSING, read_value
+
+TASK = TaskConfig()
+SCORES = TaskConfig(label_range=[0.0, 5.0])
+
+
+def judge(rows, thresholds=None, task=TASK):
+    """Returns whether each finding about the column `region` is refused, and its text.
+
+    Args:
+      rows: Rows by value and label.
+      thresholds: Those of the column.
+      task: The task.
+    """
+    settings = SliceSettings(
+        columns=["region"],
+        thresholds={"region": thresholds} if thresholds else {},
+        min_rows=30,
+    )
+    found = slice_judgment.judge({"region": rows}, task, settings, "eval")
+    return [(finding.is_refused, finding.message) for finding in found]
+
+
+def test_column_without_a_value_is_refused():
+    ((is_refused, message),) = judge({MISSING: [9, 9]})
+    assert is_refused
+    assert message.startswith("eval: no row has a value of region, which data.slice_")
+
+
+def test_column_with_many_values_is_refused_with_some_of_them():
+    counts = {}
+    for row in range(1000):
+        slice_judgment.count_row(counts, f"customer {row}", row % 2, TASK)
+    assert len(counts) == MOST_VALUES + 1
+    ((is_refused, message),) = judge(counts)
+    assert is_refused
+    assert "region has more than 50 values, such as 'customer 0', 'cust" in message
+    del counts["customer 0"]
+    assert judge(counts) == []
+
+
+def test_slices_without_thresholds_may_be_small():
+    assert judge({"north": [1, 0], "south": [50, 50]}) == []
+
+
+def test_small_slices_are_a_warning_with_their_rows():
+    rows = {"north": [1, 0], "east": [9, 8], "south": [50, 50], MISSING: [2, 1]}
+    ((is_refused, message),) = judge(rows, {"accuracy": 0.7})
+    assert not is_refused
+    assert message.startswith(
+        "eval: 3 of 4 slices by region have fewer than 30 rows (evaluator."
+        "min_slice_rows): east (17), (missing) (3), north (1); their metrics are "
+        "reported, but not judged: "
+    )
+
+
+def test_thresholds_that_apply_to_no_slice_are_refused():
+    ((is_refused, message),) = judge({"north": [9, 9]}, {"accuracy": 0.7})
+    assert is_refused
+    assert "evaluator.slice_thresholds decides nothing" in message
+
+
+@pytest.mark.parametrize(
+    ("metric", "kind"),
+    [("recall/equivalent", "rows of `equivalent`"), ("auc", "rows of the smaller cl")],
+)
+def test_threshold_of_a_metric_without_rows_in_a_slice_is_refused(metric, kind):
+    rows = {"north": [40, 0], "south": [50, 50]}
+    ((is_refused, message),) = judge(rows, {metric: 0.7})
+    assert is_refused
+    assert f"the slice region north has no {kind}" in message
+    assert f"evaluator.slice_thresholds {metric} 0.7" in message
+    assert judge(rows, {"accuracy": 0.7}) == []
+    assert judge(rows, {metric: 0.0}) == []
+
+
+def test_slices_of_a_regression_are_judged_by_their_rows():
+    counts = {}
+    slice_judgment.count_row(counts, "north", 0, SCORES, 40)
+    assert judge(counts, {"pearson": 0.7}, SCORES) == []
+
+
+def test_values_of_any_type_name_a_slice():
+    example = Example()
+    features = example.features.feature
+    features["text"].bytes_list.value.append("Köln".encode())
+    features["bad"].bytes_list.value.append(b"\xff")
+    features["number"].int64_list.value.append(2_000_000_019)
+    features["share"].float_list.value.append(0.1)
+    features["several"].bytes_list.value.extend([b"a", b"b"])
+    features["empty"].bytes_list.SetInParent()
+    names = ("text", "bad", "number", "share", "several", "empty", "absent")
+    assert [read_value(example, name) for name in names] == [
+        *("Köln", "\ufffd", "2000000019", "0.1", "a, b", MISSING, MISSING)
+    ]
