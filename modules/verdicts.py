@@ -119,6 +119,53 @@ class MetricVerdict(pydantic.BaseModel):
         return failures
 
 
+class Baseline(pydantic.BaseModel):
+    """A linear model on words, trained on rows of `train`, and the model.
+
+    Attributes:
+      metric: The metric of the task.
+      value: The model's value.
+      metrics: The linear model's values by metric, on the same rows.
+      rows: Rows that the linear model was trained on.
+      margin: Least difference of the model from the linear one; None allows any.
+      paired: A test of both on the same rows, with its `sentence`; None if the rows
+        have no unique ids.
+    """
+
+    metric: str
+    value: Number
+    metrics: dict[str, Number]
+    rows: int
+    margin: Number | None
+    paired: dict[str, Any] | None
+
+    @property
+    def failures(self) -> list[str]:
+        """Why the model is refused; empty if the linear model's metric is NaN."""
+        other = self.metrics[self.metric]
+        if self.margin is None or math.isnan(other):
+            return []
+        compared = (self.value, other, -self.margin)
+        if _keeps_up(*compared):
+            return []
+        value, other_value, _ = _format(_keeps_up, *compared)
+        return [
+            f"{self.metric} is {value}, and {other_value} for a linear model on words "
+            f"(evaluator.baseline_margin {self.margin:g})"
+        ]
+
+    @property
+    def sentence(self) -> str:
+        """The comparison in a sentence."""
+        compared = (
+            f"compared with a linear model on words ({self.rows:,} rows of train)"
+        )
+        if self.paired is not None:
+            return f"{compared}, {self.paired['sentence']}"
+        other = self.metrics[self.metric]
+        return f"{compared}, {self.metric} is {self.value:.4f} instead of {other:.4f}"
+
+
 class Override(pydantic.BaseModel):
     """The push of a refused model by a person.
 
@@ -144,6 +191,7 @@ class Verdict(pydantic.BaseModel):
       champion: Directory that serves the baseline; None without a baseline.
       metrics: All metrics on all rows, those with bounds first.
       slices: The metrics with a threshold in slices.
+      baseline: The comparison with a linear model; None in verdicts of older versions.
       not_compared: Why the model was not compared with the champion; None if it was, or
         without a champion.
       paired: A test of the difference from the champion on the same rows, with its
@@ -159,6 +207,7 @@ class Verdict(pydantic.BaseModel):
     champion: str | None
     metrics: list[MetricVerdict]
     slices: list[MetricVerdict] = []
+    baseline: Baseline | None = None
     not_compared: str | None = None
     paired: dict[str, Any] | None = None
     significance: float | None = None
@@ -167,14 +216,15 @@ class Verdict(pydantic.BaseModel):
 
     @property
     def failures(self) -> list[str]:
-        """Why the model is refused: the bounds that it violates, and `worse`."""
+        """Why the model is refused, by thresholds and by comparisons."""
         bounds = [text for metric in self.metrics for text in metric.failures]
         slices = [
             f"in the slice {metric.slice}, {text}"
             for metric in self.slices
             for text in metric.failures
         ]
-        return [*bounds, *slices, *self.worse]
+        simpler = self.baseline.failures if self.baseline else []
+        return [*bounds, *slices, *simpler, *self.worse]
 
     @property
     def comparison(self) -> str:

@@ -12,7 +12,7 @@ from tfx.components import FileBasedExampleGen
 
 from components.champion import Champion, ChampionCheck
 from components.data_gate import DataGate, DataGateSettings
-from components.evaluator import Evaluator
+from components.evaluator import BaselineSettings, Evaluator
 from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
 from components.report import Report, ReportSettings
@@ -197,6 +197,7 @@ def create_pipeline(
         examples=examples,
         example_splits=[config.evaluator.split],
         model=model,
+        model_run=model_run,
         baseline_model=champion.outputs["model"],
         eval_config=eval_config.build_eval_config(task, config.data.slice_columns),
         module_path=tfma_metrics.__name__,
@@ -204,6 +205,11 @@ def create_pipeline(
         max_regression=parameters.max_regression,
         slices=config.slice_settings.model_dump_json(),
         significance=parameters.significance,
+        baseline=BaselineSettings(
+            task=task,
+            split=config.evaluator.split,
+            margin=config.evaluator.baseline_margin,
+        ).model_dump_json(),
         fingerprint=fingerprint.of_code(Evaluator.__module__),
     )
     serving_settings = ServingCheckSettings(

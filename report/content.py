@@ -32,6 +32,7 @@ class Metric(_Part):
       interval: 95 % confidence interval, from a bootstrap over the rows, or None.
       majority: The value of always predicting the most frequent class of `train`, or
         the mean score; None if it is undefined.
+      linear: The value of a linear model on words; None if it is undefined.
       champion: The champion's value; None if there is no champion.
       threshold: Lowest allowed value, or None.
       max_regression: Largest allowed difference below the champion, or None.
@@ -42,6 +43,7 @@ class Metric(_Part):
     value: float
     interval: tuple[float, float] | None = None
     majority: float | None = None
+    linear: float | None = None
     champion: float | None = None
     threshold: float | None = None
     max_regression: float | None = None
@@ -350,6 +352,7 @@ class Report(_Part):
       champion: Directory that serves the champion, or None.
       comparison: What the model was compared with, and whether the difference may be
         noise.
+      baseline: The comparison with a linear model on words.
       training: The training.
       classification: The predicted classes; None for a regression.
       regression: The predicted scores; None for a classification.
@@ -375,6 +378,7 @@ class Report(_Part):
     metrics: list[Metric] = []
     champion: str | None = None
     comparison: str = ""
+    baseline: str = ""
     training: Training | None = None
     classification: Classification | None = None
     regression: Regression | None = None

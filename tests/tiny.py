@@ -155,7 +155,11 @@ def write_config(
         "encoder": {"source": "encoder"},
         "preprocessing": {"max_seq_length": 32},
         "trainer": {"epochs": 1, "batch_size": 16, "learning_rate": 0.001},
-        "evaluator": {"thresholds": {"accuracy": 0.0}, "significance": 0.0},
+        "evaluator": {
+            "thresholds": {"accuracy": 0.0},
+            "significance": 0.0,
+            "baseline_margin": None,
+        },
         "output": "output",
         **settings,
     }

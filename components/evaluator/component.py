@@ -6,7 +6,11 @@ from tensorflow_model_analysis.proto import config_pb2
 from tfx import types
 from tfx import v1 as tfx
 from tfx.dsl.components.base import base_beam_component, executor_spec
-from tfx.types import component_spec, standard_component_specs
+from tfx.types import (
+    component_spec,
+    standard_artifacts,
+    standard_component_specs,
+)
 from tfx.utils import json_utils
 
 from components.artifacts import ModelVerdict
@@ -24,9 +28,15 @@ class EvaluatorSpec(component_spec.ComponentSpec):
         executor.MAX_REGRESSION_KEY: component_spec.ExecutionParameter(type=str),
         executor.SLICES_KEY: component_spec.ExecutionParameter(type=str),
         executor.SIGNIFICANCE_KEY: component_spec.ExecutionParameter(type=float),
+        executor.BASELINE_KEY: component_spec.ExecutionParameter(type=str),
         "fingerprint": component_spec.ExecutionParameter(type=str),
     }
-    INPUTS = _ComponentSpec.INPUTS
+    INPUTS = {
+        **_ComponentSpec.INPUTS,
+        executor.MODEL_RUN_KEY: component_spec.ChannelParameter(
+            type=standard_artifacts.ModelRun
+        ),
+    }
     OUTPUTS = {
         **_ComponentSpec.OUTPUTS,
         executor.VERDICT_KEY: component_spec.ChannelParameter(type=ModelVerdict),
@@ -49,6 +59,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         *,
         examples: types.BaseChannel,
         model: types.BaseChannel,
+        model_run: types.BaseChannel,
         baseline_model: types.BaseChannel,
         eval_config: config_pb2.EvalConfig,
         module_path: str,
@@ -57,6 +68,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         max_regression: str | tfx.dsl.experimental.RuntimeParameter,
         slices: str,
         significance: float | tfx.dsl.experimental.RuntimeParameter,
+        baseline: str,
         fingerprint: str,
     ) -> None:
         """Declares the component; its outputs are TFX's and `verdict`.
@@ -64,6 +76,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         Args:
           examples: The Examples to evaluate on.
           model: The candidate.
+          model_run: The Trainer's, with the candidate's predictions.
           baseline_model: The champion; an empty artifact if no version is served.
           eval_config: Model, slices and metrics; each metric has a unique name. A
             metric whose value is a JSON object with a `sentence` is a test of both
@@ -76,6 +89,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
           slices: JSON of `SliceSettings`: the lowest allowed values in slices.
           significance: A model is refused if the test of both models finds it worse,
             with a p-value below this.
+          baseline: JSON of `BaselineSettings`: the linear model to compare with.
           fingerprint: Hash of this code; part of the cache key.
         """
         outputs = {
@@ -86,6 +100,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
             EvaluatorSpec(
                 examples=examples,
                 model=model,
+                model_run=model_run,
                 baseline_model=baseline_model,
                 eval_config=eval_config,
                 module_path=module_path,
@@ -94,6 +109,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 max_regression=max_regression,
                 slices=slices,
                 significance=significance,
+                baseline=baseline,
                 fingerprint=fingerprint,
                 **outputs,
             )

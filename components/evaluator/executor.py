@@ -14,7 +14,7 @@ from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, path_utils, proto_utils
 
 from components.artifacts import NOT_COMPARED
-from components.evaluator import bounds, verdict
+from components.evaluator import baseline, bounds, verdict
 from modules import uris
 from modules.config.slices import SliceSettings
 from modules.verdicts import PUSHED_DESTINATION, Verdict
@@ -23,6 +23,8 @@ THRESHOLDS_KEY = "thresholds"
 MAX_REGRESSION_KEY = "max_regression"
 SLICES_KEY = "slices"
 SIGNIFICANCE_KEY = "significance"
+BASELINE_KEY = "baseline"
+MODEL_RUN_KEY = "model_run"
 VERDICT_KEY = "verdict"
 
 _BASELINE = standard_component_specs.BASELINE_MODEL_KEY
@@ -41,10 +43,10 @@ class Executor(executor.Executor):
         """Evaluates a model.
 
         Args:
-          input_dict: `examples`, `model` and `baseline_model`.
+          input_dict: `examples`, `model`, `model_run` and `baseline_model`.
           output_dict: `evaluation`, `blessing` and `verdict`.
           exec_properties: `eval_config`, `example_splits`, `thresholds`,
-            `max_regression`, `slices` and `significance`.
+            `max_regression`, `slices`, `significance` and `baseline`.
 
         Raises:
           ValueError: A bound is not a number, or names a metric that is not evaluated,
@@ -60,17 +62,20 @@ class Executor(executor.Executor):
             bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY]),
             bounds.parse(MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]),
         )
+        linear = baseline.BaselineSettings.model_validate_json(
+            exec_properties[BASELINE_KEY]
+        )
         slices = SliceSettings.model_validate_json(exec_properties[SLICES_KEY])
         config = proto_utils.json_to_proto(
             exec_properties[_EVAL_CONFIG], config_pb2.EvalConfig()
         )
         limits.add_to(config)
         bounded = {_EVAL_CONFIG: proto_utils.proto_to_json(config)}
-        baseline = artifact_utils.get_single_instance(input_dict[_BASELINE])
+        pushed = artifact_utils.get_single_instance(input_dict[_BASELINE])
         # Without a champion, the artifact is empty.
-        champion, model = None, path_utils.serving_model_path(baseline.uri)
+        champion, model = None, path_utils.serving_model_path(pushed.uri)
         if tfx.dsl.io.fileio.exists(model):
-            champion = baseline.get_string_custom_property(PUSHED_DESTINATION) or model
+            champion = pushed.get_string_custom_property(PUSHED_DESTINATION) or model
         # TFX's Evaluator takes a baseline only if one is among the inputs.
         inputs = dict(input_dict)
         if champion is None:
@@ -95,10 +100,18 @@ class Executor(executor.Executor):
             slices=verdict.read_slice_metrics(
                 evaluation, slices, has_champion=has_champion
             ),
+            baseline=baseline.compare(
+                linear,
+                artifact_utils.get_single_instance(
+                    input_dict[standard_component_specs.EXAMPLES_KEY]
+                ),
+                artifact_utils.get_single_uri(input_dict[MODEL_RUN_KEY]),
+                next(m.value for m in metrics if m.metric == linear.task.metric),
+            ),
             paired=tests[()].model_dump(mode="json") if has_champion else None,
             significance=significance,
             worse=verdict.find_worse(tests, significance, metrics),
-            not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
+            not_compared=pushed.get_string_custom_property(NOT_COMPARED) or None,
         )
         # TFMA has no test of both models. The change from a metric that is NaN is NaN,
         # so TFMA refuses every candidate.

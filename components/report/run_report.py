@@ -79,6 +79,7 @@ def describe_run(
     report.pushed = pushed
     report.champion = verdict.champion
     report.comparison = verdict.comparison
+    report.baseline = verdict.baseline.sentence if verdict.baseline else ""
     libraries = fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
     model = model_digest.read(model_run)
     report.lineage += [
@@ -133,6 +134,7 @@ def _metrics(
     train_labels: dict[str, float],
 ) -> list[content.Metric]:
     majority = predictions_part.majority_metrics(task, labels, train_labels)
+    linear = verdict.baseline.metrics if verdict.baseline else {}
     rows = Rows.of(labels, outputs)
     intervals = {
         name: ends
@@ -145,6 +147,7 @@ def _metrics(
             value=metric.value,
             interval=intervals.get(metric.metric),
             majority=majority.get(metric.metric),
+            linear=linear.get(metric.metric),
             champion=metric.champion,
             threshold=metric.threshold,
             max_regression=metric.max_regression,

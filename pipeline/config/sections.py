@@ -57,6 +57,9 @@ class EvaluatorConfig(Settings):
         `task.metric`, on all rows or in a slice, and a test on the same rows has a
         p-value below this. 0 turns the test off. A bootstrap, for metrics other than
         accuracy, has no p-value below 0.002.
+      baseline_margin: A model is also refused if its `task.metric` is not higher by
+        this than that of a linear model on words, which each run trains on `train` in
+        seconds. 0 accepts an equal model; None accepts any, and only reports both.
       incompatible_champion: What happens if the champion, the model that was pushed
         last, has other text columns, classes or range. `ignore` applies only the
         thresholds and reports it in the verdict; `refuse` stops the run before
@@ -69,6 +72,7 @@ class EvaluatorConfig(Settings):
     min_slice_rows: PositiveInt = 30
     max_regression: dict[str, float] = Field(default_factory=dict)
     significance: float = Field(default=0.05, ge=0, lt=1)
+    baseline_margin: float | None = Field(default=0.0, ge=-1, le=1)
     incompatible_champion: Literal["ignore", "refuse"] = "ignore"
 
     @field_validator("split")

@@ -70,6 +70,7 @@ def compiled(
         evaluator={
             "thresholds": {"accuracy": 0.0},
             "significance": 0.0,
+            "baseline_margin": None,
             "max_regression": {"accuracy": 1.0},
         },
         serving={"rows": 4},

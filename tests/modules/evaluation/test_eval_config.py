@@ -14,13 +14,15 @@ from sklearn import metrics as sklearn_metrics
 from tfx.types import standard_artifacts
 
 from components import ModelVerdict
-from components.evaluator import read_verdict
+from components.evaluator import BaselineSettings, read_verdict
 from components.evaluator.executor import Executor
 from components.evaluator.slices import read_slices
 from modules import metrics as metrics_lib
 from modules.config.slices import SliceSettings
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
+from modules.evaluation.prediction_files import Predictions
+from modules.training import model_run
 from tests import exported as exported_lib
 from tests import tiny
 
@@ -93,6 +95,7 @@ class Evaluation:
         self.champion = exported.directory
         self.columns = {}  # by name, a list of bytes or None for each row
         self.slices = SliceSettings(columns=[], thresholds={}, min_rows=30)
+        self.margin = None  # over the linear model
         self._vocab_file = vocab_file
         self._runs = 0
 
@@ -140,6 +143,7 @@ class Evaluation:
                 "model": [model],
                 "baseline_model": [champion],
                 "examples": [self._data(root, labels)],
+                "model_run": [self._record(root, labels)],
             },
             {name: [output] for name, output in outputs.items()},
             {
@@ -151,6 +155,9 @@ class Evaluation:
                 "thresholds": json.dumps(thresholds),
                 "max_regression": json.dumps(max_regression or {}),
                 "slices": self.slices.model_dump_json(),
+                "baseline": BaselineSettings(
+                    task=self.task, split="eval", margin=self.margin
+                ).model_dump_json(),
                 "significance": significance,
             },
         )
@@ -164,9 +171,11 @@ class Evaluation:
     def _data(self, root, labels):
         examples = standard_artifacts.Examples()
         examples.uri = str(root / "examples")
-        examples.split_names = '["eval"]'
+        examples.split_names = '["train", "eval"]'
         split = root / "examples" / "Split-eval"
         split.mkdir(parents=True)
+        # The linear model is trained on the evaluated rows.
+        split.with_name("Split-train").symlink_to(split)
         with tf.io.TFRecordWriter(str(split / "data.gz"), "GZIP") as writer:
             rows = exported_lib.rows_of(self.task, self.texts, labels, self._vocab_file)
             for index, row in enumerate(rows):
@@ -175,6 +184,18 @@ class Evaluation:
                         row[name] = [values[index]]
                 writer.write(exported_lib.serialize(row))
         return examples
+
+    def _record(self, root, labels):
+        """Writes predictions, which only the comparison with the linear model reads."""
+        shape = [len(labels), *([] if self.task.is_regression else [self.task.outputs])]
+        predictions = Predictions(
+            np.arange(len(labels)), np.array(labels), np.ones(shape), np.zeros(shape[0])
+        )
+        path = root / "record" / "predictions" / "eval.tsv"
+        model_run.write_predictions(str(path), self.task, predictions)
+        record = standard_artifacts.ModelRun()
+        record.uri = str(root / "record")
+        return record
 
 
 @pytest.fixture
@@ -295,6 +316,10 @@ class Parrots:
         self._evaluation.slices = SliceSettings(
             columns=[column], thresholds={column: thresholds}, min_rows=30
         )
+
+    def require_margin(self, margin):
+        """Requires a margin over the linear model."""
+        self._evaluation.margin = margin
 
     def read_slices(self, column, *, has_champion):
         """Returns value, rows and metrics of the slices by a column."""
@@ -530,3 +555,17 @@ def test_slices_by_a_column_are_compared_with_the_champion(tmp_path):
     east, north = [text for text in verdict.failures if "region" in text]
     assert east.startswith("in the slice region east (20 rows), accuracy is 1 below")
     assert north.startswith("in the slice region north (40 rows), accuracy is 0.5 be")
+
+
+def test_model_that_is_not_better_than_a_linear_one_is_refused(tmp_path):
+    """The linear model learns to predict as the candidate does."""
+    parrots = Parrots(tmp_path, TaskConfig())
+    parrots.require_margin(0.02)
+    _, verdict = parrots.run(CHAMPION, None, LABELS, {"accuracy": 0.8})
+    assert not verdict.blessed
+    assert verdict.failures == [
+        "accuracy is 0.9200, and 0.9200 for a linear model on words "
+        "(evaluator.baseline_margin 0.02)"
+    ]
+    assert verdict.baseline.rows == 200
+    assert verdict.failures[0] in verdict.summary
