@@ -108,6 +108,8 @@ def show_command(
     console.print(_result(record, whole=True), soft_wrap=True)
     took = _duration(record.seconds) or "end unknown"
     console.print(f"started {local_time(record.started)}, {took}")
+    if record.commit:
+        console.print(f"code: commit {record.commit}")
     if verdict:
         lines = [f"verdict: {verdict.summary}"]
         if override := verdict.override:

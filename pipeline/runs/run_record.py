@@ -17,6 +17,7 @@ from modules.run_metadata import MetadataError, MetadataReader
 from modules.run_states import DATA_REFUSED, PUSHED, REFUSED, RunState
 from pipeline.config.recipe import Config
 from pipeline.runs import damage
+from pipeline.runs.commit import Commit, find_commit
 from pipeline.runs.run_outputs import RunOutputs
 
 # In the same directory: the recipe with every setting, the log, data card and report.
@@ -45,6 +46,8 @@ class RunRecord(pydantic.BaseModel):
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
       pushed: Directory of the version that the run pushed, or that an override pushed.
       reason: Why nothing was pushed, or which signal stopped it.
+      commit: That of the code; None without git, outside of a repository, and for runs
+        of earlier releases.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
       dependencies: What `dependencies.find` returns; empty before the encoder is known.
       damage: Why the record cannot be read; empty if it can. It is not written.
@@ -58,6 +61,7 @@ class RunRecord(pydantic.BaseModel):
     value: float | None = None
     pushed: str | None = None
     reason: str = ""
+    commit: Commit | None = None
     tfx_run_id: str | None = None
     dependencies: dict[str, str] = {}
     damage: str = pydantic.Field("", exclude=True)
@@ -159,7 +163,12 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
       The record. Call its `finish` at the end of the run.
     """
     directory.mkdir(parents=True)
-    record = RunRecord(id=directory.name, recipe=config.name, metric=config.task.metric)
+    record = RunRecord(
+        id=directory.name,
+        recipe=config.name,
+        metric=config.task.metric,
+        commit=find_commit(),
+    )
     record.write(directory)
     try:
         yield record

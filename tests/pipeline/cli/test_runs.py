@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from modules import file_lock, run_metadata
 from modules.verdicts import ServingReport, Verdict
 from pipeline.cli.main import main
+from pipeline.runs.commit import Commit
 from tests.pipeline.past_runs import PastRuns
 
 LONG = "train.tsv:3: label is '7'; allowed are 0 to 1, " * 9
@@ -73,6 +74,15 @@ def test_start_is_shown_in_local_time_and_written_in_utc(invoke, past, zone):
         assert "20251125-014907Z " in invoke("runs")
         (run,) = json.loads(invoke("runs", "--json"))
         assert run["started"] == "2025-11-25T01:49:07.123456+00:00"
+
+
+def test_commit_of_the_code_is_shown(invoke, past):
+    past.run(commit=Commit(id="0123456789abcdef", has_changes=True))
+    assert "code: commit 0123456789ab, with changes" in invoke("show", "latest")
+    content = json.loads(invoke("show", "latest", "--json"))
+    assert content["commit"] == {"id": "0123456789abcdef", "has_changes": True}
+    past.run()
+    assert "code:" not in invoke("show", "latest")
 
 
 def test_unfinished_run_is_shown_as_running(invoke, past):
