@@ -75,6 +75,19 @@ def test_inspection_of_a_recipe_takes_its_task_and_limits(invoke, tmp_path):
     assert "too small for evaluator.thresholds accuracy 0.5" in inspected["refused"][0]
 
 
+def test_slices_that_a_run_would_refuse_are_refused(invoke, tmp_path):
+    rows = [{**row, "Kunde": f"K{n}"} for n, row in enumerate(make_rows(600))]
+    path = write(tmp_path / "rows.csv", rows)
+    slices = ("--set", "data.slice_columns=[Kunde]")
+    status, inspected = inspect(invoke, path, *slices)
+    assert status == 2
+    (refused,) = inspected["refused"]
+    assert refused.startswith("eval: Kunde has more than 50 values, such as 'K")
+    rows = [{**row, "Kunde": "AB"[n % 2]} for n, row in enumerate(rows)]
+    status, inspected = inspect(invoke, write(path, rows), *slices)
+    assert (status, inspected["refused"]) == (0, [])
+
+
 def test_split_of_a_recipe_that_the_data_lack_is_refused(invoke, tmp_path):
     (tmp_path / "tiny").mkdir()
     recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")

@@ -343,6 +343,21 @@ def test_weights_of_rows_are_written_and_used(init, tmp_path):
     assert weights == {1, 2, 3}
 
 
+def test_columns_to_slice_by_are_written_and_neither_text_nor_label(init, tmp_path):
+    lands = ("at", "de", None)
+    rows = [{**row, "Land": lands[n % 3]} for n, row in enumerate(make_rows(600))]
+    path = write(tmp_path / "rows.csv", rows)
+    result, _ = init(path, "--set", "data.slice_columns=[Region]")
+    assert result.exit_code == 2
+    assert "--set data.slice_columns Region: there is no such col" in result.output
+    result, folder = init(path, "--set", "data.slice_columns=[Land]")
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert config.data.slice_columns == ["Land"]
+    assert config.task.label_column == "Art"
+    assert {row["Land"] for row in read_split(folder, "eval")} == {"at", "de", ""}
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
