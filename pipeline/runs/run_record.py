@@ -46,8 +46,8 @@ class RunRecord(pydantic.BaseModel):
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
       pushed: Directory of the version that the run pushed, or that an override pushed.
       reason: Why nothing was pushed, or which signal stopped it.
-      commit: That of the code; None without git, outside of a repository, and for runs
-        of earlier releases.
+      commit: The commit of the code; None without git, outside of a repository, and
+        for runs of earlier releases.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
       dependencies: What `dependencies.find` returns; empty before the encoder is known.
       damage: Why the record cannot be read; empty if it can. It is not written.

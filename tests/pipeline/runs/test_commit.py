@@ -1,7 +1,9 @@
 """The commit of the code that a run executes."""
 
+import os
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -12,8 +14,10 @@ pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
 @pytest.fixture
 def code(tmp_path, monkeypatch):
-    """A committed file; `git` in its repository is `code.git`."""
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    """A committed file."""
+    # In a hook of git, they name another repository.
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
     file = tmp_path / "repository" / "code" / "module.py"
     file.parent.mkdir(parents=True)
     file.write_text("x = 1\n")
@@ -65,3 +69,18 @@ def test_file_that_no_commit_has_is_of_no_commit(code, tmp_path, monkeypatch):
     assert find_commit(code)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_commit(code) is None
+
+
+def test_git_that_hangs_delays_a_run_by_two_seconds(code, tmp_path, monkeypatch):
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    start = time.monotonic()
+    assert find_commit(code) is None
+    assert time.monotonic() - start < 20
+
+
+def test_names_that_are_not_utf_8_are_changes(code):
+    (code.parent / os.fsdecode(b"caf\xe9")).write_text("")
+    assert find_commit(code).has_changes
