@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ingest.rows.row_errors import Location, RowError
@@ -138,7 +138,6 @@ def take_labelled(
     rows: Iterator[LocatedRow],
     task: TaskConfig,
     report: Report,
-    slice_columns: Sequence[str] = (),
 ) -> Iterator[LocatedRow] | None:
     """Checks the columns of a split, and whether it has labels.
 
@@ -148,7 +147,6 @@ def take_labelled(
       rows: Its rows.
       task: Names the columns.
       report: Called with a line for the user.
-      slice_columns: Columns that a required split must have, too.
 
     Returns:
       The rows; None for a split without labels. A required split always has labels.
@@ -170,7 +168,7 @@ def take_labelled(
             raise UsageError(f"{source} has no rows; the split {split} needs some")
         report(f"{source} has no rows: left out")
         return None
-    _require_columns(source, split, row, task, slice_columns)
+    _require_columns(source, split, row, task)
     if split in REQUIRED_SPLITS:
         return rows
     unlabelled: Spool[LocatedRow] = Spool()
@@ -194,13 +192,10 @@ def take_labelled(
     return None
 
 
-def _require_columns(
-    source: str, split: str, row: Row, task: TaskConfig, slice_columns: Sequence[str]
-) -> None:
-    required: dict[str, Sequence[str]] = {"task.text_columns": task.text_columns}
+def _require_columns(source: str, split: str, row: Row, task: TaskConfig) -> None:
+    required = {"task.text_columns": task.text_columns}
     if split in REQUIRED_SPLITS:
         required["task.label_column"] = [task.label_column]
-        required["data.slice_columns"] = slice_columns
     if split == TRAIN_SPLIT and task.weight_column is not None:
         required["task.weight_column"] = [task.weight_column]
     for setting, columns in required.items():

@@ -53,12 +53,7 @@ def open_splits(
         if watch and split in (None, TRAIN_SPLIT):
             rows = splits.watch(rows, watch)
         labelled = splits.take_labelled(
-            source.describe(split),
-            split or TRAIN_SPLIT,
-            rows,
-            task,
-            report,
-            settings.slice_columns,
+            source.describe(split), split or TRAIN_SPLIT, rows, task, report
         )
         is_records = source.files[split][0].file_format == TFRECORD
         parser = RowParser(

@@ -80,9 +80,7 @@ def open_splits(
         rows: Iterator[LocatedRow] = _rows(data[name], f"{source} {name}")
         if watch and split == TRAIN_SPLIT:
             rows = splits.watch(rows, watch)
-        labelled = splits.take_labelled(
-            f"{source} {name}", split, rows, task, report, settings.slice_columns
-        )
+        labelled = splits.take_labelled(f"{source} {name}", split, rows, task, report)
         opened[split] = None
         if labelled is not None:
             opened[split] = bad_rows.filter(split, labelled, parser)

@@ -174,19 +174,6 @@ def test_columns_to_slice_by_become_texts_of_the_examples(tmp_path):
     assert row.keys() == {"sentence1", "sentence2", "label", "idx"}
 
 
-@pytest.mark.parametrize("split", ["train", "eval"])
-def test_split_without_a_column_to_slice_by_is_refused(tmp_path, split):
-    row = "1\tone\ttwo\t2024\tnorth\n"
-    tables = dict.fromkeys(("train", "eval"), SLICED_HEADER + row)
-    tables[split] = HEADER + ROW
-    message = (
-        rf"{split}\.tsv has no column region, year; it has idx, label, sentence1, "
-        r"sentence2 \(data\.slice_columns names them\)"
-    )
-    with pytest.raises(UsageError, match=message):
-        prepare_sliced(tmp_path, **tables)
-
-
 def test_column_of_the_task_is_no_column_to_slice_by(tmp_path):
     source = write(tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW)
     settings = DataConfig(slice_columns=["label"])
