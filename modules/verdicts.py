@@ -119,7 +119,19 @@ class MetricVerdict(pydantic.BaseModel):
         return failures
 
 
-class Baseline(pydantic.BaseModel):
+class SliceVerdict(MetricVerdict):
+    """A metric with a threshold in a slice by a column.
+
+    Attributes:
+      feature: The column.
+      feature_value: Its value in the rows of the slice.
+    """
+
+    feature: str
+    feature_value: str
+
+
+class LinearComparison(pydantic.BaseModel):
     """A linear model on words, trained on rows of `train`, and the model.
 
     Attributes:
@@ -127,7 +139,6 @@ class Baseline(pydantic.BaseModel):
       value: The model's value.
       metrics: The linear model's values by metric, on the same rows.
       rows: Rows that the linear model was trained on.
-      margin: Least difference of the model from the linear one; None allows any.
       paired: A test of both on the same rows, with its `sentence`; None if the rows
         have no unique ids.
     """
@@ -136,23 +147,7 @@ class Baseline(pydantic.BaseModel):
     value: Number
     metrics: dict[str, Number]
     rows: int
-    margin: Number | None
     paired: dict[str, Any] | None
-
-    @property
-    def failures(self) -> list[str]:
-        """Why the model is refused; empty if the linear model's metric is NaN."""
-        other = self.metrics[self.metric]
-        if self.margin is None or math.isnan(other):
-            return []
-        compared = (self.value, other, -self.margin)
-        if _keeps_up(*compared):
-            return []
-        value, other_value, _ = _format(_keeps_up, *compared)
-        return [
-            f"{self.metric} is {value}, and {other_value} for a linear model on words "
-            f"(evaluator.baseline_margin {self.margin:g})"
-        ]
 
     @property
     def sentence(self) -> str:
@@ -191,14 +186,14 @@ class Verdict(pydantic.BaseModel):
       champion: Directory that serves the baseline; None without a baseline.
       metrics: All metrics on all rows, those with bounds first.
       slices: The metrics with a threshold in slices.
-      baseline: The comparison with a linear model; None in verdicts of older versions.
+      linear_model: The comparison with a linear model; None without one.
       not_compared: Why the model was not compared with the champion; None if it was, or
         without a champion.
       paired: A test of the difference from the champion on the same rows, with its
         `sentence`; None without a comparison.
       significance: The model is refused if it is worse with a p-value below this; None
         in verdicts of older versions.
-      worse: Why it is refused, although no metric violates a bound.
+      worse: Why it is refused by a test of both models.
       override: The push of the refused model by a person; None if nobody pushed it.
     """
 
@@ -206,8 +201,8 @@ class Verdict(pydantic.BaseModel):
     splits: list[str]
     champion: str | None
     metrics: list[MetricVerdict]
-    slices: list[MetricVerdict] = []
-    baseline: Baseline | None = None
+    slices: list[SliceVerdict] = []
+    linear_model: LinearComparison | None = None
     not_compared: str | None = None
     paired: dict[str, Any] | None = None
     significance: float | None = None
@@ -219,12 +214,12 @@ class Verdict(pydantic.BaseModel):
         """Why the model is refused, by thresholds and by comparisons."""
         bounds = [text for metric in self.metrics for text in metric.failures]
         slices = [
-            f"in the slice {metric.slice}, {text}"
+            f"in the slice {metric.slice}, {text} "
+            f"(evaluator.slice_thresholds.{metric.feature})"
             for metric in self.slices
             for text in metric.failures
         ]
-        simpler = self.baseline.failures if self.baseline else []
-        return [*bounds, *slices, *simpler, *self.worse]
+        return [*bounds, *slices, *self.worse]
 
     @property
     def comparison(self) -> str:

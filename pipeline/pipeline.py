@@ -12,13 +12,14 @@ from tfx.components import FileBasedExampleGen
 
 from components.champion import Champion, ChampionCheck
 from components.data_gate import DataGate, DataGateSettings
-from components.evaluator import BaselineSettings, Evaluator
+from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
 from components.report import Report, ReportSettings
 from components.serving_check import ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
 from modules import fingerprint
+from modules.config.evaluator import EvaluatorSettings
 from modules.config.task import TRAIN_SPLIT
 from modules.evaluation import eval_config, prediction_files, tfma_metrics
 from modules.export import description, signatures
@@ -193,6 +194,11 @@ def create_pipeline(
         incompatible=config.evaluator.incompatible_champion,
         **champion_arguments,
     )
+    evaluator_settings = EvaluatorSettings(
+        run=config.run_settings,
+        slices=config.slice_settings,
+        linear_model=config.evaluator.linear_model,
+    )
     evaluator = Evaluator(
         examples=examples,
         example_splits=[config.evaluator.split],
@@ -203,13 +209,8 @@ def create_pipeline(
         module_path=tfma_metrics.__name__,
         thresholds=parameters.thresholds,
         max_regression=parameters.max_regression,
-        slices=config.slice_settings.model_dump_json(),
         significance=parameters.significance,
-        baseline=BaselineSettings(
-            task=task,
-            split=config.evaluator.split,
-            margin=config.evaluator.baseline_margin,
-        ).model_dump_json(),
+        settings=evaluator_settings.model_dump_json(),
         fingerprint=fingerprint.of_code(Evaluator.__module__),
     )
     serving_settings = ServingCheckSettings(

@@ -352,7 +352,7 @@ class Report(_Part):
       champion: Directory that serves the champion, or None.
       comparison: What the model was compared with, and whether the difference may be
         noise.
-      baseline: The comparison with a linear model on words.
+      linear_model: The comparison with a linear model on words.
       training: The training.
       classification: The predicted classes; None for a regression.
       regression: The predicted scores; None for a classification.
@@ -378,7 +378,7 @@ class Report(_Part):
     metrics: list[Metric] = []
     champion: str | None = None
     comparison: str = ""
-    baseline: str = ""
+    linear_model: str = ""
     training: Training | None = None
     classification: Classification | None = None
     regression: Regression | None = None

@@ -158,7 +158,7 @@ def write_config(
         "evaluator": {
             "thresholds": {"accuracy": 0.0},
             "significance": 0.0,
-            "baseline_margin": None,
+            "linear_model": "report",
         },
         "output": "output",
         **settings,

@@ -6,11 +6,7 @@ from tensorflow_model_analysis.proto import config_pb2
 from tfx import types
 from tfx import v1 as tfx
 from tfx.dsl.components.base import base_beam_component, executor_spec
-from tfx.types import (
-    component_spec,
-    standard_artifacts,
-    standard_component_specs,
-)
+from tfx.types import component_spec, standard_artifacts, standard_component_specs
 from tfx.utils import json_utils
 
 from components.artifacts import ModelVerdict
@@ -26,9 +22,8 @@ class EvaluatorSpec(component_spec.ComponentSpec):
         **_ComponentSpec.PARAMETERS,
         executor.THRESHOLDS_KEY: component_spec.ExecutionParameter(type=str),
         executor.MAX_REGRESSION_KEY: component_spec.ExecutionParameter(type=str),
-        executor.SLICES_KEY: component_spec.ExecutionParameter(type=str),
         executor.SIGNIFICANCE_KEY: component_spec.ExecutionParameter(type=float),
-        executor.BASELINE_KEY: component_spec.ExecutionParameter(type=str),
+        executor.SETTINGS_KEY: component_spec.ExecutionParameter(type=str),
         "fingerprint": component_spec.ExecutionParameter(type=str),
     }
     INPUTS = {
@@ -66,9 +61,8 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         example_splits: list[str],
         thresholds: str | tfx.dsl.experimental.RuntimeParameter,
         max_regression: str | tfx.dsl.experimental.RuntimeParameter,
-        slices: str,
         significance: float | tfx.dsl.experimental.RuntimeParameter,
-        baseline: str,
+        settings: str,
         fingerprint: str,
     ) -> None:
         """Declares the component; its outputs are TFX's and `verdict`.
@@ -86,10 +80,10 @@ class Evaluator(base_beam_component.BaseBeamComponent):
           example_splits: The splits to evaluate.
           thresholds: JSON: lowest allowed value by metric, over all rows.
           max_regression: JSON: largest allowed difference below the champion by metric.
-          slices: JSON of `SliceSettings`: the lowest allowed values in slices.
           significance: A model is refused if the test of both models finds it worse,
             with a p-value below this.
-          baseline: JSON of `BaselineSettings`: the linear model to compare with.
+          settings: JSON of `EvaluatorSettings`: the lowest allowed values in slices,
+            and the comparison with a linear model.
           fingerprint: Hash of this code; part of the cache key.
         """
         outputs = {
@@ -107,9 +101,8 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 example_splits=json_utils.dumps(example_splits),
                 thresholds=thresholds,
                 max_regression=max_regression,
-                slices=slices,
                 significance=significance,
-                baseline=baseline,
+                settings=settings,
                 fingerprint=fingerprint,
                 **outputs,
             )

@@ -14,16 +14,15 @@ from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, path_utils, proto_utils
 
 from components.artifacts import NOT_COMPARED
-from components.evaluator import baseline, bounds, verdict
+from components.evaluator import bounds, linear_comparison, verdict
 from modules import uris
-from modules.config.slices import SliceSettings
+from modules.config.evaluator import EvaluatorSettings
 from modules.verdicts import PUSHED_DESTINATION, Verdict
 
 THRESHOLDS_KEY = "thresholds"
 MAX_REGRESSION_KEY = "max_regression"
-SLICES_KEY = "slices"
 SIGNIFICANCE_KEY = "significance"
-BASELINE_KEY = "baseline"
+SETTINGS_KEY = "settings"
 MODEL_RUN_KEY = "model_run"
 VERDICT_KEY = "verdict"
 
@@ -46,7 +45,7 @@ class Executor(executor.Executor):
           input_dict: `examples`, `model`, `model_run` and `baseline_model`.
           output_dict: `evaluation`, `blessing` and `verdict`.
           exec_properties: `eval_config`, `example_splits`, `thresholds`,
-            `max_regression`, `slices`, `significance` and `baseline`.
+            `max_regression`, `significance` and `settings`.
 
         Raises:
           ValueError: A bound is not a number, or names a metric that is not evaluated,
@@ -62,10 +61,7 @@ class Executor(executor.Executor):
             bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY]),
             bounds.parse(MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]),
         )
-        linear = baseline.BaselineSettings.model_validate_json(
-            exec_properties[BASELINE_KEY]
-        )
-        slices = SliceSettings.model_validate_json(exec_properties[SLICES_KEY])
+        settings = EvaluatorSettings.model_validate_json(exec_properties[SETTINGS_KEY])
         config = proto_utils.json_to_proto(
             exec_properties[_EVAL_CONFIG], config_pb2.EvalConfig()
         )
@@ -92,25 +88,33 @@ class Executor(executor.Executor):
         has_champion = champion is not None
         metrics = verdict.read_metrics(evaluation, limits, has_champion=has_champion)
         tests = verdict.read_paired_tests(evaluation) if has_champion else {}
+        worse = verdict.find_worse(tests, significance, metrics)
+        examples = artifact_utils.get_single_instance(
+            input_dict[standard_component_specs.EXAMPLES_KEY]
+        )
+        linear_model = None
+        if settings.linear_model != "ignore":
+            linear_model, reasons = linear_comparison.compare(
+                settings.run,
+                examples,
+                artifact_utils.get_single_uri(input_dict[MODEL_RUN_KEY]),
+                metrics,
+                significance,
+            )
+            if settings.linear_model == "refuse":
+                worse += reasons
         result = Verdict(
             blessed=model_utils.is_model_blessed(blessing),
             splits=json.loads(splits),
             champion=champion,
             metrics=metrics,
             slices=verdict.read_slice_metrics(
-                evaluation, slices, has_champion=has_champion
+                evaluation, examples, settings, has_champion=has_champion
             ),
-            baseline=baseline.compare(
-                linear,
-                artifact_utils.get_single_instance(
-                    input_dict[standard_component_specs.EXAMPLES_KEY]
-                ),
-                artifact_utils.get_single_uri(input_dict[MODEL_RUN_KEY]),
-                next(m.value for m in metrics if m.metric == linear.task.metric),
-            ),
+            linear_model=linear_model,
             paired=tests[()].model_dump(mode="json") if has_champion else None,
             significance=significance,
-            worse=verdict.find_worse(tests, significance, metrics),
+            worse=worse,
             not_compared=pushed.get_string_custom_property(NOT_COMPARED) or None,
         )
         # TFMA has no test of both models. The change from a metric that is NaN is NaN,

@@ -2,104 +2,112 @@
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 from tfx import types
-from tfx.types import artifact_utils
 
-from components.examples import read_id, read_values
-from modules import files, metrics, uris, verdicts
-from modules.config.settings import Settings
+from components.evaluator import verdict
+from components.examples import read_id, read_records, read_values
+from modules import metrics
+from modules.config.run_settings import RunSettings
 from modules.config.task import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
 from modules.evaluation import linear_model, prediction_files, resampling
 from modules.evaluation.linear_model import LinearModel, Words
 from modules.metrics import Rows
+from modules.verdicts import LinearComparison, MetricVerdict
 
-_PREDICTED_ROWS = 10_000
-
-
-class BaselineSettings(Settings):
-    """The settings of the comparison with a linear model.
-
-    Attributes:
-      task: The task definition.
-      split: `evaluator.split`.
-      margin: `evaluator.baseline_margin`.
-    """
-
-    task: TaskConfig
-    split: str
-    margin: float | None
+_PREDICTED_ROWS = 1000  # at a time
 
 
 def compare(
-    settings: BaselineSettings, examples: types.Artifact, model_run: str, value: float
-) -> verdicts.Baseline:
+    run: RunSettings,
+    examples: types.Artifact,
+    model_run: str,
+    evaluated: Iterable[MetricVerdict],
+    significance: float,
+) -> tuple[LinearComparison, list[str]]:
     """Trains a linear model, and compares the model with it.
 
     Args:
-      settings: The task, and the evaluated split.
+      run: The task, and the evaluated split.
       examples: The Examples of all splits.
       model_run: Directory of the `ModelRun`, with the predictions of the model.
-      value: The metric of the task on the evaluated split.
+      evaluated: The metrics of the model on the evaluated split.
+      significance: As in `verdict.find_worse`.
+
+    Returns:
+      The comparison, and why the model is worse; empty if it may not be.
     """
-    task = settings.task
-    training = itertools.islice(
-        _read(examples, TRAIN_SPLIT, task), linear_model.most_rows(task)
+    task, split = run.task, run.gate_split
+    # A sample of all rows, the same for any order of the records and of the files.
+    records = heapq.nsmallest(
+        linear_model.most_rows(task),
+        read_records(examples, TRAIN_SPLIT),
+        key=lambda record: hashlib.blake2b(record, digest_size=8).digest(),
     )
-    words, labels, _ = zip(*training, strict=True)
-    model = LinearModel(task, words, np.array(labels))
-    evaluated = _read(examples, settings.split, task)
+    labels = _column(records, task.label_column)
+    weights = _column(records, task.weight_column) if task.weight_column else None
+    model = LinearModel(task, _words(records, task), labels, weights)
+    others = read_records(examples, split)
     parts = []
-    while batch := list(itertools.islice(evaluated, _PREDICTED_ROWS)):
-        batch_words, *columns = zip(*batch, strict=True)
-        parts.append((*map(np.array, columns), model.predict(batch_words)))
-    evaluated_labels, ids, outputs = map(np.concatenate, zip(*parts, strict=True))
-    rows = Rows.of(evaluated_labels, outputs)
-    test = None
-    predicted, *predictions = prediction_files.read_predictions(
-        model_run, task, settings.split
-    )
-    own, others = np.argsort(ids), np.argsort(predicted)
+    while batch := list(itertools.islice(others, _PREDICTED_ROWS)):
+        ids = np.array([read_id(e, task.id_column) for e in _parse(batch)])
+        outputs = model.predict(_words(batch, task))
+        parts.append((ids, _column(batch, task.label_column), outputs))
+    ids, labels, outputs = map(np.concatenate, zip(*parts, strict=True))
+    rows = Rows.of(labels, outputs)
+    test, reasons = None, []
+    predicted, *predictions = prediction_files.read_predictions(model_run, task, split)
+    order, predicted_order = np.argsort(ids), np.argsort(predicted)
     has_unique_ids = len(np.unique(ids)) == len(ids)
-    if has_unique_ids and np.array_equal(ids[own], predicted[others]):
-        of_model = Rows.of(*predictions).take(others)
-        test = resampling.paired_test(task, rows.take(own), of_model, task.metric)
-    return verdicts.Baseline(
+    if has_unique_ids and np.array_equal(ids[order], predicted[predicted_order]):
+        of_model = Rows.of(*predictions).take(predicted_order)
+        test = resampling.paired_test(task, rows.take(order), of_model, task.metric)
+        other = f"that of a linear model on words, trained on {len(records):,} rows"
+        reason = verdict.find_reason(test, other, significance)
+        if reason:
+            reasons.append(
+                f"{reason}, on {test.rows:,} rows; check the labels and the settings "
+                "of the trainer, or set evaluator.linear_model to report"
+            )
+    comparison = LinearComparison(
         metric=task.metric,
-        value=value,
+        value=next(m.value for m in evaluated if m.metric == task.metric),
         metrics=metrics.compute(task.classes, rows),
-        rows=len(labels),
-        margin=settings.margin,
+        rows=len(records),
         paired=test.model_dump(mode="json") if test else None,
     )
+    return comparison, reasons
 
 
-def _read(
-    examples: types.Artifact, split: str, task: TaskConfig
-) -> Iterator[tuple[Words, float, int]]:
-    """Yields words, label and id of each row of a split."""
-    pattern = uris.join(artifact_utils.get_split_uri([examples], split), "*")
-    paths = files.list_records([pattern])
-    for record in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
-        example = tf.train.Example.FromString(record)
-        (label,) = read_values(example, task.label_column)
-        yield _words(example, task), label, read_id(example, task.id_column)
+def _parse(records: Sequence[bytes]) -> Iterator[tf.train.Example]:
+    return map(tf.train.Example.FromString, records)
 
 
-def _words(example: tf.train.Example, task: TaskConfig) -> Words:
-    if task.is_tokenized:
-        columns = (read_values(example, name) for name in TOKENIZED_FEATURES)
-        tokens = [(i, s) for i, mask, s in zip(*columns, strict=True) if mask]
-        return [
-            [str(token) for token, segment in tokens if segment == index]
-            for index in range(len(task.text_columns))
-        ]
-    texts = (read_values(example, column) for column in task.text_columns)
-    return [
-        linear_model.split_words(b"".join(text).decode("utf-8", "replace"))
-        for text in texts
-    ]
+def _column(records: Sequence[bytes], column: str) -> np.ndarray:
+    """Returns the values of a column with one value in each row, float64[rows]."""
+    values = (value for e in _parse(records) for value in read_values(e, column))
+    return np.fromiter(values, float, len(records))
+
+
+def _words(records: Sequence[bytes], task: TaskConfig) -> Iterator[Words]:
+    """Yields the words of each row; the tokens if the task is tokenized."""
+    for example in _parse(records):
+        if task.is_tokenized:
+            columns = (read_values(example, name) for name in TOKENIZED_FEATURES)
+            tokens = [(i, s) for i, mask, s in zip(*columns, strict=True) if mask]
+            yield [
+                [str(token) for token, segment in tokens if segment == index]
+                for index in range(len(task.text_columns))
+            ]
+        else:
+            texts = (read_values(example, column) for column in task.text_columns)
+            yield [
+                linear_model.split_words(b"".join(text).decode("utf-8", "replace"))
+                for text in texts
+            ]

@@ -6,14 +6,18 @@ import math
 from collections.abc import Iterable, Mapping
 
 import tensorflow_model_analysis as tfma
+from tfx import types
 
 from components.evaluator import slices
 from components.evaluator.bounds import Bounds
+from components.examples import read_records, read_slices
 from modules import files, uris, verdicts
-from modules.config.slices import SliceSettings
+from modules.config.evaluator import EvaluatorSettings
+from modules.data import slice_judgment
+from modules.data.slice_judgment import Counts
 from modules.evaluation import resampling
 from modules.evaluation.resampling import PairedTest
-from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
+from modules.verdicts import VERDICT_FILE, MetricVerdict, SliceVerdict, Verdict
 
 
 def read_metrics(
@@ -43,29 +47,47 @@ def read_metrics(
 
 
 def read_slice_metrics(
-    evaluation: str, settings: SliceSettings, *, has_champion: bool
-) -> list[MetricVerdict]:
-    """Reads the metrics with a threshold of all slices that have enough rows.
+    evaluation: str,
+    examples: types.Artifact,
+    settings: EvaluatorSettings,
+    *,
+    has_champion: bool,
+) -> list[SliceVerdict]:
+    """Reads the metrics that have a threshold in slices by columns.
 
     Args:
       evaluation: Directory of TFMA's results.
-      settings: The thresholds.
+      examples: The Examples that were evaluated.
+      settings: The thresholds. A metric has none in slices with fewer rows that it
+        counts than their least number.
       has_champion: As in `read_metrics`.
     """
-    return [
-        MetricVerdict(
-            metric=name,
-            slice=verdicts.describe_slice(
-                entry["feature"], entry["value"], entry["rows"]
-            ),
-            value=entry["metrics"].get(name, math.nan),
-            champion=entry["champion"].get(name),
-            threshold=threshold,
-        )
-        for entry in slices.read_slices(evaluation, has_champion=has_champion)
-        for name, threshold in settings.thresholds.get(entry["feature"], {}).items()
-        if entry["rows"] >= settings.min_rows
-    ]
+    task, thresholds = settings.run.task, settings.slices.thresholds
+    counts: dict[str, Counts] = {column: {} for column in thresholds}
+    if thresholds:
+        for record in read_records(examples, settings.run.gate_split):
+            for column, (value, label) in read_slices(record, [*thresholds], task):
+                slice_judgment.count_row(counts[column], value, label, task)
+    results = []
+    for entry in slices.read_slices(evaluation, has_champion=has_champion):
+        feature, value = entry["feature"], entry["value"]
+        for metric, threshold in thresholds.get(feature, {}).items():
+            labels = counts[feature].get(value, {})
+            rows, _ = slice_judgment.count_deciding(metric, labels, task)
+            if rows < settings.slices.min_rows:
+                continue
+            results.append(
+                SliceVerdict(
+                    metric=metric,
+                    slice=verdicts.describe_slice(feature, value, entry["rows"]),
+                    feature=feature,
+                    feature_value=value,
+                    value=entry["metrics"].get(metric, math.nan),
+                    champion=entry["champion"].get(metric),
+                    threshold=threshold,
+                )
+            )
+    return results
 
 
 def read_paired_tests(evaluation: str) -> dict[slices.SliceKey, PairedTest]:
@@ -108,12 +130,8 @@ def find_worse(
     whole = tests.get(())
     if whole is None or by_name[whole.metric].failures:
         return []
-    decision = f"is below evaluator.significance ({significance:g})"
-    if whole.difference < 0 and whole.p_value < significance:
-        return [
-            f"{whole.metric} is {-whole.difference:.2g} below the champion's: p = "
-            f"{whole.p_value:.2g} {decision}"
-        ]
+    if reason := find_reason(whole, "the champion's", significance):
+        return [reason]
     reasons = []
     allowed = by_name[whole.metric].max_regression or 0.0
     slice_count = len(tests) - 1
@@ -132,9 +150,25 @@ def find_worse(
             reasons.append(
                 f"in the slice {name}, {test.metric} is {-test.difference:.2g} below "
                 f"the champion's: p = {p_value:.2g}, multiplied by {slice_count} "
-                f"slices, {decision}"
+                f"slices, {_describe_bound(significance)}"
             )
     return reasons
+
+
+def find_reason(test: PairedTest, other: str, significance: float) -> str | None:
+    """Returns why a model is worse than another one, or None.
+
+    Args:
+      test: The test of the other model and the model.
+      other: The metric of the other model, in words.
+      significance: The model is worse if the p-value is below this.
+    """
+    if not (test.difference < 0 and test.p_value < significance):  # True for NaN
+        return None
+    return (
+        f"{test.metric} is {-test.difference:.2g} below {other}: p = "
+        f"{test.p_value:.2g} {_describe_bound(significance)}"
+    )
 
 
 def write_verdict(verdict: Verdict, directory: str) -> None:
@@ -150,3 +184,7 @@ def read_verdict(directory: str) -> Verdict:
 
 def _read_overall(evaluation: str, model: str) -> slices.Values:
     return slices.read_values(evaluation, model)[()]
+
+
+def _describe_bound(significance: float) -> str:
+    return f"is below evaluator.significance ({significance:g})"

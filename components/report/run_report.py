@@ -79,7 +79,8 @@ def describe_run(
     report.pushed = pushed
     report.champion = verdict.champion
     report.comparison = verdict.comparison
-    report.baseline = verdict.baseline.sentence if verdict.baseline else ""
+    linear_model = verdict.linear_model
+    report.linear_model = linear_model.sentence if linear_model else ""
     libraries = fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
     model = model_digest.read(model_run)
     report.lineage += [
@@ -117,8 +118,8 @@ def describe_run(
 
 
 def _slice(entry: dict[str, Any], verdict: Verdict) -> content.Slice:
-    name = verdicts.describe_slice(entry["feature"], entry["value"], entry["rows"])
-    judged = [metric for metric in verdict.slices if metric.slice == name]
+    name = (entry["feature"], entry["value"])
+    judged = [m for m in verdict.slices if (m.feature, m.feature_value) == name]
     return content.Slice(
         **entry,
         thresholds={m.metric: m.threshold for m in judged if m.threshold is not None},
@@ -134,7 +135,7 @@ def _metrics(
     train_labels: dict[str, float],
 ) -> list[content.Metric]:
     majority = predictions_part.majority_metrics(task, labels, train_labels)
-    linear = verdict.baseline.metrics if verdict.baseline else {}
+    linear = verdict.linear_model.metrics if verdict.linear_model else {}
     rows = Rows.of(labels, outputs)
     intervals = {
         name: ends

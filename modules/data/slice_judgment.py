@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -16,24 +16,44 @@ from modules.data.slice_columns import MISSING
 # Kinds of findings.
 NO_SLICES = "no slices"
 MANY_SLICES = "many slices"
-LOST_SLICE = "slice that no model passes"
 SMALL_SLICES = "small slices"
 
-# Rows by value and label, at most one value more than are allowed. A regression has one
-# label.
-Counts = Mapping[str, Sequence[int]]
+# Rows by value and label, at most one value more than are allowed. Of the scores of a
+# regression, two are kept: whether they differ is all that matters.
+Labels = dict[float, int]
+Counts = dict[str, Labels]
 
 
 def count_row(
-    counts: dict[str, list[int]],
-    value: str,
-    label: int,
-    task: TaskConfig,
-    rows: int = 1,
+    counts: Counts, value: str, label: float, task: TaskConfig, rows: int = 1
 ) -> None:
-    """Adds rows to `Counts`; the label of a regression is 0."""
-    if value in counts or len(counts) <= MOST_VALUES:
-        counts.setdefault(value, [0] * task.outputs)[label] += rows
+    """Adds rows with a value and a label."""
+    if value not in counts and len(counts) > MOST_VALUES:
+        return
+    labels = counts.setdefault(value, {})
+    if task.is_regression and label not in labels and len(labels) == 2:
+        label = min(labels)
+    labels[label] = labels.get(label, 0) + rows
+
+
+def count_deciding(metric: str, labels: Labels, task: TaskConfig) -> tuple[int, str]:
+    """Returns how many rows of a slice a metric counts, and their description.
+
+    Args:
+      metric: A metric of the task.
+      labels: Rows of the slice by label.
+      task: The classes.
+    """
+    entry = metrics.of_task(task.classes)[metric]
+    counts = np.array(
+        list(labels.values())
+        if task.is_regression
+        else [labels.get(index, 0) for index in range(task.outputs)]
+    )
+    if entry.low < 0 and np.count_nonzero(counts) < 2:
+        # No model has a correlation with labels that are all equal.
+        return 0, "rows with different labels"
+    return threshold_interval.count_rows(entry, counts)
 
 
 def judge(
@@ -47,64 +67,52 @@ def judge(
       settings: The thresholds of slices.
       split: The evaluated split.
     """
-    for column, rows_by_value in counts.items():
-        if not {*rows_by_value} - {MISSING}:
+    for column, slices in counts.items():
+        if not {*slices} - {MISSING}:
             message = (
                 f"{split}: no row has a value of {column}, which data.slice_columns "
-                "names; add the column to the Examples, or leave it out"
+                "names; add the column to the data, correct its name, or leave it out"
             )
             yield Finding(NO_SLICES, split, message, is_refused=True)
-        elif len(rows_by_value) > MOST_VALUES:
-            shown = ", ".join(map(repr, sorted(rows_by_value)[:SHOWN]))
+        elif len(slices) > MOST_VALUES:
+            shown = ", ".join(map(repr, sorted(slices)[:SHOWN]))
             message = (
                 f"{split}: {column} has more than {MOST_VALUES} values, such as "
                 f"{shown}, and data.slice_columns makes a slice of each; join rare "
                 "values, or leave the column out"
             )
             yield Finding(MANY_SLICES, split, message, is_refused=True)
-        elif thresholds := settings.thresholds.get(column):
-            small = {
-                value: sum(rows)
-                for value, rows in rows_by_value.items()
-                if sum(rows) < settings.min_rows
-            }
-            if small:
-                yield _small_slices(column, small, len(rows_by_value), settings, split)
-            for value in sorted({*rows_by_value} - {*small}):
-                rows = np.array(rows_by_value[value])
-                for name, threshold in thresholds.items():
-                    metric = metrics.of_task(task.classes)[name]
-                    counted, kind = threshold_interval.count_rows(metric, rows)
-                    if counted or threshold <= 0:
-                        continue
-                    message = (
-                        f"{split}: the slice {column} {value} has no {kind}, so that "
-                        f"no model reaches evaluator.slice_thresholds {name} "
-                        f"{threshold:g} there; add such rows, or leave {name} out"
-                    )
-                    yield Finding(LOST_SLICE, split, message, is_refused=True)
+        else:
+            for metric in settings.thresholds.get(column, {}):
+                yield from _judge_sizes(column, slices, metric, task, settings, split)
 
 
-def _small_slices(
+def _judge_sizes(
     column: str,
-    small: Mapping[str, int],
-    slices: int,
+    slices: Counts,
+    metric: str,
+    task: TaskConfig,
     settings: SliceSettings,
     split: str,
-) -> Finding:
-    """Returns the finding of slices that are too small to be judged."""
-    most = sorted(small.items(), key=lambda item: (-item[1], item[0]))
-    shown = ", ".join(f"{value} ({rows})" for value, rows in most[:SHOWN])
+) -> Iterator[Finding]:
+    """Yields the finding of slices that are too small for a threshold, if any."""
+    sizes = {
+        value: count_deciding(metric, labels, task) for value, labels in slices.items()
+    }
+    small = {
+        value: size for value, size in sizes.items() if size[0] < settings.min_rows
+    }
+    if not small:
+        return
+    most = sorted(small.items(), key=lambda item: (-item[1][0], item[0]))
+    shown = ", ".join(f"{value} ({rows})" for value, (rows, _) in most[:SHOWN])
     more = f" and {len(small) - SHOWN} more" if len(small) > SHOWN else ""
-    effect = (
-        "evaluator.slice_thresholds decides nothing"
-        if len(small) == slices
-        else "their metrics are reported, but not judged"
-    )
+    decides_nothing = len(small) == len(slices)
+    effect = "decides nothing" if decides_nothing else "is not applied there"
     message = (
-        f"{split}: {len(small)} of {slices} slices by {column} have fewer than "
-        f"{settings.min_rows} rows (evaluator.min_slice_rows): {shown}{more}; "
-        f"{effect}: add rows, join values, or lower the setting"
+        f"{split}: {len(small)} of {len(slices)} slices by {column} have fewer than "
+        f"{settings.min_rows} {most[0][1][1]} (evaluator.min_slice_rows): {shown}"
+        f"{more}; evaluator.slice_thresholds.{column} {metric} {effect}: add rows, "
+        "join values, or lower evaluator.min_slice_rows"
     )
-    is_refused = len(small) == slices
-    return Finding(SMALL_SLICES, split, message, is_refused=is_refused)
+    yield Finding(SMALL_SLICES, split, message, is_refused=decides_nothing)

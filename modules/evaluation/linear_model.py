@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.dummy import DummyClassifier
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
 
 from modules.config.task import TaskConfig
 
-_MOST_FEATURES = 50_000
-# The rows that a training takes at most: it then lasts seconds for any number of
-# classes.
+# They limit the memory and the time of a training; docs/comparing.md has measurements.
+_MOST_WORDS = 256  # of a text
+_MOST_ROWS = 50_000
 _LEAST_ROWS = 5_000
 _ROWS_AND_CLASSES = 100_000
+_MOST_FEATURES = 1 << 18
+_MOST_WEIGHTS = 2_000_000
+_MOST_STEPS = 200
 
 # Chinese and Japanese do not separate words: each character is one.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -30,7 +34,7 @@ Words = Sequence[Sequence[str]]  # of each text of a row
 
 def most_rows(task: TaskConfig) -> int:
     """Returns how many rows a training takes at most."""
-    return max(_LEAST_ROWS, _ROWS_AND_CLASSES // task.outputs)
+    return min(_MOST_ROWS, max(_LEAST_ROWS, _ROWS_AND_CLASSES // task.outputs))
 
 
 def split_words(text: str) -> list[str]:
@@ -41,41 +45,59 @@ def split_words(text: str) -> list[str]:
 class LinearModel:
     """Logistic regression on words; ridge regression for scores.
 
-    The features of a text are its words and their pairs. Those of two texts are the
-    words in both, those in one of them, and the share of the words in both.
+    The features of a text are its first 256 words and their pairs. Those of two texts
+    are the words in both, those in one of them, and the share of the words in both.
+    They are hashed, so that no vocabulary is in memory.
 
     Args:
       task: The classes, or the range of the scores.
       rows: The words of the rows to train on.
       labels: Indices of classes, or scores, float64[rows].
+      weights: Weights of the rows, float64[rows]; None weighs all equally.
     """
 
     def __init__(
-        self, task: TaskConfig, rows: Sequence[Words], labels: np.ndarray
+        self,
+        task: TaskConfig,
+        rows: Iterable[Words],
+        labels: np.ndarray,
+        weights: np.ndarray | None = None,
     ) -> None:
         self._task = task
-        estimator: Any = Ridge()
+        self._vectorizer = HashingVectorizer(
+            analyzer=_features,
+            n_features=min(_MOST_FEATURES, _MOST_WEIGHTS // task.outputs),
+            binary=True,
+            norm=None,
+            alternate_sign=False,
+        )
+        self._estimator: Any = Ridge()
         if task.classes:
             labels = labels.astype(int)
-            is_constant = len(np.unique(labels)) == 1
-            estimator = (
-                DummyClassifier() if is_constant else LogisticRegression(max_iter=1000)
-            )
-        vectorizer = CountVectorizer(
-            analyzer=_features, binary=True, max_features=_MOST_FEATURES
-        )
-        self._pipeline = make_pipeline(vectorizer, estimator).fit(rows, labels)
+            self._estimator = LogisticRegression(max_iter=_MOST_STEPS)
+            if len(np.unique(labels)) == 1:
+                self._estimator = DummyClassifier()
+        if weights is not None:
+            weights = weights / weights.mean() if weights.any() else None
+        features = self._vectorizer.transform(rows)
+        with warnings.catch_warnings():
+            # Of random labels, which take more steps than words can explain.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self._estimator.fit(features, labels, sample_weight=weights)
 
-    def predict(self, rows: Sequence[Words]) -> np.ndarray:
+    def predict(self, rows: Iterable[Words]) -> np.ndarray:
         """Returns probabilities float64[rows, classes], or scores float64[rows]."""
+        features = self._vectorizer.transform(rows)
         if not self._task.classes:
-            return np.asarray(self._pipeline.predict(rows))
-        probabilities = np.zeros((len(rows), self._task.outputs))
-        probabilities[:, self._pipeline.classes_] = self._pipeline.predict_proba(rows)
+            return np.asarray(self._estimator.predict(features))
+        probabilities = np.zeros((features.shape[0], self._task.outputs))
+        classes = self._estimator.classes_
+        probabilities[:, classes] = self._estimator.predict_proba(features)
         return probabilities
 
 
 def _features(row: Words) -> Iterator[str]:
+    row = [words[:_MOST_WORDS] for words in row]
     if len(row) == 1:
         (words,) = row
         yield from words

@@ -112,6 +112,8 @@ def show_command(
         console.print(f"code: commit {record.commit}")
     if verdict:
         lines = [f"verdict: {verdict.summary}"]
+        if verdict.linear_model:
+            lines.append(verdict.linear_model.sentence)
         if override := verdict.override:
             lines.append(
                 f"overridden: pushed as version {override.version} by {override.by}: "

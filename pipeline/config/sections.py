@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from ingest.examples.splits import SPLITS
+from modules.config.evaluator import LinearModelMode
 from modules.config.settings import Settings
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT
 
@@ -49,17 +50,17 @@ class EvaluatorConfig(Settings):
       thresholds: Lowest value by metric, in the range of the metric.
       slice_thresholds: The same in each slice by a column of `data.slice_columns`, such
         as `{region: {accuracy: 0.7}}`.
-      min_slice_rows: Slices of fewer rows have no thresholds, because a few rows could
-        refuse any model.
+      min_slice_rows: A threshold applies to slices with this many rows that its metric
+        counts, because fewer could refuse any model.
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): a smaller drop is noise.
       significance: A model is also refused if it is worse than the champion in
         `task.metric`, on all rows or in a slice, and a test on the same rows has a
         p-value below this. 0 turns the test off. A bootstrap, for metrics other than
         accuracy, has no p-value below 0.002.
-      baseline_margin: A model is also refused if its `task.metric` is not higher by
-        this than that of a linear model on words, which each run trains on `train` in
-        seconds. 0 accepts an equal model; None accepts any, and only reports both.
+      linear_model: Whether each run also trains a linear model on words. `refuse`: a
+        model is refused if the same test finds it worse than that in `task.metric`, on
+        all rows. `report` only reports both, and `ignore` trains none.
       incompatible_champion: What happens if the champion, the model that was pushed
         last, has other text columns, classes or range. `ignore` applies only the
         thresholds and reports it in the verdict; `refuse` stops the run before
@@ -72,7 +73,7 @@ class EvaluatorConfig(Settings):
     min_slice_rows: PositiveInt = 30
     max_regression: dict[str, float] = Field(default_factory=dict)
     significance: float = Field(default=0.05, ge=0, lt=1)
-    baseline_margin: float | None = Field(default=0.0, ge=-1, le=1)
+    linear_model: LinearModelMode = "refuse"
     incompatible_champion: Literal["ignore", "refuse"] = "ignore"
 
     @field_validator("split")

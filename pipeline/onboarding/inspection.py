@@ -158,7 +158,7 @@ class Inspector:
         self._locations = _Locations()
         self._splits: dict[str, SplitInspection] = {}
         self._odd: Counter[str] = Counter()
-        self._counts: dict[str, dict[str, dict[str, list[int]]]] = {}
+        self._counts: dict[str, dict[str, slice_judgment.Counts]] = {}
         self.facts: dict[str, RowFacts] = {}
 
     def add(self, split: str, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
@@ -261,7 +261,7 @@ class Inspector:
     def _count_slices(self, split: str, batch: list[GoodRow]) -> None:
         task, counts = self._task, self._counts.setdefault(split, {})
         for row in batch:
-            label = row.features[task.label_column] if task.classes else 0
+            label = row.features[task.label_column]
             for column in self._slices.columns:
                 value = row.features.get(column, MISSING)
                 slice_judgment.count_row(

@@ -206,6 +206,18 @@ def _example_gen(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _evaluator(properties: dict[str, Any]) -> dict[str, Any]:
+    # Evaluators of earlier releases have no settings.
+    settings = json.loads(properties.get("settings", "{}"))
+    slices = settings.get("slices", {})
+    return {
+        **_other(properties),
+        "slice thresholds": slices.get("thresholds") or None,
+        "min. slice rows": slices.get("min_rows"),
+        "linear model": settings.get("linear_model"),
+    }
+
+
 def _other(properties: dict[str, Any]) -> dict[str, Any]:
     names = {
         "version": "version",
@@ -223,6 +235,7 @@ def _other(properties: dict[str, Any]) -> dict[str, Any]:
 _FACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     tfx_names.PUSHER: _pushed,
     tfx_names.OVERRIDE: _overridden,
+    tfx_names.EVALUATOR: _evaluator,
     tfx_names.TRAINER: _trainer,
     tfx_names.TRANSFORM: _transform,
     tfx_names.HYPERPARAMETERS: _hyperparameters,

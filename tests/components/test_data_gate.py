@@ -248,7 +248,8 @@ def test_values_of_the_evaluated_split_make_the_slices(tmp_path):
     (warning,) = verdict["warnings"]
     assert warning.startswith(
         "eval: 2 of 3 slices by region have fewer than 10 rows (evaluator."
-        "min_slice_rows): south (8), (missing) (2); their metrics are reported"
+        "min_slice_rows): south (8), (missing) (2); evaluator.slice_thresholds.region "
+        "accuracy is not applied there"
     )
 
 

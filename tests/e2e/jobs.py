@@ -70,7 +70,7 @@ def compiled(
         evaluator={
             "thresholds": {"accuracy": 0.0},
             "significance": 0.0,
-            "baseline_margin": None,
+            "linear_model": "report",
             "max_regression": {"accuracy": 1.0},
         },
         serving={"rows": 4},

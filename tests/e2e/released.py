@@ -27,7 +27,7 @@ def bounds_of(task):
     return {
         "thresholds": {name: table[name].low for name in task.metrics},
         "significance": 0.0,
-        "baseline_margin": None,
+        "linear_model": "report",
         "max_regression": {
             name: table[name].high - table[name].low for name in task.metrics
         },

@@ -118,8 +118,9 @@ def test_refused_model_is_not_pushed_until_an_override_records_who_and_why(
     assert again.pushed is None
     assert again.verdict.override.version == pushed
     lineage = command("lineage", pushed)
-    for component in ("Override", "the test rows are wrong", "Trainer", "data sha256"):
-        assert component in lineage
+    for text in ("Override", "the test rows are wrong", "Trainer", "data sha256"):
+        assert text in lineage
+    assert "linear model report" in lineage
     assert "already" in command("override", "latest", "--reason", "x", exit_code=2)
 
 
@@ -128,6 +129,7 @@ def test_show_describes_a_run_in_80_columns(finished, command):
     for text in (
         *EVERYTHING,
         "accuracy",
+        "compared with a linear model on words (48 rows of train), accuracy is ",
         "serving check: passed on 16 rows",
         "run.log",
     ):

@@ -14,15 +14,18 @@ from sklearn import metrics as sklearn_metrics
 from tfx.types import standard_artifacts
 
 from components import ModelVerdict
-from components.evaluator import BaselineSettings, read_verdict
+from components.evaluator import read_verdict
 from components.evaluator.executor import Executor
 from components.evaluator.slices import read_slices
 from modules import metrics as metrics_lib
+from modules.config.evaluator import EvaluatorSettings
+from modules.config.run_settings import RunSettings
 from modules.config.slices import SliceSettings
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 from modules.evaluation.prediction_files import Predictions
 from modules.training import model_run
+from pipeline.config.sections import EvaluatorConfig
 from tests import exported as exported_lib
 from tests import tiny
 
@@ -95,7 +98,7 @@ class Evaluation:
         self.champion = exported.directory
         self.columns = {}  # by name, a list of bytes or None for each row
         self.slices = SliceSettings(columns=[], thresholds={}, min_rows=30)
-        self.margin = None  # over the linear model
+        self.linear_model = "ignore"
         self._vocab_file = vocab_file
         self._runs = 0
 
@@ -154,9 +157,15 @@ class Evaluation:
                 "example_splits": json.dumps(["eval"]),
                 "thresholds": json.dumps(thresholds),
                 "max_regression": json.dumps(max_regression or {}),
-                "slices": self.slices.model_dump_json(),
-                "baseline": BaselineSettings(
-                    task=self.task, split="eval", margin=self.margin
+                "settings": EvaluatorSettings(
+                    run=RunSettings(
+                        pipeline="tiny",
+                        task=self.task,
+                        gate_split="eval",
+                        max_seq_length=32,
+                    ),
+                    slices=self.slices,
+                    linear_model=self.linear_model,
                 ).model_dump_json(),
                 "significance": significance,
             },
@@ -186,15 +195,20 @@ class Evaluation:
         return examples
 
     def _record(self, root, labels):
-        """Writes predictions, which only the comparison with the linear model reads."""
-        shape = [len(labels), *([] if self.task.is_regression else [self.task.outputs])]
+        """Writes a model's predictions, which only the linear comparison reads."""
+        record = standard_artifacts.ModelRun()
+        record.uri = str(root / "record")
+        if self.linear_model == "ignore":
+            return record
+        chances = np.array([float(first) for first, _ in self.texts])
         predictions = Predictions(
-            np.arange(len(labels)), np.array(labels), np.ones(shape), np.zeros(shape[0])
+            np.arange(len(labels)),
+            np.array(labels),
+            np.stack([1 - chances, chances], axis=1),
+            np.zeros(len(labels)),
         )
         path = root / "record" / "predictions" / "eval.tsv"
         model_run.write_predictions(str(path), self.task, predictions)
-        record = standard_artifacts.ModelRun()
-        record.uri = str(root / "record")
         return record
 
 
@@ -317,9 +331,9 @@ class Parrots:
             columns=[column], thresholds={column: thresholds}, min_rows=30
         )
 
-    def require_margin(self, margin):
-        """Requires a margin over the linear model."""
-        self._evaluation.margin = margin
+    def compare_with_a_linear_model(self):
+        """Compares as by default, with a linear model that sees the evaluated rows."""
+        self._evaluation.linear_model = EvaluatorConfig().linear_model
 
     def read_slices(self, column, *, has_champion):
         """Returns value, rows and metrics of the slices by a column."""
@@ -530,11 +544,15 @@ def test_first_model_that_is_bad_in_a_slice_by_a_column_is_refused(tmp_path):
     assert not verdict.blessed
     assert verdict.failures == [
         "in the slice region north (40 rows), accuracy is 0.5000, the threshold is "
-        "0.7000"
+        "0.7000 (evaluator.slice_thresholds.region)"
     ]
-    judged = {(m.slice, m.metric): m.threshold for m in verdict.slices}
-    assert len(judged) == 2 * 3
-    assert judged["region (missing) (40 rows)", "recall/equivalent"] == 0.4
+    judged = {(m.feature_value, m.metric): m.threshold for m in verdict.slices}
+    assert judged == {
+        ("(missing)", "accuracy"): 0.7,
+        ("north", "accuracy"): 0.7,
+        ("south", "accuracy"): 0.7,
+        ("south", "recall/equivalent"): 0.4,  # of the others, it counts 20 rows
+    }
     slices = parrots.read_slices("region", has_champion=False)
     assert [(value, rows, metrics["accuracy"]) for value, rows, metrics in slices] == [
         ("(missing)", 40, 1.0),
@@ -557,15 +575,21 @@ def test_slices_by_a_column_are_compared_with_the_champion(tmp_path):
     assert north.startswith("in the slice region north (40 rows), accuracy is 0.5 be")
 
 
-def test_model_that_is_not_better_than_a_linear_one_is_refused(tmp_path):
-    """The linear model learns to predict as the candidate does."""
+def test_model_that_is_worse_than_a_linear_one_is_refused_by_default(tmp_path):
+    """The linear model learns to predict the label of each text."""
     parrots = Parrots(tmp_path, TaskConfig())
-    parrots.require_margin(0.02)
-    _, verdict = parrots.run(CHAMPION, None, LABELS, {"accuracy": 0.8})
+    parrots.compare_with_a_linear_model()
+    # One more word for each label, so that the texts decide it.
+    worse = [p + label / 100 for p, label in zip(CHAMPION, LABELS, strict=True)]
+    _, verdict = parrots.run(worse, None, LABELS, {"accuracy": 0.8}, {}, 0.05)
     assert not verdict.blessed
-    assert verdict.failures == [
-        "accuracy is 0.9200, and 0.9200 for a linear model on words "
-        "(evaluator.baseline_margin 0.02)"
-    ]
-    assert verdict.baseline.rows == 200
-    assert verdict.failures[0] in verdict.summary
+    (reason,) = verdict.failures
+    assert reason.startswith(
+        "accuracy is 0.08 below that of a linear model on words, trained on 200 rows: "
+        "p = 3.1e-05 is below evaluator.significance (0.05), on 200 rows; check"
+    )
+    assert verdict.linear_model.rows == 200
+    assert reason in verdict.summary
+    _, verdict = parrots.run(CHAMPION, None, LABELS, {"accuracy": 0.8}, {}, 0.05)
+    assert verdict.blessed
+    assert verdict.linear_model.paired["difference"] == 0
