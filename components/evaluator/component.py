@@ -80,8 +80,8 @@ class Evaluator(base_beam_component.BaseBeamComponent):
           example_splits: The splits to evaluate.
           thresholds: JSON: lowest allowed value by metric, over all rows.
           max_regression: JSON: largest allowed difference below the champion by metric.
-          significance: A model is refused if the test of both models finds it worse,
-            with a p-value below this.
+          significance: A model is refused if a test finds it worse than the champion
+            or a linear model, with a p-value below this.
           settings: JSON of `EvaluatorSettings`: the lowest allowed values in slices,
             and the comparison with a linear model.
           fingerprint: Hash of this code; part of the cache key.

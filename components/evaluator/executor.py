@@ -67,11 +67,11 @@ class Executor(executor.Executor):
         )
         limits.add_to(config)
         bounded = {_EVAL_CONFIG: proto_utils.proto_to_json(config)}
-        pushed = artifact_utils.get_single_instance(input_dict[_BASELINE])
+        baseline = artifact_utils.get_single_instance(input_dict[_BASELINE])
         # Without a champion, the artifact is empty.
-        champion, model = None, path_utils.serving_model_path(pushed.uri)
+        champion, model = None, path_utils.serving_model_path(baseline.uri)
         if tfx.dsl.io.fileio.exists(model):
-            champion = pushed.get_string_custom_property(PUSHED_DESTINATION) or model
+            champion = baseline.get_string_custom_property(PUSHED_DESTINATION) or model
         # TFX's Evaluator takes a baseline only if one is among the inputs.
         inputs = dict(input_dict)
         if champion is None:
@@ -115,7 +115,7 @@ class Executor(executor.Executor):
             paired=tests[()].model_dump(mode="json") if has_champion else None,
             significance=significance,
             worse=worse,
-            not_compared=pushed.get_string_custom_property(NOT_COMPARED) or None,
+            not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
         )
         # TFMA has no test of both models. The change from a metric that is NaN is NaN,
         # so TFMA refuses every candidate.

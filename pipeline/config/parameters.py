@@ -42,7 +42,7 @@ class RunParameters:
       learning_rate: float, peak rate.
       thresholds: str, JSON of the lowest value by metric.
       max_regression: str, JSON of the largest drop below the champion by metric.
-      significance: float, p-value below which a model is worse than the champion.
+      significance: float, p-value below which a model is worse than another.
     """
 
     data: Any

@@ -59,8 +59,8 @@ class EvaluatorConfig(Settings):
         p-value below this. 0 turns the test off. A bootstrap, for metrics other than
         accuracy, has no p-value below 0.002.
       linear_model: Whether each run also trains a linear model on words. `refuse`: a
-        model is refused if the same test finds it worse than that in `task.metric`, on
-        all rows. `report` only reports both, and `ignore` trains none.
+        model is refused if it is worse than that in `task.metric` on all rows, by the
+        test of `significance`. `report` only reports both, and `ignore` trains none.
       incompatible_champion: What happens if the champion, the model that was pushed
         last, has other text columns, classes or range. `ignore` applies only the
         thresholds and reports it in the verdict; `refuse` stops the run before
