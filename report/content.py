@@ -184,6 +184,41 @@ class Slice(_Part):
     failed: list[str] = []
 
 
+class TextColumn(_Part):
+    """A text column of a pair: what it adds to the metrics, and what it costs.
+
+    All of it is of some rows of the gate's split.
+
+    Attributes:
+      name: The column.
+      rows: How many rows.
+      metrics: Their metrics by name.
+      permuted: Their metrics if each row has this column of another row.
+      benefit: What the task's metric loses by that.
+      interval: Its 95 % interval.
+      may_be_noise: Whether the loss may be noise.
+      tokens: Mean tokens of the column that the model reads.
+      token_share: Their share of those of all columns.
+      cut_rows: Rows in which truncation cut the column.
+    """
+
+    name: str
+    rows: int
+    metrics: dict[str, float]
+    permuted: dict[str, float]
+    benefit: float
+    interval: tuple[float, float]
+    may_be_noise: bool
+    tokens: float
+    token_share: float
+    cut_rows: int
+
+    @property
+    def is_beneficial(self) -> bool:
+        """Whether the model is better with the column than noise explains."""
+        return self.benefit > 0 and not self.may_be_noise
+
+
 class PredictedRow(_Part):
     """A row of the gate's split with its prediction.
 
@@ -357,6 +392,7 @@ class Report(_Part):
       classification: The predicted classes; None for a regression.
       regression: The predicted scores; None for a classification.
       slices: Metrics of parts of the split.
+      text_columns: The columns of a pair; empty for a single text and for token ids.
       worst_rows: The rows with the highest loss, the worst first.
       data: The data.
       batch: The first batch.
@@ -383,6 +419,7 @@ class Report(_Part):
     classification: Classification | None = None
     regression: Regression | None = None
     slices: list[Slice] = []
+    text_columns: list[TextColumn] = []
     worst_rows: list[PredictedRow] = []
     data: Data
     batch: Batch | None = None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.report.settings import ReportSettings
+from components.serving_check import PermutedColumns
 from modules import fingerprint, run_states, verdicts
 from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.evaluation import prediction_files, resampling
@@ -15,7 +16,7 @@ from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
 from modules.export import model_digest
 from modules.metrics import Rows
 from modules.verdicts import DataVerdict, Verdict
-from report import content, predictions_part
+from report import columns_part, content, predictions_part
 from report.data_part import begin_report
 from report.training_part import read_batch, read_training
 
@@ -31,6 +32,7 @@ def describe_run(
     verdict: Verdict,
     slices: list[dict[str, Any]],
     serving_check: dict[str, Any],
+    permuted: PermutedColumns | None,
     pushed: str | None,
     withdrawn: str,
     components: list[dict[str, Any]],
@@ -47,6 +49,7 @@ def describe_run(
       verdict: The Evaluator's.
       slices: The result of `read_slices`.
       serving_check: ServingCheck's report.
+      permuted: ServingCheck's predictions without each column of a pair, or None.
       pushed: Directory that serves the model; None if it was refused.
       withdrawn: The model's version if it was rolled back, or empty.
       components: The fields of each `content.ComponentTime`.
@@ -107,6 +110,15 @@ def describe_run(
         report.regression = predictions_part.regression(labels, outputs)
     else:
         report.classification = predictions_part.classification(task, labels, outputs)
+    if permuted is not None:
+        report.text_columns = columns_part.describe_columns(
+            task,
+            permuted.examples,
+            permuted.outputs,
+            permuted.permuted,
+            vocab_file=settings.vocab_file,
+            max_seq_length=settings.run.max_seq_length,
+        )
     report.worst_rows = predictions_part.worst_rows(
         task,
         *predictions,

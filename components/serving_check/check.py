@@ -17,7 +17,7 @@ from modules.verdicts import ServingReport
 
 def check_model(
     model: str, request: ServingRequest, *, python: str = sys.executable
-) -> ServingReport:
+) -> tuple[ServingReport, dict[str, Any]]:
     """Loads a copy of a model in a clean process and calls its signatures.
 
     Args:
@@ -26,7 +26,8 @@ def check_model(
       python: Interpreter of an environment with TensorFlow and tensorflow-text.
 
     Returns:
-      The report. A model that fails, crashes or hangs is not blessed.
+      The report, and the probe's `predictions` by signature. A model that fails,
+      crashes or hangs is not blessed, and lacks predictions.
 
     Raises:
       RuntimeError: TensorFlow or tensorflow-text cannot be imported.
@@ -53,7 +54,7 @@ def check_model(
             )
             max_skew[signature.name] = skew
             reasons += differences
-    return ServingReport(
+    report = ServingReport(
         reasons=reasons,
         rows=len(request.ids),
         max_skew=max_skew,
@@ -63,6 +64,7 @@ def check_model(
         text_version=text_version,
         **_measure(predictions),
     )
+    return report, predictions
 
 
 def _compare(
@@ -73,6 +75,12 @@ def _compare(
     if "values_by_row" in predictions:
         calls["row by row"] = predictions["values_by_row"]
     max_skew, reasons = None, []
+    for column, values in predictions["permuted"].items():
+        if problem := _find_unusable(signature, [values]):
+            reasons.append(
+                f"signature {signature.name!r}, {column!r} of other rows: output "
+                f"{signature.output!r} {problem}"
+            )
     for mode, parts in calls.items():
         output = f"signature {signature.name!r}, {mode}: output {signature.output!r}"
         problem = _find_unusable(signature, parts)

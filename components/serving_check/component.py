@@ -8,7 +8,8 @@ from tfx import v1 as tfx
 from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
-from components.serving_check import check, rows
+from components.serving_check import check, permuted_columns, rows
+from components.serving_check.permuted_columns import REQUEST_FILE
 from components.serving_check.request import ServingCheckSettings
 from modules import files, uris
 from modules.verdicts import SERVING_CHECK_FILE, SERVING_EXAMPLES_FILE
@@ -35,8 +36,9 @@ def ServingCheck(
       examples: Raw Examples, gzipped TFRecords.
       model_run: The Trainer's, with its predictions on the split.
       blessing: Read by Pusher. Contains `serving_check.json`, the result with reasons
-        and measurements, and `request.json`, the request that was sent. `examples.json`
-        has the rows that are pushed with the model, if there are any.
+        and measurements, and `request.json`, the request that was sent. `permuted.json`
+        has the outputs for `read_permuted`, `examples.json` the rows that are pushed
+        with the model, if there are any.
       split: The split of the Examples to send.
       settings: JSON of `ServingCheckSettings`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
@@ -49,8 +51,11 @@ def ServingCheck(
     pattern = uris.join(artifact_utils.get_split_uri([examples], split), "*")
     config = ServingCheckSettings.model_validate_json(settings)
     request = rows.build_request(pattern, model_run.uri, config)
-    report = check.check_model(path_utils.serving_model_path(model.uri), request)
-    _write(blessing, "request.json", request.model_dump_json(indent=1))
+    directory = path_utils.serving_model_path(model.uri)
+    report, predictions = check.check_model(directory, request)
+    _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
+    if report.blessed:
+        permuted_columns.write(blessing.uri, request, predictions)
     path = uris.join(blessing.uri, SERVING_CHECK_FILE)
     files.write_record(path, json.loads(report.model_dump_json()))
     if examples_to_try := rows.select_examples(request, config):

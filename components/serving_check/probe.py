@@ -8,7 +8,7 @@ request has:
 - `model`, a directory;
 - `timeout_seconds`, after which the process kills itself if its parent has not;
 - `signatures`, each with `name`, `inputs` (values by name, strings or
-  `{"b64": ...}`), `output` and `timed`.
+  `{"b64": ...}`), `output`, `timed`, and `permuted`, further inputs by any key.
 
 Each change of the response is written to disk immediately, so that it survives a crash.
 The response has:
@@ -17,8 +17,9 @@ The response has:
 - `unknown_ops`, the ops that TensorFlow lacks without tensorflow-text;
 - `problems` of the signatures;
 - `load_seconds`;
-- `predictions` by signature: the output's `values` and, if timed, `values_by_row`,
-  `row_seconds` of each call with one row, and `batch_seconds` of a call with all rows.
+- `predictions` by signature: the output's `values`, those of each of the `permuted`
+  inputs and, if timed, `values_by_row`, `row_seconds` of each call with one row, and
+  `batch_seconds` of a call with all rows.
 """
 
 from __future__ import annotations
@@ -154,29 +155,31 @@ def _list(names: Any) -> str:
 def call(session: Any, definition: Any, signature: dict[str, Any]) -> dict[str, Any]:
     """Calls a signature with all rows; if timed, again and with each row separately.
 
+    It is also called with the permuted inputs.
+
     Args:
       session: A `tf.compat.v1.Session` with the model.
       definition: The `SignatureDef`.
       signature: An entry of the request's `signatures`.
     """
-    inputs = {
-        definition.inputs[name].name: [_to_bytes(value) for value in values]
-        for name, values in signature["inputs"].items()
-    }
     output = definition.outputs[signature["output"]].name
 
-    def run(rows: slice) -> tuple[Any, float]:
-        feed = {name: values[rows] for name, values in inputs.items()}
+    def run(inputs: dict[str, Any], rows: slice = slice(None)) -> tuple[Any, float]:
+        feed = {
+            definition.inputs[name].name: [_to_bytes(value) for value in values[rows]]
+            for name, values in inputs.items()
+        }
         start = time.perf_counter()
         values = session.run(output, feed)
         return values.tolist(), time.perf_counter() - start
 
-    all_rows = slice(None)
-    predictions = {"values": run(all_rows)[0]}
+    inputs, permuted = signature["inputs"], signature["permuted"]
+    predictions = {"values": run(inputs)[0]}
+    predictions["permuted"] = {name: run(permuted[name])[0] for name in permuted}
     if signature["timed"]:
-        predictions["batch_seconds"] = run(all_rows)[1]
+        predictions["batch_seconds"] = run(inputs)[1]
         count = len(next(iter(inputs.values())))
-        by_row = [run(slice(row, row + 1)) for row in range(count)]
+        by_row = [run(inputs, slice(row, row + 1)) for row in range(count)]
         predictions["values_by_row"] = [values for values, _ in by_row]
         predictions["row_seconds"] = [seconds for _, seconds in by_row]
     return predictions

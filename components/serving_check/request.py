@@ -92,6 +92,8 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
       expected: Expected output, `[rows]` or `[rows][width]`; None requires only finite
         values.
       timed: Whether to measure latency and throughput.
+      permuted: By text column, the inputs with its texts permuted among the rows. The
+        output must be finite; the report compares its metrics with those of `inputs`.
     """
 
     name: str
@@ -100,6 +102,7 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
     width: int | None
     expected: list[Any] | None
     timed: bool
+    permuted: dict[str, dict[str, list[str | dict[str, str]]]] = {}
 
 
 class ServingRequest(Limits, ser_json_inf_nan="constants"):

@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfx import v1 as tfx
 
 from components.examples import read_id, read_values
+from components.serving_check.permuted_columns import permute
 from components.serving_check.request import (
     TOLERANCES,
     Limits,
@@ -45,7 +46,7 @@ def build_request(
 
     The rows are drawn at random, always the same, from those that have a prediction. If
     the rows have no ids, they are drawn from all rows, whose predictions must be finite
-    but are not compared.
+    but are not compared. Those of a pair are also sent with each column permuted.
 
     Args:
       pattern: Files of a split, gzipped TFRecords of `tf.Example`s.
@@ -75,7 +76,13 @@ def build_request(
     expected = [predictions[row] for row in ids]
     # A score is one number per row; a classifier has at least two probabilities.
     width = len(source.columns) if len(source.columns) > 1 else None
-    records = [example.SerializeToString() for _, example in rows]
+    sent = [example for _, example in rows]
+    permuted = {}
+    if settings.has_text and len(settings.text_columns) > 1:
+        permuted = {
+            column: {settings.examples_input: _serialize(permute(sent, column))}
+            for column in settings.text_columns
+        }
     texts: dict[str, list[str | dict[str, str]]]
     if settings.has_text:
         texts = {
@@ -97,11 +104,12 @@ def build_request(
     )
     examples = SignatureRequest(
         name=settings.examples_signature,
-        inputs={settings.examples_input: [_encode(record) for record in records]},
+        inputs={settings.examples_input: _serialize(sent)},
         output=source.output,
         width=width,
         expected=expected or None,
         timed=not settings.has_text,
+        permuted=permuted,
     )
     limits = settings.model_dump(include=set(Limits.model_fields))
     return ServingRequest(
@@ -201,6 +209,10 @@ def _read_text(
         return texts[0].decode("utf-8")
     except UnicodeDecodeError:  # the model must get the same bytes
         return _encode(texts[0])
+
+
+def _serialize(examples: list[tf.train.Example]) -> list[str | dict[str, str]]:
+    return [_encode(example.SerializeToString()) for example in examples]
 
 
 def _encode(value: bytes) -> dict[str, str]:

@@ -118,6 +118,23 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
+    def _check_forbidden_columns(self) -> Config:
+        used = {
+            "task.text_columns": self.task.text_columns,
+            "task.label_column": [self.task.label_column],
+            "task.weight_column": filter(None, [self.task.weight_column]),
+        }
+        for setting, columns in used.items():
+            for column in columns:
+                pattern = self.data.find_forbidding(column)
+                if pattern is not None:
+                    raise ValueError(
+                        f"{setting} names {column!r}, which data.forbidden_columns "
+                        f"forbids ({pattern!r}); name another column"
+                    )
+        return self
+
+    @model_validator(mode="after")
     def _check_bounds(self) -> Config:
         if not self.evaluator.thresholds:
             raise ValueError(

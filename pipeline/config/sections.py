@@ -95,7 +95,8 @@ class ServingConfig(Settings):
       tf_serving_version: Release of TensorFlow Serving whose tensorflow-text must have
         every op of the model: 2.16 to 2.19 have tensorflow-text 2.12, 2.20 has 2.20.
       rows: Rows to predict as text, drawn from the whole split. Up to four times as
-        many are predicted as Examples.
+        many are predicted as Examples, and those of a pair again with each text column
+        of another row, for the report.
       examples: How many of these rows are pushed with the model, as examples on the
         page of `serve`. 0 pushes none: set it if clients of the model must not see the
         data. It applies to the next version; pushed versions keep their examples.

@@ -42,7 +42,12 @@ from pipeline.onboarding.recipe_settings import (
 RECIPE_FILE = "recipe.yaml"
 _DATA_FOLDER = "data"
 _OUTPUT_FOLDER = "output"
-_DATA_KEPT = ("data.license", "data.schema_file", "data.slice_columns")
+_DATA_KEPT = (
+    "data.license",
+    "data.schema_file",
+    "data.slice_columns",
+    "data.forbidden_columns",
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Models that the serving check refuses, and the reasons; each is really broken."""
 
 import ast
+import base64
 import json
 import os
 import sys
@@ -15,10 +16,13 @@ from components.serving_check import (
     ServingRequest,
     check_model,
     probe,
+    read_permuted,
     rows,
     text_ops,
 )
 from components.serving_check.request import ServingCheckSettings
+from modules.config.task import TaskConfig
+from report import columns_part
 from tests import exported as exported_lib
 from tests import records, served, tiny, warm_probe
 
@@ -169,6 +173,86 @@ def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
             for left, right in (TEXTS[index] for index in request.ids[:2])
         ]
     }
+
+
+def test_each_column_of_a_pair_is_sent_with_the_texts_of_other_rows(tmp_path):
+    pattern = records.write(tmp_path / "data.gz", toy_rows())
+    toy_predictions(tmp_path)
+    settings = ServingCheckSettings(**served.SETTINGS)
+    request = rows.build_request(pattern, str(tmp_path / "run"), settings)
+    text, examples = request.signatures
+    assert text.permuted == {}
+    assert list(examples.permuted) == ["sentence1", "sentence2"]
+    sent = decode(examples.inputs["examples"])
+    for column, inputs in examples.permuted.items():
+        permuted = decode(inputs["examples"])
+        for new, old in zip(permuted, sent, strict=True):
+            assert new[column] != old[column]
+            assert new == {**old, column: new[column]}
+        texts = sorted(row[column] for row in permuted)
+        assert texts == sorted(row[column] for row in sent)
+    assert rows.build_request(pattern, str(tmp_path / "run"), settings) == request
+
+
+def decode(values):
+    """Returns the columns of Examples in a request."""
+    examples = [
+        tf.train.Example.FromString(base64.b64decode(value["b64"])) for value in values
+    ]
+    names = ("sentence1", "sentence2", "idx")
+    return [
+        {name: str(row.features.feature[name]) for name in names} for row in examples
+    ]
+
+
+def test_column_that_the_model_does_not_need_has_no_benefit(check, tmp_path):
+    def predict(left, right):
+        del right
+        is_cat = tf.cast(tf.strings.regex_full_match(left, ".*cat.*"), tf.float32)
+        return tf.stack([0.9 - 0.8 * is_cat, 0.1 + 0.8 * is_cat], axis=1)
+
+    examples = [
+        records.example(
+            sentence1=[b"the cat" if index % 2 else b"the dog"],
+            sentence2=[b"the tree and the road"],
+            label=[index % 2],
+        )
+        for index in range(60)
+    ]
+    predictions = tmp_path / "run" / "predictions" / "eval.tsv"
+    predictions.parent.mkdir(parents=True)
+    predictions.write_text("idx\tprobability_a\tprobability_b\n")
+    model = served.save_toy(tmp_path / "trained", predict)
+    blessing, _ = check(model, examples, predictions, settings={"rows": 15})
+    permuted = read_permuted(blessing.uri)
+    task = TaskConfig(classes=["a", "b"])
+    vocab_file = str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
+    needed, other = columns_part.describe_columns(
+        task, permuted.examples, permuted.outputs, permuted.permuted, vocab_file, 8
+    )
+    assert needed.rows == 60
+    assert needed.metrics["accuracy"] == 1.0
+    assert 0.2 < needed.permuted["accuracy"] < 0.8
+    assert needed.interval[0] > 0.1
+    assert needed.is_beneficial
+    assert other.permuted == other.metrics
+    assert other.benefit == 0
+    assert not other.is_beneficial
+    # What the column costs is beside it: of 8 tokens, 3 are special.
+    assert (needed.tokens, needed.cut_rows) == (2, 0)
+    assert (other.tokens, other.token_share, other.cut_rows) == (3, 0.6, 60)
+
+
+def test_nan_for_a_text_with_that_of_another_row_is_refused(check, tmp_path):
+    known = tf.constant([left + right for left, right in TEXTS])
+
+    def predict(left, right):
+        is_known = tf.reduce_any(tf.expand_dims(left + right, 1) == known, axis=1)
+        return served.share(left, right) / tf.cast(is_known, tf.float32)[:, None]
+
+    result = check(served.save_toy(tmp_path / "trained", predict))
+    assert_refused(result, "'sentence2' of other rows", "is not finite in 4 of 4 rows")
+    assert read_permuted(result[0].uri) is None
 
 
 def test_missing_asset_is_refused(check, tmp_path):

@@ -18,6 +18,7 @@ from report.content import (
     SeedTraining,
     Slice,
     Split,
+    TextColumn,
     Training,
 )
 
@@ -170,6 +171,36 @@ def slices(has_champion, is_refused=False):
         )
         for feature, names in values.items()
         for index, value in enumerate(names)
+    ]
+
+
+def text_columns():
+    metrics = {"accuracy": 0.925, "f1": 0.9302}
+    return [
+        TextColumn(
+            name="sentence1",
+            rows=200,
+            metrics=metrics,
+            permuted={"accuracy": 0.52, "f1": 0.41},
+            benefit=0.405,
+            interval=(0.331, 0.479),
+            may_be_noise=False,
+            tokens=21.6,
+            token_share=0.4,
+            cut_rows=0,
+        ),
+        TextColumn(
+            name="sentence2",
+            rows=200,
+            metrics=metrics,
+            permuted={"accuracy": 0.92, "f1": 0.927},
+            benefit=0.005,
+            interval=(-0.011, 0.021),
+            may_be_noise=True,
+            tokens=32.4,
+            token_share=0.6,
+            cut_rows=14,
+        ),
     ]
 
 

@@ -59,6 +59,7 @@ def pushed(gate_rows=200, worst_rows=60):
         training=parts.training("accuracy", seeds=3),
         classification=parts.classification(task.classes, gate_rows),
         slices=parts.slices(has_champion=True),
+        text_columns=parts.text_columns(),
         worst_rows=parts.worst_rows(task, worst_rows),
         data=parts.data(task, gate_rows),
         batch=parts.batch(),
@@ -162,6 +163,7 @@ def classes(count):
         "training": parts.training("accuracy", seeds=1),
         "classification": parts.classification(names, 40 * count),
         "slices": parts.slices(has_champion=False),
+        "text_columns": [],
         "worst_rows": parts.worst_rows(task, 40),
         "data": parts.data(task, 40 * count),
     }

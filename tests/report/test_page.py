@@ -176,6 +176,18 @@ def test_every_part_of_a_finished_run_is_on_the_page():
     assert rendered("pushed").count('role="img"') == 12
 
 
+def test_column_without_a_benefit_is_a_warning_beside_its_tokens():
+    (section,) = re.findall(
+        r'<section id="text-columns">.*?</section>', rendered("pushed"), re.DOTALL
+    )
+    text = " ".join(re.sub(r"<.*?>", " ", section).split())
+    assert "0.405 0.331 to 0.479 21.6 40.0 % 0 sentence2 0.920" in text
+    (warning,) = re.findall(r"<li.*?</li>", section)
+    assert "sentence2: no benefit was found on 200 rows" in warning
+    assert "it has 60.0 % of the tokens" in warning
+    assert "Text columns" not in Parser(rendered("60 classes")).text
+
+
 def test_texts_of_the_data_are_not_markup():
     parser = Parser(rendered("hostile"))
     assert parser.all("img") == []

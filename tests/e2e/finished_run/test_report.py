@@ -39,6 +39,9 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     assert len(report.batch.input_mask) == 16
     assert sum(map(sum, report.classification.confusion)) == 48
     assert {part.feature for part in report.slices} == {"pair_length", "word_overlap"}
+    assert [column.name for column in report.text_columns] == report.task.text_columns
+    assert all(column.rows == 16 for column in report.text_columns)
+    assert sum(column.token_share for column in report.text_columns) == pytest.approx(1)
     worst = report.worst_rows[0]
     assert worst.texts[0].startswith("The ")
     assert worst.tokens[0] == "[CLS]"

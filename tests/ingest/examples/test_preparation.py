@@ -91,6 +91,17 @@ def test_columns_have_the_names_of_the_task(tmp_path):
     assert [example["idx"] for example in examples] == [[0], [1]]
 
 
+def test_column_that_the_task_does_not_name_changes_nothing(tmp_path):
+    contents = []
+    for name in ("Ann", "Bob"):
+        table = f"name\t{HEADER}{name}\t{ROW}"
+        source = write(tmp_path / name, train=table, eval=table)
+        examples_lib.prepare(source, str(tmp_path / f"{name}_records"), TASK)
+        contents.append(read(tmp_path / f"{name}_records", "*"))
+    assert contents[0] == contents[1]
+    assert {*contents[0][0]} == {*TASK.columns}
+
+
 @pytest.mark.parametrize(
     ("train", "message"),
     [

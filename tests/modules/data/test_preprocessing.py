@@ -224,6 +224,24 @@ def test_model_gardens_records_and_the_same_text_give_equal_inputs(
         assert row["label"] == [rows[row["idx"][0]][1]]
 
 
+def test_column_of_tfrecords_that_the_task_does_not_name_changes_nothing(
+    tmp_path, vocab_file
+):
+    rows = []
+    for name in (b"Ann", b"Bob"):
+        examples = [text_example(*row, index) for index, row in enumerate(PAIRS)]
+        for example in examples:
+            example.features.feature["name"].bytes_list.value.append(name)
+        directory = tmp_path / name.decode()
+        records.write(directory / "train", examples)
+        pattern = str(directory / "train")
+        transformed = transform(pattern, TaskConfig(), vocab_file, directory)
+        rows.append(sorted(transformed, key=lambda row: row["idx"]))
+    assert [row["idx"] for row in rows[0]] == [[0], [1], [2]]
+    assert rows[0] == rows[1]
+    assert "name" not in rows[0][0]
+
+
 def pad_further(path, length):
     """Pads the tokens of a file's Examples, and returns the Examples."""
     examples = [

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from modules import fingerprint
+from modules.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import opened_files
 from tests.pipeline.cli.own_rows import make_rows, write
@@ -132,6 +133,21 @@ def test_choices_overrule_the_guesses(init, tmp_path):
         "group_column": "Autor",
         "split_seed": 0,
     }
+
+
+def test_forbidden_columns_apply_to_the_guess_and_stay_in_the_recipe(init, tmp_path):
+    path = write(tmp_path / "rows.csv", make_rows(600))
+    result, folder = init(path, "--set", "data.forbidden_columns=[nach*]")
+    assert result.exit_code == 2
+    assert "task.text_columns names 'Nachricht', which data.forbidden_columns" in (
+        result.output
+    )
+    assert not folder.exists()
+    result, folder = init(path, "--set", "data.forbidden_columns=[Autor]")
+    assert result.exit_code == 0, result.output
+    settings = {"task.text_columns": ["Autor"]}
+    with pytest.raises(UsageError, match=r"text_columns names 'Autor'"):
+        load_config(folder / "recipe.yaml", settings)
 
 
 def test_encoding_applies_to_the_file_and_not_to_the_splits(init, tmp_path):

@@ -1,0 +1,73 @@
+"""The part of a report about the text columns of a pair: benefit and cost of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from modules import metrics
+from modules.config.task import TaskConfig
+from modules.evaluation import resampling
+from modules.export import token_positions
+from modules.metrics import Rows
+from report.content import TextColumn
+
+
+def describe_columns(
+    task: TaskConfig,
+    examples: Sequence[tf.train.Example],
+    outputs: np.ndarray,
+    permuted: Mapping[str, np.ndarray],
+    vocab_file: str,
+    max_seq_length: int,
+) -> list[TextColumn]:
+    """Describes the text columns of a pair.
+
+    The benefit of a column is its permutation importance (Breiman 2001): what the
+    metric loses if each row has the column of another row. Texts stay as the model
+    knows them, which an empty text is not.
+
+    Args:
+      task: Names the columns and the metrics.
+      examples: Some rows of the split.
+      outputs: Probabilities float64[rows, classes], or scores float64[rows].
+      permuted: By column, the outputs if each row has that column of another row.
+      vocab_file: One token a line. Its encoder's settings are next to it.
+      max_seq_length: Longest row in tokens; longer ones are cut.
+    """
+    features = [example.features.feature for example in examples]
+    label, kind = task.label_column, "int64_list"
+    if task.is_regression:
+        kind = "float_list"
+    labels = np.array([getattr(row[label], kind).value[0] for row in features])
+    names = [name for name in task.metrics if "/" not in name or name == task.metric]
+    rows = Rows.of(labels, outputs)
+    texts = [
+        tf.constant([row[name].bytes_list.value[0] for row in features])
+        for name in task.text_columns
+    ]
+    tokens = token_positions.find_tokens(texts, vocab_file, max_seq_length)
+    cut = tokens[token_positions.CUT].numpy()
+    columns = tokens[token_positions.COLUMN].numpy()
+    read = [int(np.sum(columns == index)) for index in range(len(texts))]
+    described = []
+    for index, name in enumerate(task.text_columns):
+        without = Rows.of(labels, permuted[name])
+        test = resampling.paired_test(task, without, rows, task.metric)
+        described.append(
+            TextColumn(
+                name=name,
+                rows=len(rows),
+                metrics=metrics.compute(task.classes, rows, names),
+                permuted=metrics.compute(task.classes, without, names),
+                benefit=test.difference,
+                interval=(test.low, test.high),
+                may_be_noise=test.may_be_noise,
+                tokens=read[index] / len(rows),
+                token_share=read[index] / max(sum(read), 1),
+                cut_rows=int(np.count_nonzero(cut[:, index])),
+            )
+        )
+    return described
