@@ -55,7 +55,8 @@ def serve(settings: ServerSettings) -> None:
         # The processes share what TensorFlow imported, and full collections need not
         # visit it.
         gc.freeze()
-        processes = ModelProcesses(settings.batching.threads)
+        # One thread more than those of batches, which so never wait for a text check.
+        processes = ModelProcesses(settings.batching.threads + 1)
         server = Server(settings, source, http, processes.load)
         is_complete = uvloop.run(_serve(server, processes))
     # Python would wait for threads that load a version, parse a request or predict.

@@ -45,7 +45,7 @@ class ModelProcesses:
     has only the thread that forks.
 
     Args:
-      threads: Batches that a version runs at the same time.
+      threads: Calls that a version runs at the same time.
 
     Raises:
       SettingsError: A thread runs already.

@@ -52,6 +52,11 @@ class Metrics:
       refused_connections: HTTP connections refused at `--max-connections`.
       model_age_seconds: Time since a version was pushed, by version.
       samples: Sampled rows, by result.
+      checked_texts: Texts that were checked, by column.
+      text_faults: Faults of checked texts, by column and fault.
+      checked_tokens: Tokens of checked texts that the model sees, by column.
+      unknown_tokens: Those of them that the vocabulary lacks, by column.
+      unchecked_texts: Texts that should have been checked, by reason.
     """
 
     def __init__(self) -> None:
@@ -119,6 +124,36 @@ class Metrics:
             "serving_samples",
             "Rows that were sampled, by result.",
             ("result",),
+            registry=registry,
+        )
+        self.checked_texts = Counter(
+            "serving_checked_texts",
+            "Texts of requests that were checked.",
+            ("column",),
+            registry=registry,
+        )
+        self.text_faults = Counter(
+            "serving_text_faults",
+            "Checked texts that are empty, cut or unreadable.",
+            ("column", "fault"),
+            registry=registry,
+        )
+        self.checked_tokens = Counter(
+            "serving_checked_tokens",
+            "Tokens of checked texts that the model sees.",
+            ("column",),
+            registry=registry,
+        )
+        self.unknown_tokens = Counter(
+            "serving_unknown_tokens",
+            "Tokens of checked texts that are [UNK].",
+            ("column",),
+            registry=registry,
+        )
+        self.unchecked_texts = Counter(
+            "serving_unchecked_texts",
+            "Texts that were chosen to be checked and were not, by reason.",
+            ("reason",),
             registry=registry,
         )
 

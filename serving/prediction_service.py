@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
@@ -24,7 +24,7 @@ from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions
 from serving.models import ModelFacts
 from serving.monitoring import GRPC, Call, Metrics
-from serving.sampling import Sampler
+from serving.row_queue import Observer
 from serving.signatures import SIGNATURE_DEF, Signature
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         batcher: Batcher,
         metrics: Metrics,
         memory: RequestMemory,
-        sampler: Sampler | None,
+        observers: Sequence[Observer],
     ) -> None:
         self._versions = versions
         self._batcher = batcher
         self._metrics = metrics
         self._memory = memory
-        self._sampler = sampler
+        self._observers = observers
 
     async def Predict(  # noqa: N802 (the protocol's name)
         self, request: predict_pb2.PredictRequest, context: Context
@@ -94,8 +94,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 size, tensor_protos.read, request.inputs
             )
             outputs = await self._batcher.run(model, signature, inputs)
-            if self._sampler is not None:
-                self._sampler.offer(model, signature, inputs, outputs)
+            for observer in self._observers:
+                observer.offer(model, signature, inputs, outputs)
             return outputs
 
         with self._memory.reserve() as reserve:

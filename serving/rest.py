@@ -40,7 +40,7 @@ from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions, Version
 from serving.models import ModelFacts
 from serving.monitoring import REST, Call, Metrics
-from serving.sampling import Sampler
+from serving.row_queue import Observer
 from serving.signatures import (
     DEFAULT_SIGNATURE,
     SIGNATURE_DEF,
@@ -71,14 +71,14 @@ class RestApi:
         metrics: Metrics,
         health: Health,
         memory: RequestMemory,
-        sampler: Sampler | None,
+        observers: Sequence[Observer],
     ) -> None:
         self._versions = versions
         self._batcher = batcher
         self._metrics = metrics
         self._health = health
         self._memory = memory
-        self._sampler = sampler
+        self._observers = observers
         self._unread: set[asyncio.Task[bytes]] = set()
         self._needs_token = False
         self.grpc_port: int | None = None
@@ -199,8 +199,8 @@ class RestApi:
                 _read_request, model, body, self._batcher.max_rows, call
             )
             outputs = await self._batcher.run(model, signature, inputs)
-            if self._sampler is not None:
-                self._sampler.offer(model, signature, inputs, outputs)
+            for observer in self._observers:
+                observer.offer(model, signature, inputs, outputs)
             return await process(lambda: _dump(write(outputs)))
 
     async def _describe(self, match: re.Match[str], body: bytes, call: Call) -> bytes:

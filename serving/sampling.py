@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -26,6 +26,7 @@ from tensorflow.core.example import example_pb2
 from serving.batching import Outputs
 from serving.models import ModelFacts
 from serving.monitoring import Metrics
+from serving.row_queue import QueuedRows, RowQueue
 from serving.settings import SamplingSettings
 from serving.signatures import Signature, Tensors
 
@@ -48,21 +49,11 @@ QUEUE_FULL, REDACTION_FAILED, WRITE_FAILED = (
     "write_failed",
 )
 _INCOMPLETE = ".incomplete-"
-_QUEUED_BYTES = 16 << 20
-_ROW_BYTES = 2048  # of a queued row besides its texts, at most: arrays and outputs
 _MAX_FILE_BYTES = 16 << 20  # the rows of a file are in memory until it is written
 _FRAME_BYTES = 16  # length and checksums of a TFRecord
 _CLOSE_SECONDS = 10.0
 _FILES_AT_THE_BOUND = 8
 _ABANDONED_SECONDS = 3600
-
-
-class _Queued(NamedTuple):
-    time: float
-    version: int
-    columns: dict[str, np.ndarray]  # texts and outputs by feature, each [rows, ...]
-    rows: int
-    size: int
 
 
 class Sampler:
@@ -83,10 +74,7 @@ class Sampler:
             )
         }
         self._logged: set[str] = set()
-        self._random = np.random.default_rng()
-        self._queue: queue.SimpleQueue[_Queued | None] = queue.SimpleQueue()
-        self._queued_bytes = 0
-        self._lock = threading.Lock()
+        self._queue = RowQueue(settings.rate)
         self._delete_abandoned()
         self._thread = threading.Thread(target=self._work, name="sampler", daemon=True)
         self._thread.start()
@@ -105,33 +93,15 @@ class Sampler:
           inputs: The inputs of the request.
           outputs: The outputs.
         """
-        texts = model.text_columns
-        kept = [name for name in OUTPUTS if name in outputs]
-        if not texts or not kept or not signature.is_by_row:
+        kept = {name: outputs[name] for name in OUTPUTS if name in outputs}
+        if not kept:
             return
-        if set(texts) != inputs.keys():
-            return
-        is_chosen = self._random.random(len(inputs[texts[0]])) < self._settings.rate
-        chosen = np.flatnonzero(is_chosen)
-        if not chosen.size:
-            return
-        columns = {name: inputs[name][chosen] for name in texts}
-        size = _ROW_BYTES * chosen.size
-        size += sum(len(text) for column in columns.values() for text in column)
-        with self._lock:
-            is_full = self._queued_bytes + size > _QUEUED_BYTES
-            if not is_full:
-                self._queued_bytes += size
-        if is_full:
-            self._count(QUEUE_FULL, chosen.size, "the queue is full")
-            return
-        columns |= {f"{PREFIX}{name}": outputs[name][chosen] for name in kept}
-        row = _Queued(time.time(), model.version, columns, chosen.size, size)
-        self._queue.put(row)
+        if lost := self._queue.offer(model, signature, inputs, kept):
+            self._count(QUEUE_FULL, lost, "the queue is full")
 
     def close(self) -> None:
         """Writes the queued rows; waits for that at most 10 seconds."""
-        self._queue.put(None)
+        self._queue.close()
         self._thread.join(_CLOSE_SECONDS)
 
     def _work(self) -> None:
@@ -143,7 +113,7 @@ class Sampler:
         while True:
             timeout = max(0.0, deadline - time.monotonic()) if records else None
             try:
-                queued = self._queue.get(timeout=timeout)
+                queued = self._queue.get(timeout)
             except queue.Empty:
                 queued = None
             else:
@@ -159,19 +129,18 @@ class Sampler:
                         deadline = time.monotonic() + self._settings.file_seconds
                     records.append(record)
                     size += len(record) + _FRAME_BYTES
-                with self._lock:
-                    self._queued_bytes -= queued.size
+                self._queue.release(queued)
             if records and time.monotonic() >= deadline:
                 self._write(records)
                 records, size = [], 0
 
-    def _serialize(self, queued: _Queued) -> Iterator[bytes]:
+    def _serialize(self, queued: QueuedRows) -> Iterator[bytes]:
+        outputs = {f"{PREFIX}{name}": queued.outputs[name] for name in queued.outputs}
+        columns = {**queued.texts, **outputs}
         for index in range(queued.rows):
             row: dict[str, Any] = {
-                **{
-                    name: _plain(queued.columns[name][index]) for name in queued.columns
-                },
-                MODEL_VERSION: queued.version,
+                **{name: _plain(columns[name][index]) for name in columns},
+                MODEL_VERSION: queued.model.version,
                 TIME: int(queued.time),
             }
             try:

@@ -25,6 +25,7 @@ from serving.prediction_service import ModelService, PredictionService
 from serving.rest import RestApi
 from serving.sampling import Sampler
 from serving.settings import ServerSettings
+from serving.text_checks import TextChecks
 
 if TYPE_CHECKING:
     from serving.loaded_versions import ServedModel
@@ -77,16 +78,18 @@ class Server:
         self._batcher = Batcher(settings.batching, self.metrics)
         self._health = Health(self.versions)
         self._memory = RequestMemory(clip_to_descriptors(settings.limits))
-        self._sampler: Sampler | None = None
+        self._observers: list[Sampler | TextChecks] = []
         if settings.sampling is not None:
-            self._sampler = Sampler(settings.sampling, self.metrics)
+            self._observers.append(Sampler(settings.sampling, self.metrics))
+        if settings.check_rate:
+            self._observers.append(TextChecks(settings.check_rate, self.metrics))
         self._rest = RestApi(
             self.versions,
             self._batcher,
             self.metrics,
             self._health,
             self._memory,
-            self._sampler,
+            self._observers,
         )
 
     async def run(self, stop: asyncio.Event) -> bool:
@@ -123,7 +126,7 @@ class Server:
                     self._batcher,
                     self.metrics,
                     self._memory,
-                    self._sampler,
+                    self._observers,
                 ),
                 ModelService(self.versions, self.metrics),
                 self._health,
@@ -162,8 +165,8 @@ class Server:
         try:
             is_drained = await self._drain(http, serving, rpc)
         finally:
-            if self._sampler is not None:
-                await asyncio.to_thread(self._sampler.close)
+            for observer in self._observers:
+                await asyncio.to_thread(observer.close)
         with contextlib.suppress(asyncio.CancelledError):
             await watching
         return is_drained

@@ -52,6 +52,8 @@ class ServerSettings:
       allowed_hosts: Hosts that browsers may use besides the address itself, or `*.` and
         a domain.
       sampling: Which rows are kept; None keeps none.
+      check_rate: The share of the rows whose texts are checked, chosen at random; 0
+        checks none.
       token: The token that clients must send; None if they need none.
       tls: The certificate of both protocols; None to serve without encryption.
     """
@@ -69,5 +71,6 @@ class ServerSettings:
     limits: RequestLimits = dataclasses.field(default_factory=RequestLimits)
     allowed_hosts: tuple[str, ...] = ()
     sampling: SamplingSettings | None = None
+    check_rate: float = 0.1
     token: Token | None = None
     tls: Tls | None = None

@@ -186,6 +186,14 @@ if TYPE_CHECKING:
     metavar="MODULE:FUNCTION",
     help="Function that returns the row to keep in --sample-dir, or None.",
 )
+@click.option(
+    "--check-rate",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Share of the rows whose texts are counted as empty, cut or unreadable, and "
+    "their unknown tokens. 0 counts none.",
+)
 def serve_command(**options: Any) -> None:
     """Serve a model over TensorFlow Serving's REST and gRPC APIs.
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from serving.monitoring import Metrics
 
 DIRECTORY = REPOSITORY / "deploy" / "monitoring"
 RULES = DIRECTORY / "rules.yaml"
+SERIES = Path(__file__).parent / "rules_test.yaml"
 NAME = re.compile(r"\b(?:serving|monitor)_[a-z_]+")
 
 
@@ -53,8 +55,21 @@ def test_every_metric_of_the_monitor_is_on_the_dashboard():
     assert {name for name in exported() if name.startswith("monitor_")} <= shown
 
 
-def test_promtool_accepts_the_rules():
+def test_every_alert_has_series_that_raise_it():
+    tests = yaml.safe_load(SERIES.read_text())["tests"]
+    raised = {
+        expected["alertname"]
+        for test in tests
+        for expected in test["alert_rule_test"]
+        if expected.get("exp_alerts")
+    }
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    assert raised == {rule["alert"] for group in groups for rule in group["rules"]}
+
+
+def test_every_alert_is_raised_by_its_series():
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool, of Prometheus, is not installed")
     subprocess.run([promtool, "check", "rules", RULES], check=True, timeout=60)
+    subprocess.run([promtool, "test", "rules", SERIES], check=True, timeout=60)

@@ -100,15 +100,20 @@ class Counter(tf.Module):
         done = tf.while_loop(
             lambda i: i < last, lambda i: i + 1, [tf.constant(0, tf.int64)]
         )
-        waits = tf.reduce_any(steps == WAITING)
-        waited = tf.while_loop(
-            lambda i: waits & (tf.size(tf.io.matching_files(self.file)) == 0),
-            lambda i: i + 1,
-            [tf.constant(0, tf.int64)],
-        )
+        waited = wait_for(self.file, tf.reduce_any(steps == WAITING))
         # Depends on the loops, which TensorFlow would prune otherwise.
-        ended = tf.minimum(done[0], 0) + tf.minimum(waited[0], 0)
+        ended = tf.minimum(done[0], 0) + waited
         return {"version": self.version + 0 * steps + ended}
+
+
+def wait_for(file, waits):
+    """Returns 0, an int64, once a file exists, or at once unless it `waits`."""
+    waited = tf.while_loop(
+        lambda i: waits & (tf.size(tf.io.matching_files(file)) == 0),
+        lambda i: i + 1,
+        [tf.constant(0, tf.int64)],
+    )
+    return tf.minimum(waited[0], 0)
 
 
 def save_counter(directory, version):
@@ -139,6 +144,35 @@ def save_echo(directory, version):
     """Writes a model that returns its texts, so that every response is known."""
     model = Echo(version)
     tf.saved_model.save(model, str(directory), signatures=model.serve)
+    return directory
+
+
+class SlowTokens(Echo):
+    """Returns its texts, and their only token once a file exists."""
+
+    def __init__(self, file):
+        super().__init__(1)
+        self.file = tf.Variable(str(file))
+
+    @tf.function(input_signature=[])
+    def text_columns(self):
+        """Returns the column."""
+        return tf.constant(["text"])
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def tokenize(self, text):
+        """Returns the outputs that the server checks."""
+        is_real = tf.reduce_any(text != "")  # the warm-up has an empty one
+        waited = wait_for(self.file, is_real)
+        column = tf.zeros([tf.size(text), 1], tf.int64) + waited
+        return {"token": text[:, tf.newaxis], "column": column, "cut": column}
+
+
+def save_slow_tokens(directory, file):
+    """Writes a model whose signature `tokenize` waits for a file."""
+    model = SlowTokens(file)
+    signatures = {"serving_default": model.serve, "tokenize": model.tokenize}
+    tf.saved_model.save(model, str(directory), signatures=signatures)
     return directory
 
 

@@ -1,0 +1,137 @@
+"""Counts empty, cut and unreadable texts of requests, and unknown tokens.
+
+The model's signature `tokenize` reads a random part of the rows a second time: after
+their prediction and in a thread, so that no response waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from serving.batching import Outputs
+from serving.models import ModelFacts
+from serving.monitoring import Metrics
+from serving.row_queue import QueuedRows, RowQueue
+from serving.signatures import Signature, Tensors
+
+if TYPE_CHECKING:
+    from serving.loaded_versions import ServedModel
+
+logger = logging.getLogger(__name__)
+
+# The signature of exported models and its outputs: `modules.export.token_positions`.
+_TOKENIZE = "tokenize"
+_TOKEN, _COLUMN, _CUT = "token", "column", "cut"
+_UNKNOWN = b"[UNK]"
+
+EMPTY, CUT, UNREADABLE = "empty", "cut", "unreadable"
+QUEUE_FULL, FAILED = "queue_full", "failed"
+_CALL_ROWS = 64  # the tokens of one call are in memory
+_CLOSE_SECONDS = 10.0
+
+
+class TextChecks:
+    """Checks the texts of a random part of the rows of a server.
+
+    Args:
+      rate: The share of the rows.
+      metrics: Counts the texts, their faults and tokens.
+    """
+
+    def __init__(self, rate: float, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._is_logged = False
+        self._is_closing = False
+        self._queue = RowQueue(rate)
+        self._thread = threading.Thread(target=self._work, name="checks", daemon=True)
+        self._thread.start()
+
+    def offer(
+        self, model: ModelFacts, signature: Signature, inputs: Tensors, outputs: Outputs
+    ) -> None:
+        """Queues a random part of the rows of a request.
+
+        Requests without texts, such as serialized Examples, and models of other
+        pipelines are ignored.
+
+        Args:
+          model: The version that predicted.
+          signature: Its signature.
+          inputs: The inputs of the request.
+          outputs: The outputs, which are not read.
+        """
+        del outputs
+        # The page sends each text to `tokenize`, too.
+        if signature.name == _TOKENIZE or _TOKENIZE not in model.signatures:
+            return
+        if lost := self._queue.offer(model, signature, inputs, {}):
+            texts = lost * len(inputs)
+            self._metrics.unchecked_texts.labels(QUEUE_FULL).inc(texts)
+
+    def close(self) -> None:
+        """Drops the queued rows; waits for the thread at most 10 seconds."""
+        self._is_closing = True
+        self._queue.close()
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        while (rows := self._queue.get()) is not None and not self._is_closing:
+            for start in range(0, rows.rows, _CALL_ROWS):
+                texts = {
+                    name: column[start : start + _CALL_ROWS]
+                    for name, column in rows.texts.items()
+                }
+                try:
+                    self._check(cast("ServedModel", rows.model), texts)
+                except Exception as error:  # noqa: BLE001 (fails no request)
+                    self._count_failure(rows, texts, error)
+            self._queue.release(rows)
+
+    def _check(self, model: ServedModel, texts: dict[str, np.ndarray]) -> None:
+        outputs = model.run(_TOKENIZE, texts)
+        columns, cut = outputs[_COLUMN], outputs[_CUT]
+        is_unknown = outputs[_TOKEN] == _UNKNOWN
+        for index, (name, column) in enumerate(texts.items()):
+            is_of_text = columns == index
+            tokens = is_of_text.sum(axis=1)
+            faults = {
+                # As `modules.data.row_values.is_empty`: the tokenizer drops all of it.
+                EMPTY: (tokens + cut[:, index] == 0).sum(),
+                CUT: (cut[:, index] > 0).sum(),
+                UNREADABLE: sum(not _is_utf8(text) for text in column),
+            }
+            for fault, count in faults.items():
+                self._metrics.text_faults.labels(name, fault).inc(int(count))
+            unknown = (is_unknown & is_of_text).sum()
+            self._metrics.checked_tokens.labels(name).inc(int(tokens.sum()))
+            self._metrics.unknown_tokens.labels(name).inc(int(unknown))
+            self._metrics.checked_texts.labels(name).inc(len(column))
+
+    def _count_failure(
+        self, rows: QueuedRows, texts: dict[str, np.ndarray], error: Exception
+    ) -> None:
+        count = sum(map(len, texts.values()))
+        self._metrics.unchecked_texts.labels(FAILED).inc(count)
+        if not self._is_logged:
+            self._is_logged = True
+            # Without the message, which may quote the text.
+            logger.warning(
+                "version %d: texts are not checked, because %s raises %s. More are "
+                'only counted in serving_unchecked_texts_total{reason="%s"}',
+                rows.model.version,
+                _TOKENIZE,
+                type(error).__name__,
+                FAILED,
+            )
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
