@@ -1,11 +1,13 @@
 """The manifests, parsed."""
 
+import click
 import yaml
 
+from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
-NO_MANIFESTS = ("kustomization.yaml", "recipe.yaml")
+NO_MANIFESTS = ("kustomization.yaml", "recipe.yaml", "rules.yaml", "sampling.yaml")
 
 
 def files(folder):
@@ -22,23 +24,36 @@ def manifests(folder):
     return by_kind
 
 
+def pod(manifest):
+    """Returns the pod of a Deployment or a CronJob; empty for other kinds."""
+    spec = manifest["spec"]
+    spec = spec.get("jobTemplate", {}).get("spec", spec)
+    return spec.get("template", {}).get("spec", {})
+
+
 def containers(manifest):
     """Returns the containers and sidecars of a manifest by name."""
     spec = manifest["spec"]
-    templates = [spec.get("template", {})]
+    pods = [pod(manifest)]
     for part in (spec, spec.get("jobManager", {}), spec.get("taskManager", {})):
-        templates.append(part.get("podTemplate", {}))
-    pods = [template.get("spec", {}) for template in templates]
-    lists = [
-        pod.get(key, []) for pod in pods for key in ("containers", "initContainers")
-    ]
+        pods.append(part.get("podTemplate", {}).get("spec", {}))
+    keys = ("containers", "initContainers")
+    lists = [part.get(key, []) for part in pods for key in keys]
     return {container["name"]: container for some in lists for container in some}
+
+
+def parse(container):
+    """Returns the options of a container's command of ours, as it parses them."""
+    name, *rest = container["args"]
+    context = click.Context(main.commands[name])
+    main.commands[name].parse_args(context, list(rest))
+    return context.params
 
 
 def arguments(container):
     """Returns the arguments `--NAME=VALUE` of a container by name."""
     pairs = [argument.partition("=") for argument in container["args"]]
-    return {name.removeprefix("--"): value for name, _, value in pairs}
+    return {name.removeprefix("--"): value for name, equals, value in pairs if equals}
 
 
 def ports(container):

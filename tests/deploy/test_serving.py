@@ -2,18 +2,24 @@
 
 from pathlib import Path
 
-import click
 import pytest
 
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from serving.access import trusted_hosts
-from tests.deploy.manifests import containers, manifests, ports, service_ports
+from tests.deploy.manifests import (
+    containers,
+    manifests,
+    parse,
+    pod,
+    ports,
+    service_ports,
+)
 from tests.serving import saved_models
 from tests.serving.conftest import running
 
 SERVING = manifests("serving")
-SPEC = SERVING["Deployment"]["spec"]["template"]["spec"]
+SPEC = pod(SERVING["Deployment"])
 SERVER = containers(SERVING["Deployment"])["server"]
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
@@ -21,10 +27,7 @@ PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 @pytest.fixture
 def options():
     """The options of the command, as it parses the container's arguments."""
-    name, *arguments = SERVER["args"]
-    context = click.Context(main.commands[name])
-    main.commands[name].parse_args(context, list(arguments))
-    return context.params
+    return parse(SERVER)
 
 
 def test_command_is_that_of_the_wheel():

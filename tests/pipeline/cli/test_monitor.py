@@ -1,6 +1,9 @@
 """The comparison of what is served with the data of the model."""
 
+import contextlib
+import http.server
 import shutil
+import threading
 import time
 
 import numpy as np
@@ -15,6 +18,7 @@ from pipeline.cli.main import main
 from pipeline.monitoring.window_rows import ServedModel
 from serving import sampling
 from tests import tiny
+from tests.deploy.manifests import arguments, containers, manifests
 
 pytestmark = pytest.mark.slow
 
@@ -134,6 +138,42 @@ def test_drift_in_half_of_a_window_is_an_alarm(monitor, tmp_path, monkeypatch):
         assert values["monitor_alarm", "domain", reference] == 1
         assert values["monitor_alarm", "lengths", reference] == 0
     assert values["monitor_rows", "window"] == ROWS
+
+
+@contextlib.contextmanager
+def pushgateway():
+    """Accepts gauges; yields the address, and the path and the text of each push."""
+    pushed = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_PUT(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            pushed.append((self.path, body.decode()))
+            self.send_response(200)
+            self.end_headers()
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", pushed
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_job_of_the_manifest_pushes_its_gauges_and_fails_at_an_alarm(monitor):
+    (container,) = containers(manifests("monitoring")["CronJob"]).values()
+    options = arguments(container)
+    for volume in ("model", "samples", "reference"):
+        del options[volume]
+    texts = draw_texts(3, ROWS, CHANGED)
+    with pushgateway() as (options["pushgateway"], pushed):
+        result = monitor(texts, (), *(f"--{n}={v}" for n, v in options.items()))
+    assert result.exit_code == exit_status.ALARM, result.output
+    ((path, text),) = pushed
+    assert path == "/metrics/job/monitor-sentences"
+    assert 'monitor_alarm{check="unknown",reference="reference"} 1.0' in text
 
 
 def test_small_window_is_not_compared_and_is_no_alarm(monitor):
