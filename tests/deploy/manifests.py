@@ -7,7 +7,7 @@ from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
-NO_MANIFESTS = ("kustomization.yaml", "recipe.yaml", "rules.yaml", "sampling.yaml")
+NO_MANIFESTS = ("kustomization.yaml", "recipe.yaml", "sampling.yaml")
 
 
 def files(folder):

@@ -1,20 +1,25 @@
-"""The example alerts and the dashboard of `deploy/monitoring`."""
+"""The alerts and the dashboard of `deploy/monitoring`."""
 
+import contextlib
 import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
-from pipeline.config.paths import REPOSITORY
 from pipeline.monitoring import gauges
+from serving import launch
 from serving.monitoring import Metrics
+from tests.deploy.manifests import DEPLOY, manifests
+from tests.serving import saved_models
+from tests.serving.conftest import running, wait_until
 
-DIRECTORY = REPOSITORY / "deploy" / "monitoring"
-RULES = DIRECTORY / "rules.yaml"
+DIRECTORY = DEPLOY / "monitoring"
 SERIES = Path(__file__).parent / "rules_test.yaml"
 NAME = re.compile(r"\b(?:serving|monitor)_[a-z_]+")
 
@@ -32,9 +37,14 @@ def exported():
     return names
 
 
+def alerts():
+    """Returns the rules by the name of their alert."""
+    groups = manifests("monitoring")["PrometheusRule"]["spec"]["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
 def alert_expressions():
-    groups = yaml.safe_load(RULES.read_text())["groups"]
-    return [rule["expr"] for group in groups for rule in group["rules"]]
+    return [rule["expr"] for rule in alerts().values()]
 
 
 def panel_expressions():
@@ -63,13 +73,87 @@ def test_every_alert_has_series_that_raise_it():
         for expected in test["alert_rule_test"]
         if expected.get("exp_alerts")
     }
-    groups = yaml.safe_load(RULES.read_text())["groups"]
-    assert raised == {rule["alert"] for group in groups for rule in group["rules"]}
+    assert raised == alerts().keys()
 
 
-def test_every_alert_is_raised_by_its_series():
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool, of Prometheus, is not installed")
-    subprocess.run([promtool, "check", "rules", RULES], check=True, timeout=60)
-    subprocess.run([promtool, "test", "rules", SERIES], check=True, timeout=60)
+def program_of_prometheus(name):
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name}, of Debian's package prometheus, is not installed")
+    return path
+
+
+@pytest.fixture
+def rules(tmp_path):
+    """A file with the rules as Prometheus reads them."""
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump(manifests("monitoring")["PrometheusRule"]["spec"]))
+    return path
+
+
+def test_every_alert_is_raised_by_its_series(rules):
+    promtool = program_of_prometheus("promtool")
+    series = shutil.copy(SERIES, rules.parent)
+    subprocess.run([promtool, "check", "rules", rules], check=True, timeout=60)
+    subprocess.run([promtool, "test", "rules", series], check=True, timeout=60)
+
+
+@contextlib.contextmanager
+def started_prometheus(rules, targets):
+    """Starts Prometheus, which scrapes servers; yields a function for its alerts."""
+    program = program_of_prometheus("prometheus")
+    (endpoint,) = manifests("serving")["ServiceMonitor"]["spec"]["endpoints"]
+    scrape = {
+        "job_name": "serving",
+        "metrics_path": endpoint["path"],
+        "static_configs": [{"targets": targets}],
+    }
+    config = rules.parent / "prometheus.yaml"
+    content = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(rules)],
+        "scrape_configs": [scrape],
+    }
+    config.write_text(yaml.safe_dump(content))
+    with launch.listen("127.0.0.1", 0, "--port") as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [
+        *(program, f"--config.file={config}", f"--web.listen-address={address}"),
+        f"--storage.tsdb.path={rules.parent / 'data'}",
+    ]
+
+    def read_alerts():
+        with contextlib.suppress(httpx.TransportError):  # not yet started
+            url = f"http://{address}/api/v1/alerts"
+            return httpx.get(url, trust_env=False).json()["data"]["alerts"]
+        return []
+
+    with (
+        (rules.parent / "log").open("w") as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as process,
+    ):
+        try:
+            yield read_alerts
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_old_model_raises_the_alert_in_prometheus_and_a_new_one_does_not(
+    rules, tmp_path
+):
+    times = {"old": 1_700_000_000, "new": int(time.time())}
+    with contextlib.ExitStack() as stack:
+        addresses = {}
+        for name, pushed in times.items():
+            directory = tmp_path / name
+            saved_models.save_counter(directory / str(pushed * 1000), 1)
+            url = stack.enter_context(running(directory)).http.base_url
+            addresses[name] = f"{url.host}:{url.port}"
+        targets = list(addresses.values())
+        read_alerts = stack.enter_context(started_prometheus(rules, targets))
+        wait_until(read_alerts)
+        (alert,) = read_alerts()
+    assert alert["state"] == "firing"
+    assert alert["labels"]["alertname"] == "BertServingOldModel"
+    assert alert["labels"]["instance"] == addresses["old"]

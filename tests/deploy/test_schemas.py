@@ -22,6 +22,7 @@ ALL = {
 }
 OPERATORS = {
     "FlinkDeployment": "flinkdeployments.yaml",
+    "PrometheusRule": "prometheusrules.yaml",
     "ServiceMonitor": "servicemonitors.yaml",
 }
 COMMON = {"apiVersion": {}, "kind": {}, "metadata": {}}
@@ -102,6 +103,8 @@ def test_manifest_is_valid(manifest):
         (("serving", "Deployment"), "spec.template.spec.containers.0.name", None),
         (("serving", "Service"), "spec.ports.0.type", "TCP"),
         (("monitoring", "CronJob"), "spec.jobTemplate.spec.retries", 1),
+        (("monitoring", "PrometheusRule"), "spec.groups.0.rules.0.labelz", {}),
+        (("monitoring", "PrometheusRule"), "spec.groups.0.rules.1.for", 10),
         (("serving", "ServiceMonitor"), "spec.endpoints.0.pathh", "/metrics"),
         (("serving", "ServiceMonitor"), "spec.endpoints.0.interval", 30),
     ],
