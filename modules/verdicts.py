@@ -260,6 +260,8 @@ class ServingReport(pydantic.BaseModel, frozen=True):
         the model failed before.
       rows_per_second: Throughput of one request with all rows that are sent as text;
         None if the model failed before.
+      latency_compared_ms: Median of a request with one row, in milliseconds, of `model`
+        and `champion`, which were timed in turn; empty if they were not.
       load_seconds: Time to load the model; None if the model failed before.
       peak_memory_bytes: Highest resident memory, TensorFlow included.
       tf_serving_version: The TensorFlow Serving version of the request.
@@ -271,6 +273,7 @@ class ServingReport(pydantic.BaseModel, frozen=True):
     max_skew: dict[str, float | None]
     latency_ms: dict[str, float] | None
     rows_per_second: float | None
+    latency_compared_ms: dict[str, float] = {}
     load_seconds: float | None
     peak_memory_bytes: int
     tf_serving_version: str

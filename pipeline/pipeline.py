@@ -218,6 +218,9 @@ def create_pipeline(
         predictions=prediction_files.describe_predictions(task, config.evaluator.split),
         **config.serving.model_dump(),
     )
+    compared = {}
+    if config.serving.max_latency_ratio is not None:
+        compared["champion"] = champion.outputs["model"]
     serving_check = ServingCheck(
         model=model,
         examples=examples,
@@ -225,6 +228,7 @@ def create_pipeline(
         split=config.evaluator.split,
         settings=serving_settings.model_dump_json(),
         fingerprint=fingerprint.of_code(ServingCheck.__module__),
+        **compared,
     )
     pusher_inputs = {
         "model": model,

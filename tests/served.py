@@ -50,7 +50,7 @@ def copy_model(exported, root):
     return root
 
 
-def artifacts(root, model, examples, predictions):
+def artifacts(root, model, examples, predictions, champion=None):
     """Returns the artifacts of the component by their parameter's name."""
     types = tfx.types.standard_artifacts
     records.write(root / "examples" / "Split-eval" / "data.gz", examples)
@@ -60,6 +60,8 @@ def artifacts(root, model, examples, predictions):
         "model_run": (types.ModelRun(), predictions.parent.parent),
         "blessing": (ServingCheck.SPEC_CLASS.OUTPUTS["blessing"].type(), root / "b"),
     }
+    if champion is not None:
+        made["champion"] = types.Model(), champion
     for artifact, path in made.values():
         artifact.uri = str(path)
     made["examples"][0].split_names = '["eval"]'

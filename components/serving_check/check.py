@@ -16,13 +16,19 @@ from modules.verdicts import ServingReport
 
 
 def check_model(
-    model: str, request: ServingRequest, *, python: str = sys.executable
+    model: str,
+    request: ServingRequest,
+    *,
+    champion: str | None = None,
+    python: str = sys.executable,
 ) -> tuple[ServingReport, dict[str, Any]]:
     """Loads a copy of a model in a clean process and calls its signatures.
 
     Args:
       model: Directory of the SavedModel, local or remote.
       request: The request to send.
+      champion: Directory of the SavedModel to time beside the model, local or remote;
+        None if there is none, or no limit of the latency.
       python: Interpreter of an environment with TensorFlow and tensorflow-text.
 
     Returns:
@@ -36,7 +42,10 @@ def check_model(
     with tempfile.TemporaryDirectory() as directory:
         copy = os.path.join(directory, "model")
         io_utils.copy_dir(model, copy)
-        outcome = supervision.run_probe(copy, request, directory, python)
+        other = None if champion is None else os.path.join(directory, "champion")
+        if other is not None:
+            io_utils.copy_dir(champion, other)
+        outcome = supervision.run_probe(copy, request, directory, python, other)
     response = outcome.response
     predictions = response.get("predictions", {})
     reasons = text_ops.find_missing(
@@ -54,6 +63,11 @@ def check_model(
             )
             max_skew[signature.name] = skew
             reasons += differences
+    latency_compared = {
+        name: float(np.median(seconds)) * 1000
+        for name, seconds in response.get("compared_seconds", {}).items()
+    }
+    reasons += _find_slow(latency_compared, request)
     report = ServingReport(
         reasons=reasons,
         rows=len(request.ids),
@@ -62,9 +76,26 @@ def check_model(
         peak_memory_bytes=outcome.peak_memory_bytes,
         tf_serving_version=request.tf_serving_version,
         text_version=text_version,
+        latency_compared_ms=latency_compared,
         **_measure(predictions),
     )
     return report, predictions
+
+
+def _find_slow(latency: dict[str, float], request: ServingRequest) -> list[str]:
+    """Returns why a model is too slow; empty if it is not, or was not compared."""
+    limit = request.max_latency_ratio
+    if not latency or limit is None:
+        return []
+    model, champion = latency["model"], latency["champion"]
+    if model <= limit * champion:
+        return []
+    return [
+        f"a request of one row takes {model:.1f} ms with the model and {champion:.1f} "
+        f"ms with the champion, in turn on this machine (medians): "
+        f"{model / champion:.2f} times as long, but serving.max_latency_ratio allows "
+        f"{limit:g}. If the model shall be slower, raise the setting"
+    ]
 
 
 def _compare(

@@ -28,6 +28,9 @@ def ServingCheck(
     split: tfx.dsl.components.Parameter[str],
     settings: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
+    champion: tfx.dsl.components.InputArtifact[
+        tfx.types.standard_artifacts.Model
+    ] = None,
 ) -> None:
     """Blesses a model that loads and predicts as it did in the evaluation.
 
@@ -42,6 +45,8 @@ def ServingCheck(
       split: The split of the Examples to send.
       settings: JSON of `ServingCheckSettings`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
+      champion: The model to compare the latency with; empty if no version is served,
+        None if `settings` have no `max_latency_ratio`.
 
     Raises:
       ValueError: A setting is invalid. A model that fails is not blessed.
@@ -51,8 +56,11 @@ def ServingCheck(
     pattern = uris.join(artifact_utils.get_split_uri([examples], split), "*")
     config = ServingCheckSettings.model_validate_json(settings)
     request = rows.build_request(pattern, model_run.uri, config)
-    directory = path_utils.serving_model_path(model.uri)
-    report, predictions = check.check_model(directory, request)
+    other = None if champion is None else path_utils.serving_model_path(champion.uri)
+    if other is not None and not tfx.dsl.io.fileio.exists(other):
+        other = None
+    candidate = path_utils.serving_model_path(model.uri)
+    report, predictions = check.check_model(candidate, request, champion=other)
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
     if report.blessed:
         permuted_columns.write(blessing.uri, request, predictions)

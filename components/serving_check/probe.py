@@ -8,7 +8,8 @@ request has:
 - `model`, a directory;
 - `timeout_seconds`, after which the process kills itself if its parent has not;
 - `signatures`, each with `name`, `inputs` (values by name, strings or
-  `{"b64": ...}`), `output`, `timed`, and `permuted`, further inputs by any key.
+  `{"b64": ...}`), `output`, `timed`, and `permuted`, further inputs by any key;
+- `champion`, a directory of another model to time, or null.
 
 Each change of the response is written to disk immediately, so that it survives a crash.
 The response has:
@@ -19,26 +20,30 @@ The response has:
 - `load_seconds`;
 - `predictions` by signature: the output's `values`, those of each of the `permuted`
   inputs and, if timed, `values_by_row`, `row_seconds` of each call with one row, and
-  `batch_seconds` of a call with all rows.
+  `batch_seconds` of a call with all rows;
+- `compared_seconds` of each call with one row, of the `model` and of the `champion` in
+  turn.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import gc
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 IMPORTING = "importing TensorFlow and tensorflow-text"
 READING = "reading the graph"
 LOADING = "loading the model"
 CALLING = "calling {}"
+COMPARING = "timing the model beside the champion (serving.max_latency_ratio)"
 
 
 class Journal:
@@ -84,28 +89,43 @@ def main(request_path: str, response_path: str) -> None:
     journal = Journal(response_path)
     with journal.phase(IMPORTING):
         gc.disable()  # the process is short-lived
-        import tensorflow as tf
+        import tensorflow  # noqa: F401  takes seconds
     with journal.phase(READING):
         journal.record(unknown_ops=find_unknown_ops(request["model"]))
     with journal.phase(IMPORTING):
         import tensorflow_text  # noqa: F401  registers its ops
     with journal.phase(LOADING):
         start = time.perf_counter()
-        session = tf.compat.v1.Session(graph=tf.Graph())
-        # TensorFlow Serving loads the MetaGraph with this tag.
-        tags = [tf.saved_model.SERVING]
-        graph = tf.compat.v1.saved_model.load(session, tags, request["model"])
+        session, definitions = load(request["model"])
         journal.record(load_seconds=time.perf_counter() - start)
     problems, predictions = [], {}
     for signature in request["signatures"]:
         name = signature["name"]
         with journal.phase(CALLING.format(name)):
-            mismatches = find_mismatches(graph.signature_def, signature)
+            mismatches = find_mismatches(definitions, signature)
             problems += mismatches
             if not mismatches:
-                definition = graph.signature_def[name]
-                predictions[name] = call(session, definition, signature)
+                predictions[name] = call(session, definitions[name], signature)
             journal.record(problems=problems, predictions=predictions)
+    if request["champion"] is not None and not problems:
+        with journal.phase(COMPARING):
+            seconds = compare((session, definitions), request)
+            journal.record(compared_seconds=seconds)
+
+
+def load(model: str) -> tuple[Any, Any]:
+    """Loads a SavedModel as TensorFlow Serving does.
+
+    Returns:
+      A session with the model, and its `SignatureDef`s by name.
+    """
+    import tensorflow as tf
+
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    # TensorFlow Serving loads the MetaGraph with this tag.
+    tags = [tf.saved_model.SERVING]
+    graph = tf.compat.v1.saved_model.load(session, tags, model)
+    return session, graph.signature_def
 
 
 def find_unknown_ops(model: str) -> list[str]:
@@ -162,17 +182,7 @@ def call(session: Any, definition: Any, signature: dict[str, Any]) -> dict[str, 
       definition: The `SignatureDef`.
       signature: An entry of the request's `signatures`.
     """
-    output = definition.outputs[signature["output"]].name
-
-    def run(inputs: dict[str, Any], rows: slice = slice(None)) -> tuple[Any, float]:
-        feed = {
-            definition.inputs[name].name: [_to_bytes(value) for value in values[rows]]
-            for name, values in inputs.items()
-        }
-        start = time.perf_counter()
-        values = session.run(output, feed)
-        return values.tolist(), time.perf_counter() - start
-
+    run = caller(session, definition, signature["output"])
     inputs, permuted = signature["inputs"], signature["permuted"]
     predictions = {"values": run(inputs)[0]}
     predictions["permuted"] = {name: run(permuted[name])[0] for name in permuted}
@@ -183,6 +193,63 @@ def call(session: Any, definition: Any, signature: dict[str, Any]) -> dict[str, 
         predictions["values_by_row"] = [values for values, _ in by_row]
         predictions["row_seconds"] = [seconds for _, seconds in by_row]
     return predictions
+
+
+def caller(
+    session: Any, definition: Any, name: str
+) -> Callable[..., tuple[Any, float]]:
+    """Returns a function that calls a signature.
+
+    It takes the inputs by name, and a slice of the rows if it is not all of them. It
+    returns the values of the output and the seconds.
+
+    Args:
+      session: A session with the model.
+      definition: The `SignatureDef`.
+      name: The name of the output.
+    """
+    output = definition.outputs[name].name
+
+    def run(inputs: dict[str, Any], rows: slice = slice(None)) -> tuple[Any, float]:
+        feed = {
+            definition.inputs[name].name: [_to_bytes(value) for value in values[rows]]
+            for name, values in inputs.items()
+        }
+        start = time.perf_counter()
+        values = session.run(output, feed)
+        return values.tolist(), time.perf_counter() - start
+
+    return run
+
+
+def compare(model: tuple[Any, Any], request: dict[str, Any]) -> dict[str, list[float]]:
+    """Times the model and the champion in turn, so that both have the same conditions.
+
+    Args:
+      model: The model that was checked, as `load` returns it.
+      request: The request.
+
+    Returns:
+      The seconds of each row by model.
+
+    Raises:
+      ValueError: The champion has other signatures.
+    """
+    (signature,) = (entry for entry in request["signatures"] if entry["timed"])
+    champion = load(request["champion"])
+    if mismatches := find_mismatches(champion[1], signature):
+        raise ValueError("; ".join(mismatches))
+    runs = {}
+    for key, (session, definitions) in {"model": model, "champion": champion}.items():
+        run = caller(session, definitions[signature["name"]], signature["output"])
+        runs[key] = functools.partial(run, signature["inputs"])
+        runs[key]()  # the first call is slower
+    seconds: dict[str, list[float]] = {key: [] for key in runs}
+    for row in range(len(next(iter(signature["inputs"].values())))):
+        # Each is first every other time.
+        for key in sorted(runs, reverse=bool(row % 2)):
+            seconds[key].append(runs[key](slice(row, row + 1))[1])
+    return seconds
 
 
 def _to_bytes(value: str | dict[str, str]) -> bytes:

@@ -38,12 +38,16 @@ class Limits(pydantic.BaseModel, frozen=True, extra="forbid"):
       tf_serving_version: The TensorFlow Serving version that will serve the model, such
         as `2.16`.
       max_memory_bytes: Largest resident memory of the process, TensorFlow included.
-      timeout_seconds: Time limit for loading and all predictions together.
+      timeout_seconds: Time limit for loading and all predictions together, those of the
+        champion included.
+      max_latency_ratio: Largest median time of a request with one row, divided by that
+        of the champion, which is timed in turn; None does not time it.
     """
 
     tf_serving_version: str
     max_memory_bytes: pydantic.PositiveInt
     timeout_seconds: pydantic.PositiveInt
+    max_latency_ratio: pydantic.PositiveFloat | None = None
 
     @pydantic.field_validator("tf_serving_version")
     @classmethod

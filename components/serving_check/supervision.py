@@ -37,7 +37,8 @@ class Outcome:
     Attributes:
       response: The response of the probe; see `probe`.
       failure: Why the probe did not finish; None if it finished.
-      peak_memory_bytes: Highest observed resident memory of the process.
+      peak_memory_bytes: Highest observed resident memory of the process, without that
+        of the champion.
     """
 
     response: dict[str, Any]
@@ -46,7 +47,11 @@ class Outcome:
 
 
 def run_probe(
-    model: str, request: ServingRequest, directory: str, python: str = sys.executable
+    model: str,
+    request: ServingRequest,
+    directory: str,
+    python: str = sys.executable,
+    champion: str | None = None,
 ) -> Outcome:
     """Runs the probe in a process that inherits nothing from this project.
 
@@ -55,6 +60,7 @@ def run_probe(
       request: The request to send, with the limits of the process.
       directory: The process's working directory and home.
       python: Interpreter of an environment with TensorFlow and tensorflow-text.
+      champion: Directory of the SavedModel to time beside the model, local; or None.
 
     Raises:
       RuntimeError: TensorFlow or tensorflow-text cannot be imported, which is not the
@@ -66,6 +72,7 @@ def run_probe(
     )
     content = {
         "model": model,
+        "champion": champion,
         "signatures": [signature.model_dump() for signature in request.signatures],
         "timeout_seconds": _START_SECONDS + request.timeout_seconds,
     }
@@ -129,9 +136,12 @@ def _watch(
     """
     peak, deadline, loading = 0, time.monotonic() + _START_SECONDS, False
     while process.poll() is None:
+        memory = 0
         with contextlib.suppress(psutil.NoSuchProcess):
-            peak = max(peak, process.memory_info().rss)
+            memory = process.memory_info().rss
         phase = _read_response(response_path).get("phase", probe.IMPORTING)
+        if phase != probe.COMPARING:
+            peak = max(peak, memory)
         if not loading and phase not in (probe.IMPORTING, probe.READING):
             loading, deadline = True, time.monotonic() + request.timeout_seconds
         if peak > request.max_memory_bytes:

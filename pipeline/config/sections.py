@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from ingest.examples.splits import SPLITS
 from modules.config.evaluator import LinearModelMode
@@ -102,6 +102,9 @@ class ServingConfig(Settings):
         data. It applies to the next version; pushed versions keep their examples.
       max_memory_bytes: Maximum memory of the process.
       timeout_seconds: Maximum time to load the model and to predict.
+      max_latency_ratio: Refuses a model whose median time of a request with one row,
+        divided by that of the champion, exceeds it, such as 1.5. Both are loaded in one
+        process and timed in turn. None does not compare them.
     """
 
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -110,6 +113,7 @@ class ServingConfig(Settings):
     examples: NonNegativeInt = 6
     max_memory_bytes: PositiveInt = 8 << 30
     timeout_seconds: PositiveInt = 600
+    max_latency_ratio: PositiveFloat | None = None
 
     @field_validator("tf_serving_version", mode="before")
     @classmethod

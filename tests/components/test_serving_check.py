@@ -45,12 +45,13 @@ def toy_rows():
 def check_in_new_process(tmp_path):
     """Runs the component on a model; returns the blessing and the report in it."""
 
-    def check(model, examples=None, predictions=None, settings=None):
+    def check(model, examples=None, predictions=None, settings=None, champion=None):
         inputs = served.artifacts(
             tmp_path,
             model,
             examples or toy_rows(),
             predictions or toy_predictions(tmp_path),
+            champion,
         )
         ServingCheck.EXECUTOR_SPEC.executor_class._FUNCTION(
             **inputs,
@@ -408,6 +409,63 @@ def test_too_much_memory_is_refused(check, tmp_path):
     result = check(model, settings={"max_memory_bytes": 1024 * MIB})
     assert_refused(result, "calling serving_default took", "allows 1,024 MiB")
     assert result[1]["peak_memory_bytes"] > 1024 * MIB
+
+
+def slowed(steps):
+    """Returns a function that predicts after as many sequential steps."""
+
+    def predict(left, right):
+        start = tf.cast(tf.size(left), tf.float32)
+        last = tf.while_loop(
+            lambda i, _: i < steps, lambda i, x: (i + 1, x * 0.5), [0, start]
+        )[1]
+        return served.share(left, right) + last * 0.0
+
+    return predict
+
+
+def test_model_that_is_slower_than_the_champion_is_refused(check, tmp_path):
+    champion = served.save_toy(tmp_path / "champion", slowed(1_000))
+    model = served.save_toy(tmp_path / "trained", slowed(20_000))
+    settings = {"max_latency_ratio": 2}
+    result = check(model, settings=settings, champion=champion)
+    assert_refused(result, "serving.max_latency_ratio allows 2.", "times as long")
+    compared = result[1]["latency_compared_ms"]
+    assert compared["model"] > 2 * compared["champion"] > 0
+    ratio = compared["model"] / compared["champion"]
+    assert f"{ratio:.2f} times" in result[1]["reasons"][0]
+
+
+def test_faster_model_is_blessed_and_the_champions_memory_does_not_count(
+    check, tmp_path
+):
+    def predict(left, right):
+        values = tf.random.uniform([256 * MIB + tf.size(left)])  # 1 GiB
+        return served.share(left, right) + tf.reduce_min(values) * 1e-9
+
+    champion = served.save_toy(tmp_path / "champion", predict)
+    model = served.save_toy(tmp_path / "trained")
+    settings = {"max_latency_ratio": 2, "max_memory_bytes": 1024 * MIB}
+    blessing, report = check(model, settings=settings, champion=champion)
+    assert_blessed(blessing, report)
+    assert report["latency_compared_ms"].keys() == {"model", "champion"}
+    assert report["peak_memory_bytes"] < 1024 * MIB
+
+
+def test_first_model_has_no_champion_to_be_compared_with(check, tmp_path):
+    model = served.save_toy(tmp_path / "trained")
+    empty = tmp_path / "empty"
+    settings = {"max_latency_ratio": 1e-9}
+    blessing, report = check(model, settings=settings, champion=empty)
+    assert_blessed(blessing, report)
+    assert report["latency_compared_ms"] == {}
+
+
+def test_champion_that_cannot_be_timed_is_a_refusal_with_the_setting(check, tmp_path):
+    champion = served.save_toy(tmp_path / "champion", output="scores")
+    model = served.save_toy(tmp_path / "trained")
+    result = check(model, settings={"max_latency_ratio": 2}, champion=champion)
+    assert_refused(result, "beside the champion", "max_latency_ratio", "'scores'")
 
 
 def test_predictions_that_differ_from_the_evaluated_ones_are_refused(check, tmp_path):

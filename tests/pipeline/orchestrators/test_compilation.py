@@ -42,6 +42,7 @@ ROOT = "gs://bucket/bert"
 VARIANT = {
     "evaluator.incompatible_champion": "refuse",
     "trainer.warm_start": "champion",
+    "serving.max_latency_ratio": 1.5,
 }
 GATE = {"thresholds": {"accuracy": 0.5}, "max_regression": {"accuracy": 0.1}}
 
@@ -359,6 +360,17 @@ def test_parameters_of_kubeflow_are_in_files_named_by_their_content(recipe, kube
     }
     # Kubeflow's cache key has the arguments of a container. Report shows all settings.
     assert differing == {"ServingCheck", "Report"}
+
+
+def test_serving_check_has_the_champion_if_the_latency_has_a_limit(
+    kubeflow, kubeflow_variant, vertex_variant
+):
+    assert "Champion" not in tasks(kubeflow)["ServingCheck"]["dependentTasks"]
+    for job in (kubeflow_variant, vertex_variant):
+        task = tasks(job)["ServingCheck"]
+        source = task["inputs"]["artifacts"]["champion"]["taskOutputArtifact"]
+        assert source["producerTask"] == "Champion"
+        assert "Champion" in task["dependentTasks"]
 
 
 def test_vertex_keeps_the_parameters_that_it_shows(vertex):
