@@ -262,6 +262,8 @@ class ServingReport(pydantic.BaseModel, frozen=True):
         None if the model failed before.
       latency_compared_ms: Median of a request with one row, in milliseconds, of `model`
         and `champion`, which were timed in turn; empty if they were not.
+      not_compared: Why the champion was not timed, if there is one and a limit; else
+        None.
       load_seconds: Time to load the model; None if the model failed before.
       peak_memory_bytes: Highest resident memory, TensorFlow included.
       tf_serving_version: The TensorFlow Serving version of the request.
@@ -274,6 +276,7 @@ class ServingReport(pydantic.BaseModel, frozen=True):
     latency_ms: dict[str, float] | None
     rows_per_second: float | None
     latency_compared_ms: dict[str, float] = {}
+    not_compared: str | None = None
     load_seconds: float | None
     peak_memory_bytes: int
     tf_serving_version: str

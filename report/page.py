@@ -293,6 +293,7 @@ def _serving_check(check: dict[str, Any]) -> list[tuple[str, str]]:
         "peak_memory_bytes": ("Peak memory", formatting.size),
         "tf_serving_version": ("TensorFlow Serving version", str),
         "text_version": ("TensorFlow Text version", str),
+        "not_compared": ("Latency not compared", str),
     }
     lines = []
     for key, value in check.items():

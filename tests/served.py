@@ -61,11 +61,20 @@ def artifacts(root, model, examples, predictions, champion=None):
         "blessing": (ServingCheck.SPEC_CLASS.OUTPUTS["blessing"].type(), root / "b"),
     }
     if champion is not None:
-        made["champion"] = types.Model(), champion
+        made["champion"] = champion, champion.uri
     for artifact, path in made.values():
         artifact.uri = str(path)
     made["examples"][0].split_names = '["eval"]'
     return {name: artifact for name, (artifact, _) in made.items()}
+
+
+def champion(directory, **properties):
+    """Returns the artifact of Champion with its properties."""
+    artifact = tfx.types.standard_artifacts.Model()
+    artifact.uri = str(directory)
+    for name, value in properties.items():
+        artifact.set_string_custom_property(name, value)
+    return artifact
 
 
 def share(left, right):

@@ -106,7 +106,7 @@ def _compare(
     if "values_by_row" in predictions:
         calls["row by row"] = predictions["values_by_row"]
     max_skew, reasons = None, []
-    for column, values in predictions["permuted"].items():
+    for column, values in predictions.get("permuted", {}).items():
         if problem := _find_unusable(signature, [values]):
             reasons.append(
                 f"signature {signature.name!r}, {column!r} of other rows: output "

@@ -8,11 +8,16 @@ from tfx import v1 as tfx
 from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
+from components.artifacts import NOT_COMPARED
 from components.serving_check import check, permuted_columns, rows
 from components.serving_check.permuted_columns import REQUEST_FILE
 from components.serving_check.request import ServingCheckSettings
 from modules import files, uris
-from modules.verdicts import SERVING_CHECK_FILE, SERVING_EXAMPLES_FILE
+from modules.verdicts import (
+    PUSHED_DESTINATION,
+    SERVING_CHECK_FILE,
+    SERVING_EXAMPLES_FILE,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +50,8 @@ def ServingCheck(
       split: The split of the Examples to send.
       settings: JSON of `ServingCheckSettings`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
-      champion: The model to compare the latency with; empty if no version is served,
-        None if `settings` have no `max_latency_ratio`.
+      champion: The model to compare the latency with; empty if no version is served, or
+        if its task is another one. None if `settings` have no `max_latency_ratio`.
 
     Raises:
       ValueError: A setting is invalid. A model that fails is not blessed.
@@ -56,11 +61,14 @@ def ServingCheck(
     pattern = uris.join(artifact_utils.get_split_uri([examples], split), "*")
     config = ServingCheckSettings.model_validate_json(settings)
     request = rows.build_request(pattern, model_run.uri, config)
-    other = None if champion is None else path_utils.serving_model_path(champion.uri)
-    if other is not None and not tfx.dsl.io.fileio.exists(other):
-        other = None
+    other = not_compared = None
+    if champion is not None:
+        not_compared = champion.get_string_custom_property(NOT_COMPARED) or None
+        if champion.get_string_custom_property(PUSHED_DESTINATION):
+            other = path_utils.serving_model_path(champion.uri)
     candidate = path_utils.serving_model_path(model.uri)
     report, predictions = check.check_model(candidate, request, champion=other)
+    report = report.model_copy(update={"not_compared": not_compared})
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
     if report.blessed:
         permuted_columns.write(blessing.uri, request, predictions)

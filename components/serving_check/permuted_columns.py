@@ -57,8 +57,8 @@ def write(
       predictions: The probe's, by signature.
     """
     signature = _find_signature(request)
-    if signature is not None:
-        outputs = predictions[signature.name]
+    outputs = predictions[signature.name] if signature else {}
+    if "permuted" in outputs:
         content = {key: outputs[key] for key in ("values", "permuted")}
         files.write_record(uris.join(directory, _FILE), content)
 
@@ -70,7 +70,7 @@ def read_permuted(directory: str) -> PermutedColumns | None:
       directory: Directory of the component's `blessing`.
 
     Returns:
-      None if the model is not blessed, or does not take a pair of texts.
+      None if the model is not blessed, does not take a pair of texts, or took too long.
     """
     outputs = files.read_record(uris.join(directory, _FILE))
     if outputs is None:

@@ -44,6 +44,7 @@ READING = "reading the graph"
 LOADING = "loading the model"
 CALLING = "calling {}"
 COMPARING = "timing the model beside the champion (serving.max_latency_ratio)"
+PERMUTING = "predicting rows with texts of other rows"
 
 
 class Journal:
@@ -111,6 +112,17 @@ def main(request_path: str, response_path: str) -> None:
         with journal.phase(COMPARING):
             seconds = compare((session, definitions), request)
             journal.record(compared_seconds=seconds)
+    pairs = [entry for entry in request["signatures"] if entry["permuted"]]
+    if pairs and not problems:
+        with journal.phase(PERMUTING):
+            for signature in pairs:
+                name = signature["name"]
+                run = caller(session, definitions[name], signature["output"])
+                predictions[name]["permuted"] = {
+                    column: run(inputs)[0]
+                    for column, inputs in signature["permuted"].items()
+                }
+            journal.record(predictions=predictions)
 
 
 def load(model: str) -> tuple[Any, Any]:
@@ -175,17 +187,14 @@ def _list(names: Any) -> str:
 def call(session: Any, definition: Any, signature: dict[str, Any]) -> dict[str, Any]:
     """Calls a signature with all rows; if timed, again and with each row separately.
 
-    It is also called with the permuted inputs.
-
     Args:
       session: A `tf.compat.v1.Session` with the model.
       definition: The `SignatureDef`.
       signature: An entry of the request's `signatures`.
     """
     run = caller(session, definition, signature["output"])
-    inputs, permuted = signature["inputs"], signature["permuted"]
+    inputs = signature["inputs"]
     predictions = {"values": run(inputs)[0]}
-    predictions["permuted"] = {name: run(permuted[name])[0] for name in permuted}
     if signature["timed"]:
         predictions["batch_seconds"] = run(inputs)[1]
         count = len(next(iter(inputs.values())))
@@ -236,19 +245,25 @@ def compare(model: tuple[Any, Any], request: dict[str, Any]) -> dict[str, list[f
       ValueError: The champion has other signatures.
     """
     (signature,) = (entry for entry in request["signatures"] if entry["timed"])
+    inputs = signature["inputs"]
     champion = load(request["champion"])
     if mismatches := find_mismatches(champion[1], signature):
-        raise ValueError("; ".join(mismatches))
+        raise ValueError(
+            f"the champion cannot be called: {'; '.join(mismatches)}. To push without "
+            "a comparison, set serving.max_latency_ratio=null"
+        )
+    rows = [slice(row, row + 1) for row in range(len(next(iter(inputs.values()))))]
     runs = {}
     for key, (session, definitions) in {"model": model, "champion": champion}.items():
         run = caller(session, definitions[signature["name"]], signature["output"])
-        runs[key] = functools.partial(run, signature["inputs"])
-        runs[key]()  # the first call is slower
+        runs[key] = functools.partial(run, inputs)
+        for row in rows:  # the first call with texts of a length is slower
+            runs[key](row)
     seconds: dict[str, list[float]] = {key: [] for key in runs}
-    for row in range(len(next(iter(signature["inputs"].values())))):
+    for number, row in enumerate(rows):
         # Each is first every other time.
-        for key in sorted(runs, reverse=bool(row % 2)):
-            seconds[key].append(runs[key](slice(row, row + 1))[1])
+        for key in sorted(runs, reverse=bool(number % 2)):
+            seconds[key].append(runs[key](row)[1])
     return seconds
 
 

@@ -38,8 +38,8 @@ class Limits(pydantic.BaseModel, frozen=True, extra="forbid"):
       tf_serving_version: The TensorFlow Serving version that will serve the model, such
         as `2.16`.
       max_memory_bytes: Largest resident memory of the process, TensorFlow included.
-      timeout_seconds: Time limit for loading and all predictions together, those of the
-        champion included.
+      timeout_seconds: Time limit for loading and all predictions together. The champion
+        has as much again, and so have the rows with texts of other rows.
       max_latency_ratio: Largest median time of a request with one row, divided by that
         of the champion, which is timed in turn; None does not time it.
     """
@@ -97,7 +97,8 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
         values.
       timed: Whether to measure latency and throughput.
       permuted: By text column, the inputs with its texts permuted among the rows. The
-        output must be finite; the report compares its metrics with those of `inputs`.
+        output, if it comes in time, must be finite; the report compares its metrics
+        with those of `inputs`.
     """
 
     name: str

@@ -101,7 +101,10 @@ class ServingConfig(Settings):
         page of `serve`. 0 pushes none: set it if clients of the model must not see the
         data. It applies to the next version; pushed versions keep their examples.
       max_memory_bytes: Maximum memory of the process.
-      timeout_seconds: Maximum time to load the model and to predict.
+      timeout_seconds: Maximum time to load the model and to predict. The champion,
+        which `max_latency_ratio` compares, has as much again. So have the rows with
+        texts of other rows; if they take longer, only the report lacks the benefit of
+        columns.
       max_latency_ratio: Refuses a model whose median time of a request with one row,
         divided by that of the champion, exceeds it, such as 1.5. Both are loaded in one
         process and timed in turn. None does not compare them.

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from tfx.components.util import model_utils
 
+from components.artifacts import NOT_COMPARED
 from components.serving_check import (
     ServingCheck,
     ServingRequest,
@@ -22,6 +23,7 @@ from components.serving_check import (
 )
 from components.serving_check.request import ServingCheckSettings
 from modules.config.task import TaskConfig
+from modules.verdicts import PUSHED_DESTINATION
 from report import columns_part
 from tests import exported as exported_lib
 from tests import records, served, tiny, warm_probe
@@ -256,6 +258,29 @@ def test_nan_for_a_text_with_that_of_another_row_is_refused(check, tmp_path):
     assert read_permuted(result[0].uri) is None
 
 
+def test_model_that_is_slow_only_for_texts_of_other_rows_is_blessed(
+    check, tmp_path, caplog
+):
+    known = tf.constant([left + right for left, right in TEXTS])
+
+    def predict(left, right):
+        is_known = tf.reduce_any(tf.expand_dims(left + right, 1) == known, axis=1)
+        steps = tf.where(tf.reduce_all(is_known), 0, 2**31 - 1)
+        start = tf.cast(tf.size(left), tf.float32)
+        last = tf.while_loop(
+            lambda i, _: i < steps, lambda i, x: (i + 1, x * 0.5), [0, start]
+        )[1]
+        return served.share(left, right) + last * 0.0
+
+    model = served.save_toy(tmp_path / "trained", predict)
+    blessing, report = check(model, settings={"timeout_seconds": 5})
+    assert_blessed(blessing, report)
+    assert read_permuted(blessing.uri) is None
+    assert "predicting rows with texts of other rows did not end within the 5 s" in (
+        caplog.text
+    )
+
+
 def test_missing_asset_is_refused(check, tmp_path):
     words = tmp_path / "words.txt"
     words.write_text("a\nb\n")
@@ -424,8 +449,12 @@ def slowed(steps):
     return predict
 
 
+def pushed(directory):
+    return served.champion(directory, **{PUSHED_DESTINATION: "pushed/1"})
+
+
 def test_model_that_is_slower_than_the_champion_is_refused(check, tmp_path):
-    champion = served.save_toy(tmp_path / "champion", slowed(1_000))
+    champion = pushed(served.save_toy(tmp_path / "champion", slowed(1_000)))
     model = served.save_toy(tmp_path / "trained", slowed(20_000))
     settings = {"max_latency_ratio": 2}
     result = check(model, settings=settings, champion=champion)
@@ -443,7 +472,7 @@ def test_faster_model_is_blessed_and_the_champions_memory_does_not_count(
         values = tf.random.uniform([256 * MIB + tf.size(left)])  # 1 GiB
         return served.share(left, right) + tf.reduce_min(values) * 1e-9
 
-    champion = served.save_toy(tmp_path / "champion", predict)
+    champion = pushed(served.save_toy(tmp_path / "champion", predict))
     model = served.save_toy(tmp_path / "trained")
     settings = {"max_latency_ratio": 2, "max_memory_bytes": 1024 * MIB}
     blessing, report = check(model, settings=settings, champion=champion)
@@ -454,7 +483,7 @@ def test_faster_model_is_blessed_and_the_champions_memory_does_not_count(
 
 def test_first_model_has_no_champion_to_be_compared_with(check, tmp_path):
     model = served.save_toy(tmp_path / "trained")
-    empty = tmp_path / "empty"
+    empty = served.champion(tmp_path / "empty")
     settings = {"max_latency_ratio": 1e-9}
     blessing, report = check(model, settings=settings, champion=empty)
     assert_blessed(blessing, report)
@@ -462,10 +491,21 @@ def test_first_model_has_no_champion_to_be_compared_with(check, tmp_path):
 
 
 def test_champion_that_cannot_be_timed_is_a_refusal_with_the_setting(check, tmp_path):
-    champion = served.save_toy(tmp_path / "champion", output="scores")
+    champion = pushed(served.save_toy(tmp_path / "champion", output="scores"))
     model = served.save_toy(tmp_path / "trained")
     result = check(model, settings={"max_latency_ratio": 2}, champion=champion)
-    assert_refused(result, "beside the champion", "max_latency_ratio", "'scores'")
+    assert_refused(
+        result, "the champion cannot be called", "'scores'", "max_latency_ratio=null"
+    )
+
+
+def test_champion_of_another_task_is_named_as_not_compared(check, tmp_path):
+    model = served.save_toy(tmp_path / "trained")
+    reason = "not compared with the champion pushed/1: it has other classes"
+    other = served.champion(tmp_path / "empty", **{NOT_COMPARED: reason})
+    blessing, report = check(model, settings={"max_latency_ratio": 2}, champion=other)
+    assert_blessed(blessing, report)
+    assert report["not_compared"] == reason
 
 
 def test_predictions_that_differ_from_the_evaluated_ones_are_refused(check, tmp_path):
