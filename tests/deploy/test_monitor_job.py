@@ -86,5 +86,13 @@ def test_job_runs_every_day_once_and_repeats_no_alarm():
     assert parse(MONITOR)["hours"] == 24
     assert JOB["spec"]["concurrencyPolicy"] == "Forbid"
     job = JOB["spec"]["jobTemplate"]["spec"]
-    assert job["backoffLimit"] == 0
+    alarm, disruption = job["podFailurePolicy"]["rules"]
+    assert alarm["action"] == "FailJob"
+    assert alarm["onExitCodes"] == {
+        "containerName": MONITOR["name"],
+        "operator": "In",
+        "values": [4],
+    }
+    assert disruption["action"] == "Ignore"
+    assert disruption["onPodConditions"][0]["type"] == "DisruptionTarget"
     assert job["template"]["spec"]["restartPolicy"] == "Never"
