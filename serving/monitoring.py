@@ -103,6 +103,9 @@ class Metrics:
         self.loads = Counter(
             "serving_loads", "Version loads, by result.", ("result",), registry=registry
         )
+        # Prometheus sees no increase in a series that starts with the first event.
+        for result in ("ok", "error"):
+            self.loads.labels(result)
         self.load_seconds = Gauge(
             "serving_load_seconds",
             "Time to load and warm up a version.",

@@ -165,8 +165,8 @@ class Server:
         try:
             is_drained = await self._drain(http, serving, rpc)
         finally:
-            for observer in self._observers:
-                await asyncio.to_thread(observer.close)
+            closing = (asyncio.to_thread(each.close) for each in self._observers)
+            await asyncio.gather(*closing)
         with contextlib.suppress(asyncio.CancelledError):
             await watching
         return is_drained

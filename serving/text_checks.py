@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -29,9 +30,11 @@ _TOKEN, _COLUMN, _CUT = "token", "column", "cut"
 _UNKNOWN = b"[UNK]"
 
 EMPTY, CUT, UNREADABLE = "empty", "cut", "unreadable"
-QUEUE_FULL, FAILED = "queue_full", "failed"
-_CALL_ROWS = 64  # the tokens of one call are in memory
-_CLOSE_SECONDS = 10.0
+QUEUE_FULL, FAILED, UNLOADED = "queue_full", "failed", "unloaded"
+# The texts and tokens of one call are in memory.
+_CALL_ROWS = 64
+_CALL_BYTES = 1 << 20
+_CLOSE_SECONDS = 1.0
 
 
 class TextChecks:
@@ -44,7 +47,9 @@ class TextChecks:
 
     def __init__(self, rate: float, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._is_logged = False
+        for reason in (QUEUE_FULL, FAILED, UNLOADED):
+            metrics.unchecked_texts.labels(reason)  # as for `Metrics.loads`
+        self._logged: set[int] = set()
         self._is_closing = False
         self._queue = RowQueue(rate)
         self._thread = threading.Thread(target=self._work, name="checks", daemon=True)
@@ -73,18 +78,16 @@ class TextChecks:
             self._metrics.unchecked_texts.labels(QUEUE_FULL).inc(texts)
 
     def close(self) -> None:
-        """Drops the queued rows; waits for the thread at most 10 seconds."""
+        """Drops the queued rows; waits for the thread at most a second."""
         self._is_closing = True
         self._queue.close()
         self._thread.join(_CLOSE_SECONDS)
 
     def _work(self) -> None:
-        while (rows := self._queue.get()) is not None and not self._is_closing:
-            for start in range(0, rows.rows, _CALL_ROWS):
-                texts = {
-                    name: column[start : start + _CALL_ROWS]
-                    for name, column in rows.texts.items()
-                }
+        while (rows := self._queue.get()) is not None:
+            for texts in _split(rows):
+                if self._is_closing:
+                    return
                 try:
                     self._check(cast("ServedModel", rows.model), texts)
                 except Exception as error:  # noqa: BLE001 (fails no request)
@@ -115,18 +118,36 @@ class TextChecks:
         self, rows: QueuedRows, texts: dict[str, np.ndarray], error: Exception
     ) -> None:
         count = sum(map(len, texts.values()))
-        self._metrics.unchecked_texts.labels(FAILED).inc(count)
-        if not self._is_logged:
-            self._is_logged = True
+        version = rows.model.version
+        # A version may be unloaded between a prediction and its check.
+        reason = FAILED if rows.model.is_alive else UNLOADED
+        self._metrics.unchecked_texts.labels(reason).inc(count)
+        if reason == FAILED and version not in self._logged:
+            self._logged.add(version)
             # Without the message, which may quote the text.
             logger.warning(
                 "version %d: texts are not checked, because %s raises %s. More are "
                 'only counted in serving_unchecked_texts_total{reason="%s"}',
-                rows.model.version,
+                version,
                 _TOKENIZE,
                 type(error).__name__,
                 FAILED,
             )
+
+
+def _split(rows: QueuedRows) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the texts of as many rows as one call takes."""
+    sizes = [sum(map(len, row)) for row in zip(*rows.texts.values(), strict=True)]
+    start = 0
+    while start < rows.rows:
+        end = start + 1
+        while (
+            end < min(start + _CALL_ROWS, rows.rows)
+            and sum(sizes[start : end + 1]) <= _CALL_BYTES
+        ):
+            end += 1
+        yield {name: column[start:end] for name, column in rows.texts.items()}
+        start = end
 
 
 def _is_utf8(text: bytes) -> bool:

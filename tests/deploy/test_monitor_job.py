@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pipeline import exit_status
 from pipeline.cli.main import main
 from tests.deploy.manifests import DEPLOY, containers, manifests, parse, pod
 from tests.deploy.test_schemas import check
@@ -86,12 +87,13 @@ def test_job_runs_every_day_once_and_repeats_no_alarm():
     assert parse(MONITOR)["hours"] == 24
     assert JOB["spec"]["concurrencyPolicy"] == "Forbid"
     job = JOB["spec"]["jobTemplate"]["spec"]
+    assert job["backoffLimit"] == 2
     alarm, disruption = job["podFailurePolicy"]["rules"]
     assert alarm["action"] == "FailJob"
     assert alarm["onExitCodes"] == {
         "containerName": MONITOR["name"],
         "operator": "In",
-        "values": [4],
+        "values": [exit_status.ALARM],
     }
     assert disruption["action"] == "Ignore"
     assert disruption["onPodConditions"][0]["type"] == "DisruptionTarget"

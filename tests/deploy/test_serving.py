@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
+from serving import sampling
 from serving.access import trusted_hosts
 from tests.deploy.manifests import (
     containers,
@@ -69,7 +70,7 @@ def test_service_monitor_and_budget_lead_to_the_servers_pods():
 
 def test_pod_has_time_to_drain(options):
     *_, sleep = SERVER["lifecycle"]["preStop"]["exec"]["command"]
-    needed = int(sleep) + options["drain_seconds"]
+    needed = int(sleep) + options["drain_seconds"] + sampling._CLOSE_SECONDS
     assert SPEC["terminationGracePeriodSeconds"] > needed
 
 

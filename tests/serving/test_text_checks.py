@@ -24,6 +24,7 @@ class Model:
     """A version that tokenizes as a test wants it to."""
 
     version = 7
+    is_alive = True
     text_columns = ("text",)
     signatures = ("serving_default", "tokenize")
 
@@ -96,6 +97,10 @@ def test_no_prediction_waits_for_a_check(tmp_path):
         go.touch()
         checked = 'serving_checked_texts_total{column="text"} 4.0'
         wait_until(lambda: checked in server.http.get("/metrics").text)
+        go.unlink()
+        assert server.predict("e", "slow")[0] == 200
+        # A check that waits does not delay the end: it keeps nothing.
+        assert server.stop() == 0
 
 
 def test_model_that_cannot_tokenize_fails_no_request_and_is_logged_once(caplog):
@@ -116,6 +121,20 @@ def test_model_that_cannot_tokenize_fails_no_request_and_is_logged_once(caplog):
     (message,) = caplog.messages
     assert "version 7: texts are not checked, because tokenize raises ValueE" in message
     assert "secret" not in message
+
+
+def test_version_that_is_unloaded_before_its_check_is_no_failure(caplog):
+    def end(signature, texts):
+        model.is_alive = False
+        raise ValueError("the process has ended")
+
+    model = Model(end)
+    checks = TextChecks(1.0, metrics := Metrics())
+    offer(checks, model, "a")
+    wait_until(lambda: count(metrics, "unchecked_texts", reason="unloaded") == 1)
+    checks.close()
+    assert count(metrics, "unchecked_texts", reason="failed") == 0
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize(
@@ -156,6 +175,8 @@ def test_many_rows_are_tokenized_in_pieces():
     checks = TextChecks(1.0, metrics := Metrics())
     offer(checks, Model(tokenize), *["a"] * 200)
     wait_until(lambda: count(metrics, "unknown_tokens", column="text") == 400)
+    offer(checks, Model(tokenize), *["a" * 300_000] * 7)
+    wait_until(lambda: count(metrics, "unknown_tokens", column="text") == 414)
     checks.close()
-    assert calls == [64, 64, 64, 8]
-    assert count(metrics, "checked_texts", column="text") == 200
+    assert calls == [64, 64, 64, 8, 3, 3, 1]
+    assert count(metrics, "checked_texts", column="text") == 207
