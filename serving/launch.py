@@ -55,7 +55,7 @@ def serve(settings: ServerSettings) -> None:
         # The processes share what TensorFlow imported, and full collections need not
         # visit it.
         gc.freeze()
-        # One more than the batches', so that no batch waits for a text check.
+        # One thread more than those of batches, so that none waits for a text check.
         processes = ModelProcesses(settings.batching.threads + 1)
         server = Server(settings, source, http, processes.load)
         is_complete = uvloop.run(_serve(server, processes))

@@ -103,7 +103,7 @@ class Metrics:
         self.loads = Counter(
             "serving_loads", "Version loads, by result.", ("result",), registry=registry
         )
-        # Prometheus sees no increase in a series that starts with the first event.
+        # From 0, so that Prometheus sees the first one as an increase.
         for result in ("ok", "error"):
             self.loads.labels(result)
         self.load_seconds = Gauge(

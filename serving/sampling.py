@@ -51,7 +51,7 @@ QUEUE_FULL, REDACTION_FAILED, WRITE_FAILED = (
 _INCOMPLETE = ".incomplete-"
 _MAX_FILE_BYTES = 16 << 20  # the rows of a file are in memory until it is written
 _FRAME_BYTES = 16  # length and checksums of a TFRecord
-_CLOSE_SECONDS = 10.0
+CLOSE_SECONDS = 10.0  # to write the queued rows
 _FILES_AT_THE_BOUND = 8
 _ABANDONED_SECONDS = 3600
 
@@ -102,7 +102,7 @@ class Sampler:
     def close(self) -> None:
         """Writes the queued rows; waits for that at most 10 seconds."""
         self._queue.close()
-        self._thread.join(_CLOSE_SECONDS)
+        self._thread.join(CLOSE_SECONDS)
 
     def _work(self) -> None:
         file_bytes = self._settings.max_bytes // _FILES_AT_THE_BOUND

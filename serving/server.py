@@ -165,8 +165,9 @@ class Server:
         try:
             is_drained = await self._drain(http, serving, rpc)
         finally:
-            closing = (asyncio.to_thread(each.close) for each in self._observers)
-            await asyncio.gather(*closing)
+            await asyncio.gather(
+                *(asyncio.to_thread(observer.close) for observer in self._observers)
+            )
         with contextlib.suppress(asyncio.CancelledError):
             await watching
         return is_drained

@@ -31,7 +31,7 @@ _UNKNOWN = b"[UNK]"
 
 EMPTY, CUT, UNREADABLE = "empty", "cut", "unreadable"
 QUEUE_FULL, FAILED, UNLOADED = "queue_full", "failed", "unloaded"
-# The texts and tokens of one call are in memory.
+# The tokens of one call are in memory.
 _CALL_ROWS = 64
 _CALL_BYTES = 1 << 20
 _CLOSE_SECONDS = 1.0
@@ -47,8 +47,9 @@ class TextChecks:
 
     def __init__(self, rate: float, metrics: Metrics) -> None:
         self._metrics = metrics
+        # From 0, so that Prometheus sees the first one as an increase.
         for reason in (QUEUE_FULL, FAILED, UNLOADED):
-            metrics.unchecked_texts.labels(reason)  # as for `Metrics.loads`
+            metrics.unchecked_texts.labels(reason)
         self._logged: set[int] = set()
         self._is_closing = False
         self._queue = RowQueue(rate)
@@ -78,14 +79,14 @@ class TextChecks:
             self._metrics.unchecked_texts.labels(QUEUE_FULL).inc(texts)
 
     def close(self) -> None:
-        """Drops the queued rows; waits for the thread at most a second."""
+        """Drops the queued rows; waits for the running call at most 1 second."""
         self._is_closing = True
         self._queue.close()
         self._thread.join(_CLOSE_SECONDS)
 
     def _work(self) -> None:
-        while (rows := self._queue.get()) is not None:
-            for texts in _split(rows):
+        while (rows := self._queue.get()) is not None and not self._is_closing:
+            for texts in _pieces(rows):
                 if self._is_closing:
                     return
                 try:
@@ -119,10 +120,11 @@ class TextChecks:
     ) -> None:
         count = sum(map(len, texts.values()))
         version = rows.model.version
-        # A version may be unloaded between a prediction and its check.
-        reason = FAILED if rows.model.is_alive else UNLOADED
-        self._metrics.unchecked_texts.labels(reason).inc(count)
-        if reason == FAILED and version not in self._logged:
+        if not cast("ServedModel", rows.model).is_alive:
+            self._metrics.unchecked_texts.labels(UNLOADED).inc(count)
+            return
+        self._metrics.unchecked_texts.labels(FAILED).inc(count)
+        if version not in self._logged:
             self._logged.add(version)
             # Without the message, which may quote the text.
             logger.warning(
@@ -135,19 +137,17 @@ class TextChecks:
             )
 
 
-def _split(rows: QueuedRows) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the texts of as many rows as one call takes."""
-    sizes = [sum(map(len, row)) for row in zip(*rows.texts.values(), strict=True)]
-    start = 0
-    while start < rows.rows:
-        end = start + 1
-        while (
-            end < min(start + _CALL_ROWS, rows.rows)
-            and sum(sizes[start : end + 1]) <= _CALL_BYTES
-        ):
-            end += 1
-        yield {name: column[start:end] for name, column in rows.texts.items()}
-        start = end
+def _pieces(rows: QueuedRows) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the texts in pieces of some rows; a longer text has one of its own."""
+    start = size = 0
+    for row in range(rows.rows):
+        row_size = sum(len(column[row]) for column in rows.texts.values())
+        is_full = row - start == _CALL_ROWS or size + row_size > _CALL_BYTES
+        if is_full and row > start:
+            yield {name: column[start:row] for name, column in rows.texts.items()}
+            start, size = row, 0
+        size += row_size
+    yield {name: column[start:] for name, column in rows.texts.items()}
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -16,14 +16,12 @@ import yaml
 
 from pipeline.monitoring import gauges
 from serving.monitoring import Metrics
-from serving.settings import SamplingSettings
 from tests.deploy.manifests import DEPLOY, manifests
 from tests.serving import saved_models
 from tests.serving.conftest import running, wait_until
 
 DIRECTORY = DEPLOY / "monitoring"
 SERIES = Path(__file__).parent / "rules_test.yaml"
-INCREASE = re.compile(r'increase\(\s*(\w+){(\w+)=~?"([^"]*)"}')
 LISTENING = re.compile(r'msg="Listening on" address=(\S+)')
 NAME = re.compile(r"\b(?:serving|monitor)_[a-z_]+")
 
@@ -67,19 +65,6 @@ def test_every_metric_is_one_that_is_exported(expressions):
 def test_every_metric_of_the_monitor_is_on_the_dashboard():
     shown = set(NAME.findall(" ".join(panel_expressions())))
     assert {name for name in exported() if name.startswith("monitor_")} <= shown
-
-
-def test_counter_of_an_alert_starts_at_0(tmp_path):
-    # Prometheus sees no increase in a series that starts with the first event.
-    saved_models.save_counter(tmp_path / "counter" / "1", 1)
-    sampling = SamplingSettings(tmp_path, 1.0, 1 << 20)
-    with running(tmp_path / "counter", sampling=sampling) as server:
-        text = server.http.get("/metrics").text
-    for expression in alert_expressions():
-        for name, label, values in INCREASE.findall(expression):
-            for value in values.split("|"):
-                (series,) = re.findall(rf'^{name}{{{label}="{value}"}} .*', text, re.M)
-                assert series.endswith(" 0.0")
 
 
 def test_every_alert_has_series_that_raise_it():

@@ -1,5 +1,6 @@
 """The server's manifests fit the `serve` command and what it serves."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from serving import sampling
 from serving.access import trusted_hosts
+from serving.settings import SamplingSettings
 from tests.deploy.manifests import (
     containers,
     manifests,
@@ -70,7 +72,7 @@ def test_service_monitor_and_budget_lead_to_the_servers_pods():
 
 def test_pod_has_time_to_drain(options):
     *_, sleep = SERVER["lifecycle"]["preStop"]["exec"]["command"]
-    needed = int(sleep) + options["drain_seconds"] + sampling._CLOSE_SECONDS
+    needed = int(sleep) + options["drain_seconds"] + sampling.CLOSE_SECONDS
     assert SPEC["terminationGracePeriodSeconds"] > needed
 
 
@@ -85,3 +87,22 @@ def test_probes_and_metrics_are_served_to_clients_that_send_an_address(tmp_path)
             response = server.http.get(request["path"])
             assert response.status_code == 200, request
         assert "serving_loaded_versions 1.0" in response.text
+
+
+@pytest.mark.slow
+def test_counters_whose_increase_is_an_alert_begin_at_0(tmp_path):
+    # A series that begins at 1 has no increase: its first event would raise no alert.
+    rule = manifests("monitoring")["PrometheusRule"]
+    expressions = [
+        rule["expr"] for group in rule["spec"]["groups"] for rule in group["rules"]
+    ]
+    pattern = r"increase\(\s*(serving_\w+){(\w+)=~?\"([^\"]+)\"}"
+    found = re.findall(pattern, " ".join(expressions))
+    assert len(found) == " ".join(expressions).count("increase(")
+    saved_models.save_counter(tmp_path / "counter" / "1", 1)
+    (tmp_path / "samples").mkdir()
+    sampled = SamplingSettings(tmp_path / "samples", 1.0, 1 << 20)
+    with running(tmp_path / "counter", sampling=sampled, check_rate=1.0) as server:
+        for name, label, values in found:
+            for value in values.split("|"):
+                assert server.sample(name, **{label: value}) == 0.0, (name, value)

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -97,44 +98,31 @@ def test_no_prediction_waits_for_a_check(tmp_path):
         go.touch()
         checked = 'serving_checked_texts_total{column="text"} 4.0'
         wait_until(lambda: checked in server.http.get("/metrics").text)
-        go.unlink()
-        assert server.predict("e", "slow")[0] == 200
-        # A check that waits does not delay the end: it keeps nothing.
-        assert server.stop() == 0
 
 
-def test_model_that_cannot_tokenize_fails_no_request_and_is_logged_once(caplog):
+def test_model_that_cannot_tokenize_fails_no_request_and_is_logged_once_a_version(
+    caplog,
+):
     def fail(signature, texts):
         raise ValueError("secret")
 
     metrics = Metrics()
     checks = TextChecks(1.0, metrics)
     with caplog.at_level(logging.WARNING):
-        for texts in (1, 2):
-            offer(checks, Model(fail), "secret")
+        for texts, version in enumerate((7, 7, 8), 1):
+            model = Model(fail)
+            model.version = version
+            offer(checks, model, "secret")
             wait_until(
                 lambda texts=texts: (
                     count(metrics, "unchecked_texts", reason="failed") == texts
                 )
             )
     checks.close()
-    (message,) = caplog.messages
-    assert "version 7: texts are not checked, because tokenize raises ValueE" in message
-    assert "secret" not in message
-
-
-def test_version_that_is_unloaded_before_its_check_is_no_failure(caplog):
-    def end(signature, texts):
-        model.is_alive = False
-        raise ValueError("the process has ended")
-
-    model = Model(end)
-    checks = TextChecks(1.0, metrics := Metrics())
-    offer(checks, model, "a")
-    wait_until(lambda: count(metrics, "unchecked_texts", reason="unloaded") == 1)
-    checks.close()
-    assert count(metrics, "unchecked_texts", reason="failed") == 0
-    assert not caplog.messages
+    for version, message in zip((7, 8), caplog.messages, strict=True):
+        reason = "texts are not checked, because tokenize raises ValueError"
+        assert f"version {version}: {reason}" in message
+        assert "secret" not in message
 
 
 @pytest.mark.parametrize(
@@ -160,7 +148,52 @@ def test_texts_beyond_the_queue_are_counted_and_wait_for_nothing():
     checks.close()
 
 
-def test_many_rows_are_tokenized_in_pieces():
+@pytest.mark.slow
+def test_change_of_version_is_no_failure_and_a_waiting_check_delays_no_end(tmp_path):
+    go = tmp_path / "go"  # is never made: all checks wait
+    model = saved_models.save_slow_tokens(tmp_path / "slow" / "1", go)
+    second = saved_models.save_slow_tokens(tmp_path / "second", go)
+    unchecked = "serving_unchecked_texts_total"
+    with started(model.parent, "--no-grpc", "--check-rate", "1") as server:
+        assert server.predict("a", "slow")[0] == 200
+        second.rename(model.with_name("2"))
+        unloaded = f'{unchecked}{{reason="unloaded"}} 1.0'
+        wait_until(lambda: unloaded in server.http.get("/metrics").text)
+        metrics = server.http.get("/metrics").text
+        assert f'{unchecked}{{reason="failed"}} 0.0' in metrics
+        assert server.predict("a", "slow")[0] == 200
+        start = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - start < 8  # about 1; no check is waited for
+        assert "texts are not checked" not in server.read()
+
+
+def test_check_that_runs_at_the_end_is_the_last():
+    calls, began, release = [], threading.Event(), threading.Event()
+
+    def tokenize(signature, texts):
+        calls.append(len(texts["text"]))
+        began.set()
+        release.wait(60)
+
+    checks = TextChecks(1.0, Metrics())
+    offer(checks, Model(tokenize), *["a"] * 200)
+    assert began.wait(60)
+    checks.close()
+    release.set()
+    checks._thread.join(60)
+    assert calls == [64]
+
+
+@pytest.mark.parametrize(
+    ("texts", "pieces"),
+    [
+        (["a"] * 200, [64, 64, 64, 8]),
+        (["a" * (400 << 10)] * 5, [2, 2, 1]),
+        (["a", "b" * (3 << 20), "c"], [1, 1, 1]),
+    ],
+)
+def test_many_rows_and_long_texts_are_tokenized_in_pieces(texts, pieces):
     calls = []
 
     def tokenize(signature, texts):
@@ -173,10 +206,9 @@ def test_many_rows_are_tokenized_in_pieces():
         }
 
     checks = TextChecks(1.0, metrics := Metrics())
-    offer(checks, Model(tokenize), *["a"] * 200)
-    wait_until(lambda: count(metrics, "unknown_tokens", column="text") == 400)
-    offer(checks, Model(tokenize), *["a" * 300_000] * 7)
-    wait_until(lambda: count(metrics, "unknown_tokens", column="text") == 414)
+    offer(checks, Model(tokenize), *texts)
+    rows = len(texts)
+    wait_until(lambda: count(metrics, "checked_texts", column="text") == rows)
     checks.close()
-    assert calls == [64, 64, 64, 8, 3, 3, 1]
-    assert count(metrics, "checked_texts", column="text") == 207
+    assert calls == pieces
+    assert count(metrics, "unknown_tokens", column="text") == 2 * rows
