@@ -16,7 +16,7 @@ from modules import uris
 from modules.config.task import TaskConfig
 from modules.data import row_facts
 from modules.data.row_facts import RowFacts
-from modules.data.slice_judgment import Counts
+from modules.data.slice_sizes import Counts
 
 _SPLIT = "split"
 

@@ -10,8 +10,8 @@ from tfx import v1 as tfx
 
 from components import examples
 from modules.config.task import TaskConfig
-from modules.data import slice_judgment
-from modules.data.slice_judgment import Counts
+from modules.data import slice_sizes
+from modules.data.slice_sizes import Counts
 
 
 def count_slices(
@@ -55,7 +55,7 @@ class _CountRows(beam.CombineFn):
         return {}
 
     def add_input(self, accumulator: Counts, element: tuple[str, float]) -> Counts:
-        slice_judgment.count_row(accumulator, *element, self._task)
+        slice_sizes.count_row(accumulator, *element, self._task)
         return accumulator
 
     def merge_accumulators(self, accumulators: Iterable[Counts]) -> Counts:
@@ -63,7 +63,7 @@ class _CountRows(beam.CombineFn):
         for accumulator in accumulators:
             for value, labels in accumulator.items():
                 for label, rows in labels.items():
-                    slice_judgment.count_row(merged, value, label, self._task, rows)
+                    slice_sizes.count_row(merged, value, label, self._task, rows)
         return merged
 
     def extract_output(

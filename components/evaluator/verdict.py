@@ -13,8 +13,8 @@ from components.evaluator.bounds import Bounds
 from components.examples import read_records, read_slices
 from modules import files, uris, verdicts
 from modules.config.evaluator import EvaluatorSettings
-from modules.data import slice_judgment
-from modules.data.slice_judgment import Counts
+from modules.data import slice_sizes
+from modules.data.slice_sizes import Counts
 from modules.evaluation import resampling
 from modules.evaluation.resampling import PairedTest
 from modules.verdicts import VERDICT_FILE, MetricVerdict, SliceVerdict, Verdict
@@ -67,13 +67,13 @@ def read_slice_metrics(
     if thresholds:
         for record in read_records(examples, settings.run.gate_split):
             for column, (value, label) in read_slices(record, [*thresholds], task):
-                slice_judgment.count_row(counts[column], value, label, task)
+                slice_sizes.count_row(counts[column], value, label, task)
     results = []
     for entry in slices.read_slices(evaluation, has_champion=has_champion):
         feature, value = entry["feature"], entry["value"]
         for metric, threshold in thresholds.get(feature, {}).items():
             labels = counts[feature].get(value, {})
-            rows, _ = slice_judgment.count_deciding(metric, labels, task)
+            rows, _ = slice_sizes.count_deciding(metric, labels, task)
             if rows < settings.slices.min_rows:
                 continue
             results.append(

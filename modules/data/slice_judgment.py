@@ -4,56 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
-from modules import metrics
 from modules.config.slices import MOST_VALUES, SliceSettings
 from modules.config.task import TaskConfig
-from modules.data import threshold_interval
 from modules.data.judgment import SHOWN, Finding
 from modules.data.slice_columns import MISSING
+from modules.data.slice_sizes import Counts, count_deciding
 
 # Kinds of findings.
 NO_SLICES = "no slices"
 MANY_SLICES = "many slices"
 SMALL_SLICES = "small slices"
-
-# Rows by value and label, at most one value more than are allowed. Of the scores of a
-# regression, two are kept: whether they differ is all that matters.
-Labels = dict[float, int]
-Counts = dict[str, Labels]
-
-
-def count_row(
-    counts: Counts, value: str, label: float, task: TaskConfig, rows: int = 1
-) -> None:
-    """Adds rows with a value and a label."""
-    if value not in counts and len(counts) > MOST_VALUES:
-        return
-    labels = counts.setdefault(value, {})
-    if task.is_regression and label not in labels and len(labels) == 2:
-        label = min(labels)
-    labels[label] = labels.get(label, 0) + rows
-
-
-def count_deciding(metric: str, labels: Labels, task: TaskConfig) -> tuple[int, str]:
-    """Returns how many rows of a slice a metric counts, and their description.
-
-    Args:
-      metric: A metric of the task.
-      labels: Rows of the slice by label.
-      task: The classes.
-    """
-    entry = metrics.of_task(task.classes)[metric]
-    counts = np.array(
-        list(labels.values())
-        if task.is_regression
-        else [labels.get(index, 0) for index in range(task.outputs)]
-    )
-    if entry.low < 0 and np.count_nonzero(counts) < 2:
-        # No model has a correlation with labels that are all equal.
-        return 0, "rows with different labels"
-    return threshold_interval.count_rows(entry, counts)
 
 
 def judge(

@@ -18,7 +18,7 @@ from ingest.rows.row_errors import Location
 from modules.config.data_gate import DataGateConfig
 from modules.config.slices import SliceSettings
 from modules.config.task import TaskConfig
-from modules.data import judgment, row_facts, slice_judgment
+from modules.data import judgment, row_facts, slice_judgment, slice_sizes
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 from modules.data.slice_columns import MISSING
@@ -158,7 +158,7 @@ class Inspector:
         self._locations = _Locations()
         self._splits: dict[str, SplitInspection] = {}
         self._odd: Counter[str] = Counter()
-        self._counts: dict[str, dict[str, slice_judgment.Counts]] = {}
+        self._counts: dict[str, dict[str, slice_sizes.Counts]] = {}
         self.facts: dict[str, RowFacts] = {}
 
     def add(self, split: str, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
@@ -264,9 +264,7 @@ class Inspector:
             label = row.features[task.label_column]
             for column in self._slices.columns:
                 value = row.features.get(column, MISSING)
-                slice_judgment.count_row(
-                    counts.setdefault(column, {}), value, label, task
-                )
+                slice_sizes.count_row(counts.setdefault(column, {}), value, label, task)
 
     def _describe(
         self,

@@ -5,7 +5,7 @@ from tensorflow.core.example.example_pb2 import Example
 
 from modules.config.slices import MOST_VALUES, SliceSettings
 from modules.config.task import TaskConfig
-from modules.data import slice_judgment
+from modules.data import slice_judgment, slice_sizes
 from modules.data.slice_columns import MISSING, read_value
 
 TASK = TaskConfig()
@@ -29,7 +29,7 @@ def judge(rows, thresholds=None, task=TASK):
     for value, numbers in rows.items():
         for label, number in enumerate(numbers):
             if number:
-                slice_judgment.count_row(counts, value, label, task, number)
+                slice_sizes.count_row(counts, value, label, task, number)
     found = slice_judgment.judge({"region": counts}, task, settings, "eval")
     return [(finding.is_refused, finding.message) for finding in found]
 
