@@ -52,6 +52,7 @@ def describe_columns(
     cut = tokens[token_positions.CUT].numpy()
     columns = tokens[token_positions.COLUMN].numpy()
     read = [int(np.sum(columns == index)) for index in range(len(texts))]
+    of_model = metrics.compute(task.classes, rows, names)
     described = []
     for index, name in enumerate(task.text_columns):
         without = Rows.of(labels, permuted[name])
@@ -60,7 +61,7 @@ def describe_columns(
             TextColumn(
                 name=name,
                 rows=len(rows),
-                metrics=metrics.compute(task.classes, rows, names),
+                metrics=of_model,
                 permuted=metrics.compute(task.classes, without, names),
                 benefit=test.difference,
                 interval=(test.low, test.high),

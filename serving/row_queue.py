@@ -45,6 +45,9 @@ class Observer(Protocol):
     ) -> None:
         """Gets a request with its outputs."""
 
+    def close(self) -> None:
+        """Ends the observer; called once, in a thread."""
+
 
 class RowQueue:
     """Chooses rows at random, and holds at most 16 MiB of them.

@@ -23,6 +23,7 @@ from serving.loaded_versions import LoadedVersions
 from serving.monitoring import Metrics
 from serving.prediction_service import ModelService, PredictionService
 from serving.rest import RestApi
+from serving.row_queue import Observer
 from serving.sampling import Sampler
 from serving.settings import ServerSettings
 from serving.text_checks import TextChecks
@@ -78,7 +79,7 @@ class Server:
         self._batcher = Batcher(settings.batching, self.metrics)
         self._health = Health(self.versions)
         self._memory = RequestMemory(clip_to_descriptors(settings.limits))
-        self._observers: list[Sampler | TextChecks] = []
+        self._observers: list[Observer] = []
         if settings.sampling is not None:
             self._observers.append(Sampler(settings.sampling, self.metrics))
         if settings.check_rate:

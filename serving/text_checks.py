@@ -85,14 +85,15 @@ class TextChecks:
         self._thread.join(_CLOSE_SECONDS)
 
     def _work(self) -> None:
-        while (rows := self._queue.get()) is not None and not self._is_closing:
+        while (rows := self._queue.get()) is not None:
+            model = cast("ServedModel", rows.model)
             for texts in _pieces(rows):
                 if self._is_closing:
                     return
                 try:
-                    self._check(cast("ServedModel", rows.model), texts)
+                    self._check(model, texts)
                 except Exception as error:  # noqa: BLE001 (fails no request)
-                    self._count_failure(rows, texts, error)
+                    self._count_failure(model, texts, error)
             self._queue.release(rows)
 
     def _check(self, model: ServedModel, texts: dict[str, np.ndarray]) -> None:
@@ -116,11 +117,11 @@ class TextChecks:
             self._metrics.checked_texts.labels(name).inc(len(column))
 
     def _count_failure(
-        self, rows: QueuedRows, texts: dict[str, np.ndarray], error: Exception
+        self, model: ServedModel, texts: dict[str, np.ndarray], error: Exception
     ) -> None:
         count = sum(map(len, texts.values()))
-        version = rows.model.version
-        if not cast("ServedModel", rows.model).is_alive:
+        version = model.version
+        if not model.is_alive:
             self._metrics.unchecked_texts.labels(UNLOADED).inc(count)
             return
         self._metrics.unchecked_texts.labels(FAILED).inc(count)

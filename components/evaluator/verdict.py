@@ -156,7 +156,7 @@ def find_worse(
 
 
 def find_reason(test: PairedTest, other: str, significance: float) -> str | None:
-    """Returns why a model is worse than another one, or None.
+    """Returns why a model is worse than another, or None.
 
     Args:
       test: The test of the other model and the model.

@@ -28,7 +28,7 @@ def check_model(
       model: Directory of the SavedModel, local or remote.
       request: The request to send.
       champion: Directory of the SavedModel to time beside the model, local or remote;
-        None if there is none, or no limit of the latency.
+        None without one, or without `max_latency_ratio`.
       python: Interpreter of an environment with TensorFlow and tensorflow-text.
 
     Returns:

@@ -51,7 +51,7 @@ def ServingCheck(
       settings: JSON of `ServingCheckSettings`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
       champion: The model to compare the latency with; empty if no version is served, or
-        if its task is another one. None if `settings` have no `max_latency_ratio`.
+        if it has another task. None if `settings` have no `max_latency_ratio`.
 
     Raises:
       ValueError: A setting is invalid. A model that fails is not blessed.
