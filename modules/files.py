@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fnmatch
 import json
 import math
 import os
 import posixpath
+import re
 import shutil
 import stat
 import time
@@ -35,12 +37,13 @@ _OUTAGES = (
     "JSON response from GCS",
     "File contents are inconsistent",
 )
+_SHARD = re.compile(r"(.*-)(\d+)-of-(\d+)(.*)")
 _PAUSES = (1, 1, 1, 1, 1, 1)  # TensorFlow caches the sizes of objects for 5 seconds
 _CANNOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 
 
 class MissingRecordsError(UsageError):
-    """No file matches the patterns of records to read."""
+    """No file matches the patterns of records to read, or a shard is missing."""
 
 
 def list_files(directory: str) -> list[str]:
@@ -191,7 +194,7 @@ def list_records(patterns: Iterable[str]) -> list[str]:
       patterns: Local or remote file patterns.
 
     Raises:
-      MissingRecordsError: No file matches.
+      MissingRecordsError: No file matches, or a shard is missing.
     """
     patterns = list(patterns)
     others = ("_", ".", "beam-temp-")
@@ -206,7 +209,35 @@ def list_records(patterns: Iterable[str]) -> list[str]:
             f"no file of records matches {', '.join(patterns)}. If a component wrote "
             "them, delete the directory of that output; the next run writes it again"
         )
+    refuse_missing_shards(paths, patterns)
     return paths
+
+
+def refuse_missing_shards(paths: Iterable[str], patterns: Iterable[str]) -> None:
+    """Refuses files such as `train-00000-of-00002.gz` without the others of their set.
+
+    Args:
+      paths: Files that match the patterns.
+      patterns: A shard that they do not match was left out on purpose.
+
+    Raises:
+      MissingRecordsError: A shard is missing.
+    """
+    present = set(paths)
+    names = [posixpath.basename(pattern) for pattern in patterns]
+    shards = filter(None, map(_SHARD.fullmatch, present))
+    sets = {(s[1], len(s[2]), s[3], s[4]) for s in shards}
+    for start, digits, count, end in sorted(sets):
+        for number in range(int(count)):
+            path = f"{start}{number:0{digits}}-of-{count}{end}"
+            if path in present:
+                continue
+            if any(fnmatch.fnmatch(posixpath.basename(path), name) for name in names):
+                raise MissingRecordsError(
+                    f"{path} is missing, and the other files of its set exist. Restore "
+                    "it; if a component wrote it, delete the directory of that output, "
+                    "and the next run writes it again"
+                )
 
 
 def make_directory(path: str) -> None:

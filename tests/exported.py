@@ -186,12 +186,13 @@ def export_once(root, kind):
     return Exported(TASKS[kind], directory / "served" / "1", np.load(logits))
 
 
-def export_tiny(root, kind):
+def export_tiny(root, kind, vocab=None):
     """Exports the tiny model of a kind of task, and deletes its training data.
 
     Args:
       root: An empty directory; the SavedModel is moved to `served/1` there.
       kind: A key of `TASKS`. Transform runs over `PAIRS`, or their first texts.
+      vocab: Tokens instead of the tiny encoder's.
     """
     environment.set_up()
     task = TASKS[kind]
@@ -204,6 +205,8 @@ def export_tiny(root, kind):
         if name.endswith("LayerNorm.weight")
     }
     path = tiny.write_encoder(training / "encoder", **ones)
+    if vocab:
+        (path / "vocab.txt").write_text("\n".join(vocab) + "\n")
     encoder = encoder_lib.open_encoder(str(path))
     labels = [0.5 if task.is_regression else 0] * len(texts)
     rows = rows_of(task, texts, labels, encoder.vocab_file)

@@ -101,8 +101,10 @@ def ask(pip_audit: Path, packages: Iterable[str], service: str) -> dict[str, Any
       service: The database, `osv` or `pypi`.
 
     Raises:
-      AuditError: The database is unreachable.
+      AuditError: The program is missing, or the database is unreachable.
     """
+    if not pip_audit.exists():
+        raise AuditError(f"{pip_audit} is missing; `make audit` installs it")
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         # Two versions of one package need two files: pip-audit refuses a double name.
         file.write("".join(f"{package}\n" for package in packages))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -11,14 +12,31 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx import v1 as tfx
 
-from components.data_gate import faulty_rows, slice_counts
+from components.data_gate import faulty_rows, slice_counts, word_sample
 from modules import uris
-from modules.config.task import TaskConfig
+from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.data import row_facts
+from modules.data.leaked_labels import WordSample
 from modules.data.row_facts import RowFacts
 from modules.data.slice_sizes import Counts
 
 _SPLIT = "split"
+
+
+class Reading(NamedTuple):
+    """The rows of all splits.
+
+    Attributes:
+      faults: The faults of the rows.
+      facts: The facts of the rows by split.
+      slices: The slices of one split.
+      words: Words of a part of the training rows.
+    """
+
+    faults: faulty_rows.Faults
+    facts: dict[str, RowFacts]
+    slices: dict[str, Counts]
+    words: WordSample
 
 
 def read_splits(
@@ -31,8 +49,8 @@ def read_splits(
     vocab_file: str,
     invalid_splits: set[str],
     sliced: tuple[str, Sequence[str]],
-) -> tuple[faulty_rows.Faults, dict[str, RowFacts], dict[str, Counts]]:
-    """Returns the faults of the rows, the facts of each split, and its slices.
+) -> Reading:
+    """Reads the splits.
 
     Args:
       pipeline: Reads the splits.
@@ -47,6 +65,7 @@ def read_splits(
     faults_output = uris.join(directory, "faults")
     facts_output = uris.join(directory, "facts")
     slices_output = uris.join(directory, "slices")
+    words_output = uris.join(directory, "words")
     rule = (schema, task.id_column, invalid_splits)
     faults, facts = [], []
     with pipeline as p:
@@ -64,6 +83,8 @@ def read_splits(
             )
             if split == sliced[0] and sliced[1]:
                 slice_counts.count_slices(records, sliced[1], task, slices_output)
+            if split == TRAIN_SPLIT and task.classes:
+                word_sample.sample_words(records, task, words_output)
         faulty_rows.count_faults(faults, faults_output)
         # A file with many records, because some runners limit the size of an element.
         (
@@ -80,10 +101,11 @@ def read_splits(
     for path in paths:
         tfx.dsl.io.fileio.remove(path)
     rows = {split: RowFacts.concatenate(facts) for split, facts in parts.items()}
-    return (
+    return Reading(
         faulty_rows.read_faults(faults_output),
         rows,
         slice_counts.read_slices(slices_output),
+        word_sample.read_words(words_output),
     )
 
 

@@ -19,9 +19,9 @@ from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
 from components.data_gate.settings import DataGateSettings
 from components.data_gate.verdict import write_verdict
-from modules import uris, verdicts
+from modules import files, uris, verdicts
 from modules.config.task import TRAIN_SPLIT
-from modules.data import judgment, slice_judgment, source_rows
+from modules.data import judgment, leaked_labels, slice_judgment, source_rows
 from modules.data.profile import Profile
 
 if TYPE_CHECKING:
@@ -88,8 +88,10 @@ def DataGate(
         split: uris.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
+    # Beam reads those that exist.
+    files.list_records(splits.values())
     failures, notes = _sort_anomalies(anomalies, splits, config.slices.columns)
-    faults, rows, slices = beam_reading.read_splits(
+    faults, rows, slices, words = beam_reading.read_splits(
         beam_pipeline,
         splits,
         verdict.uri,
@@ -112,6 +114,7 @@ def DataGate(
         else span_profiles.read_last(config.profiles, span),
     )
     findings += slice_judgment.judge(slices, run.task, config.slices, run.gate_split)
+    findings += leaked_labels.judge(words, run.task, config.limits.max_word_f1)
     # If no row of a split could be read, `failures` has the reason.
     failed = {split for split, _, _ in failures if not len(rows[split])}
     refused: list[Message] = []

@@ -16,6 +16,7 @@ from components.examples import read_id, read_records, read_values
 from modules import metrics
 from modules.config.run_settings import RunSettings
 from modules.config.task import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
+from modules.data.words import split_words
 from modules.evaluation import linear_model, prediction_files, resampling
 from modules.evaluation.linear_model import LinearModel, Words
 from modules.metrics import Rows
@@ -108,6 +109,5 @@ def _words(records: Sequence[bytes], task: TaskConfig) -> Iterator[Words]:
         else:
             texts = (read_values(example, column) for column in task.text_columns)
             yield [
-                linear_model.split_words(b"".join(text).decode("utf-8", "replace"))
-                for text in texts
+                split_words(b"".join(text).decode("utf-8", "replace")) for text in texts
             ]

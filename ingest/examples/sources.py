@@ -23,6 +23,7 @@ from ingest.rows.spool import Spool
 from modules import fingerprint
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
+from modules.files import refuse_missing_shards
 
 # The longest first: `eval_mismatched` is not a shard of `eval`.
 _NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)
@@ -274,6 +275,7 @@ def _list_files(
             files.append(str(path))
         elif file_format is None and path.suffix.lower() not in _NO_DATA:
             others.append(path.name)
+    refuse_missing_shards(files, ["*"])
     return files, tuple(others)
 
 

@@ -16,6 +16,7 @@ from ingest.rows.readers import DEFAULTS
 from modules import fingerprint, uris
 from modules.data.source_rows import LocationWriter
 from modules.errors import UsageError
+from modules.files import refuse_missing_shards
 
 RECORDS = "*.tf*record*"  # glob of the files in the folder of a split
 _FILE = "data-00000-of-00001.tfrecord.gz"
@@ -102,7 +103,9 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
             patterns[split] = pattern
     splits.require_splits(source, patterns, "*.tfrecord*")
     for pattern in patterns.values():
-        for path in _glob(source, pattern):
+        paths = _glob(source, pattern)
+        refuse_missing_shards(paths, [pattern])
+        for path in paths:
             # ExampleGen trusts the name, and reports a wrong one as a corrupted record.
             with fingerprint.open_file(path) as file:
                 is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC

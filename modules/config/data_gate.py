@@ -23,6 +23,9 @@ class DataGateConfig(Settings):
         more than a fifth of `label_range` apart. The default is 0.05: no model can
         learn both labels, so half of such rows are errors in any evaluation. More stop
         the run; fewer are a warning.
+      max_word_f1: Largest F1 of a class of the training split that is predicted by
+        whether a row has one word, or two words in a row. The default is 0.98: then the
+        label is in the texts, and a model learns only that. 1 turns it off.
       warn_duplicates: Share of a split's rows that have the same texts as another row
         of the split and therefore count several times.
       warn_shared: Share of the rows of `evaluator.split` whose texts are also in the
@@ -45,6 +48,7 @@ class DataGateConfig(Settings):
 
     max_interval: float = Field(default=0.1, gt=0, le=1)
     max_contradictions: float = Field(default=0.05, ge=0, le=1)
+    max_word_f1: float = Field(default=0.98, gt=0, le=1)
     warn_duplicates: float = Field(default=0.01, ge=0, le=1)
     warn_shared: float = Field(default=0.0, ge=0, le=1)
     warn_class_share: float = Field(default=0.05, ge=0, le=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -25,21 +24,12 @@ _MOST_FEATURES = 1 << 18
 _MOST_WEIGHTS = 2_000_000
 _MOST_STEPS = 200
 
-# Chinese and Japanese do not separate words: each character is one.
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-_WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
-
 Words = Sequence[Sequence[str]]  # of each text of a row
 
 
 def most_rows(task: TaskConfig) -> int:
     """Returns how many rows a training takes at most."""
     return min(_MOST_ROWS, max(_LEAST_ROWS, _ROWS_AND_CLASSES // task.outputs))
-
-
-def split_words(text: str) -> list[str]:
-    """Returns the words of a text in lower case."""
-    return _WORD.findall(text.lower())
 
 
 class LinearModel:

@@ -8,7 +8,9 @@ from typing import Any
 from modules.errors import UsageError
 
 _IN_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
-_OPTION = re.compile(r"--\w*(secret|passw|token|credential|api_?key)", re.IGNORECASE)
+_OPTION = re.compile(
+    r"--[\w-]*(secret|passw|token(?!iz)|credential|api[_-]?key)", re.IGNORECASE
+)
 
 
 def refuse(settings: Any, key: str) -> None:

@@ -17,11 +17,19 @@ from ingest.examples.splits import GoodRow
 from ingest.rows.row_errors import Location
 from modules.config.data_gate import DataGateConfig
 from modules.config.slices import SliceSettings
-from modules.config.task import TaskConfig
-from modules.data import judgment, row_facts, slice_judgment, slice_sizes
+from modules.config.task import TRAIN_SPLIT, TaskConfig
+from modules.data import (
+    judgment,
+    leaked_labels,
+    row_facts,
+    slice_judgment,
+    slice_sizes,
+)
+from modules.data.leaked_labels import WordSample, cut_words
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 from modules.data.slice_columns import MISSING
+from modules.data.words import split_words
 from pipeline.onboarding.columns import Column
 
 _ROWS_AT_A_TIME = 8192
@@ -159,6 +167,7 @@ class Inspector:
         self._splits: dict[str, SplitInspection] = {}
         self._odd: Counter[str] = Counter()
         self._counts: dict[str, dict[str, slice_sizes.Counts]] = {}
+        self._words = WordSample()
         self.facts: dict[str, RowFacts] = {}
 
     def add(self, split: str, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
@@ -173,7 +182,7 @@ class Inspector:
                     parts.append(described.result())
                     self._progress(len(self._locations))
                 self._count_slices(split, batch)
-                described = executor.submit(self._describe, inspected, batch)
+                described = executor.submit(self._describe, split, inspected, batch)
                 yield from batch
             if described:
                 parts.append(described.result())
@@ -239,7 +248,8 @@ class Inspector:
         slices = slice_judgment.judge(
             self._counts.get(gate_split, {}), self._task, self._slices, gate_split
         )
-        for finding in itertools.chain(judge(limits), slices):
+        leaked = leaked_labels.judge(self._words, self._task, limits.max_word_f1)
+        for finding in itertools.chain(judge(limits), slices, leaked):
             lines = inspection.refused if finding.is_refused else inspection.warnings
             if finding.is_refused:
                 inspection.refused_kinds.append(finding.kind)
@@ -268,6 +278,7 @@ class Inspector:
 
     def _describe(
         self,
+        split: str,
         inspected: SplitInspection,
         batch: list[GoodRow],
     ) -> RowFacts:
@@ -290,16 +301,20 @@ class Inspector:
         if "max" not in bounds or lengths[high] > bounds["max"]:
             bounds["max"] = int(lengths[high])
             inspected.longest = _show(batch[high].location, rows[high])
+        hashes = np.array(
+            [
+                row_facts.hash_texts(texts) if row.text_hash is None else row.text_hash
+                for row, texts in zip(batch, rows, strict=True)
+            ],
+            np.uint64,
+        )
+        if split == TRAIN_SPLIT:
+            for index in np.flatnonzero(hashes <= self._words.bound):
+                label = features[index][task.label_column]
+                words = [cut_words(split_words(text)) for text in rows[index]]
+                self._words.add(int(hashes[index]), label, words)
         return RowFacts(
-            texts=np.array(
-                [
-                    row_facts.hash_texts(texts)
-                    if row.text_hash is None
-                    else row.text_hash
-                    for row, texts in zip(batch, rows, strict=True)
-                ],
-                np.uint64,
-            ),
+            texts=hashes,
             labels=np.array([f[task.label_column] for f in features]),
             **counts._asdict(),
             ids=np.array([f[task.id_column] for f in features]),

@@ -72,6 +72,7 @@ def run_gate(
     thresholds=None,
     gate_split="eval",
     slices=None,
+    file="data.gz",
     **limits,
 ):
     """Runs the component on the rows of each split; returns the verdict.
@@ -89,6 +90,7 @@ def run_gate(
       thresholds: Lowest value by metric.
       gate_split: The split that decides.
       slices: Settings of slices that differ from the defaults.
+      file: The name of the file of each split's Examples.
       **limits: Limits that differ from the defaults.
     """
     types = tfx.types.standard_artifacts
@@ -124,7 +126,7 @@ def run_gate(
     for name in ("examples", "statistics", "anomalies"):
         artifacts[name].split_names = json.dumps(list(splits))
     for split, rows in splits.items():
-        path = root / "examples" / f"Split-{split}" / "data.gz"
+        path = root / "examples" / f"Split-{split}" / file
         records.write(path, rows[::-1])
         records.write(root / "source" / split / "data.tfrecord.gz", rows)
         if split in origins:

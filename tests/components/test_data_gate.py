@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from ingest.examples import prepare
+from modules.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 from pipeline.inputs.schema import build_schema
 from tests.components.data_gate_runs import (
@@ -231,6 +232,19 @@ def regions(first, names, **columns):
         example(index, **columns, **({"region": [name]} if name else {}))
         for index, name in enumerate(names, first)
     ]
+
+
+def test_shard_that_vanished_since_example_gen_wrote_it_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"Split-train/data-00001-of-00002\.gz is"):
+        run_gate(tmp_path, {"train": PAIRS}, PAIRS_TASK, file="data-00000-of-00002.gz")
+
+
+def test_word_that_is_the_label_is_refused(tmp_path):
+    rows = [example(n, sentence1=[b"%d %d" % (n % 2, n * 31 % 7)]) for n in range(100)]
+    (line,) = find_faults(tmp_path, {"train": rows}, PAIRS_TASK)["train"]
+    assert line.startswith(
+        "train: '0' at the start in text 1 is in 50 of 50 rows of the class `not_equiv"
+    )
 
 
 def test_values_of_the_evaluated_split_make_the_slices(tmp_path):

@@ -2,6 +2,7 @@
 
 import ast
 import base64
+import dataclasses
 import json
 import os
 import sys
@@ -101,10 +102,11 @@ def assert_refused(result, *words):
 
 @pytest.fixture
 def check_exported(export, tmp_path):
-    """Runs a check on an exported model of a kind of task."""
+    """Runs a check on an exported model, or on that of a kind of task."""
 
-    def check_exported(check, kind):
-        exported = export(kind)
+    def check_exported(check, exported):
+        if isinstance(exported, str):
+            exported = export(exported)
         task = exported.task
         vocab_file = str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
         examples = [
@@ -516,6 +518,19 @@ def test_predictions_that_differ_from_the_evaluated_ones_are_refused(check, tmp_
     result = check(served.save_toy(tmp_path / "trained", predict))
     assert_refused(result, "'serve_examples'", "in 1 of 4 rows", "in row 2", "1e-05")
     assert result[1]["max_skew"]["serve_examples"] == pytest.approx(2e-5, rel=0.05)
+
+
+@pytest.mark.nightly
+def test_model_with_another_vocabulary_is_refused(
+    check, check_exported, export, tmp_path
+):
+    vocab = [*tiny.VOCAB[:5], *tiny.VOCAB[:4:-1]]
+    (tmp_path / "other").mkdir()
+    other = exported_lib.export_tiny(tmp_path / "other", "pairs", vocab)
+    evaluated = dataclasses.replace(other, logits=export("pairs").logits)
+    result = check_exported(check, evaluated)
+    for signature in ("serve_examples", "serving_default"):
+        assert_refused(result, f"'{signature}'", "differs from the evaluation in train")
 
 
 def by_batch_size(left, right):

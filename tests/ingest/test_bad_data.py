@@ -333,6 +333,17 @@ def test_damaged_record_is_refused_before_the_run_with_its_number(
         resolve(tmp_path, name, gzip.compress(content) if packed else content)
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "tfrecord"])
+def test_missing_shard_is_refused_before_the_run(tmp_path, suffix):
+    (tmp_path / "data").mkdir()
+    content = JSONL if suffix == "jsonl" else PLAIN
+    for name in ("train-00000-of-00002", "eval-0", "test-00000-of-00001"):
+        (tmp_path / "data" / f"{name}.{suffix}").write_bytes(content)
+    paths = OutputPaths(str(tmp_path / "output"), "tiny")
+    with pytest.raises(UsageError, match=rf"train-00001-of-00002\.{suffix} is mis"):
+        examples.resolve_examples(str(tmp_path / "data"), CLASSES, paths.examples)
+
+
 def test_gzip_of_records_that_is_cut_anywhere_is_refused(tmp_path):
     """TensorFlow and Beam take one that is cut between two records for complete."""
     packed = gzip.compress(PLAIN, 0)

@@ -64,6 +64,16 @@ def test_records_of_a_directory_are_listed_without_other_files(directory):
         files.list_records([f"{directory}/eval/*"])
 
 
+def test_missing_shard_is_refused_unless_the_pattern_leaves_it_out(directory):
+    for number in (0, 2):
+        files.write(f"{directory}/train/data-0000{number}-of-00003.gz", "")
+    files.write(f"{directory}/train/data-0-of-1.gz", "")
+    with pytest.raises(files.MissingRecordsError, match=r"data-00001-of-00003\.gz"):
+        files.list_records([f"{directory}/train/*"])
+    pattern = f"{directory}/train/data-*[02]-of-*3.gz"
+    assert len(files.list_records([pattern])) == 2
+
+
 def test_writes_to_an_object_store_leave_no_directories(bucket, object_store):
     files.write(f"{bucket}/a/b", "c")
     files.make_directory(f"{bucket}/d")

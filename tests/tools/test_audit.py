@@ -136,5 +136,12 @@ def test_unreachable_database_is_one_line_and_no_success(tmp_path, capsys):
     assert errors.count("\n") == 1
 
 
+def test_missing_program_is_one_line_with_what_installs_it(tmp_path, capsys):
+    assert audit.main(["--pip-audit", str(tmp_path / "pip-audit")]) == 2
+    assert capsys.readouterr().err == (
+        f"audit: {tmp_path}/pip-audit is missing; `make audit` installs it\n"
+    )
+
+
 def test_committed_exceptions_are_valid():
     audit.read_exceptions(REPOSITORY / audit.EXCEPTIONS_FILE)

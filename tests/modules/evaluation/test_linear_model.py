@@ -7,7 +7,8 @@ import pytest
 
 from modules import fingerprint
 from modules.config.task import TaskConfig
-from modules.evaluation.linear_model import LinearModel, most_rows, split_words
+from modules.data.words import split_words
+from modules.evaluation.linear_model import LinearModel, most_rows
 from pipeline.config.tfx_names import RUN_FN
 from tests import tiny
 

@@ -1,6 +1,7 @@
 """`inspect-data` on files of a user's own."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -86,6 +87,15 @@ def test_slices_that_a_run_would_refuse_are_refused(invoke, tmp_path):
     rows = [{**row, "Kunde": "AB"[n % 2]} for n, row in enumerate(rows)]
     status, inspected = inspect(invoke, write(path, rows), *slices)
     assert (status, inspected["refused"]) == (0, [])
+
+
+def test_word_that_is_the_label_is_refused(invoke, tmp_path):
+    rows = make_rows(600)
+    for row in rows:
+        row["Nachricht"] = f"{row['Art']} {row['Nachricht']}"
+    _, inspected = inspect(invoke, write(tmp_path / "rows.csv", rows))
+    (message,) = inspected["refused"]
+    assert re.match(r"train: 'ham' is in (\d+) of \1 rows of the class `ham`", message)
 
 
 def test_split_of_a_recipe_that_the_data_lack_is_refused(invoke, tmp_path):

@@ -17,6 +17,8 @@ SECRET = "planted-5f1c"
         ("beam.options", [f"--s3_secret_access_key={SECRET}"]),
         ("beam.options", ["--max_bundle_size=5", f"--S3_SESSION_TOKEN={SECRET}"]),
         ("kubeflow.beam.options", [f"--password={SECRET}"]),
+        ("beam.options", [f"--aws-secret-access-key={SECRET}"]),
+        ("beam.options", [f"--api-key={SECRET}"]),
         ("data.source", f"https://user:{SECRET}@example.com/pairs"),
         ("encoder.source", f"https://:{SECRET}@example.com/encoder"),
         ("task.text_columns", f"https://user:{SECRET}@a"),  # a wrong type, too
@@ -34,7 +36,8 @@ def test_setting_with_a_secret_is_refused_and_not_shown(tmp_path, key, value):
 
 def test_settings_that_resemble_secrets_are_accepted(tmp_path):
     image = "registry:5000/bert:1@sha256:0123"
-    secrets.refuse({"image": image, "options": ["--dataflow_kms_key=name"]}, "")
+    options = ["--dataflow_kms_key=name", "--tokenizer=wordpiece"]
+    secrets.refuse({"image": image, "options": options}, "")
     secrets.refuse({"source": ["gs://bucket/a@b", "https://host:8080/a"]}, "")
 
 

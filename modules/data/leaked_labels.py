@@ -1,0 +1,110 @@
+"""Finds labels that are in the texts: a word that occurs in one class alone."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from modules.config.task import TRAIN_SPLIT, TaskConfig
+from modules.data.judgment import SHOWN, Finding
+
+LEAKED_LABEL = "leaked label"  # kind of the finding
+
+MOST_ROWS = 5000  # of a sample
+_ENDS = 64  # words at each end of a text
+_LEAST_ROWS = 30  # of a class in the sample
+_LARGEST_HASH = 2**64 - 1
+
+Words = Sequence[Sequence[str]]  # of each text of a row
+Sampled = tuple[int, float, Words]  # key, label, words
+
+
+class WordSample:
+    """The words of a part of the rows: at most 5,000, in any order the same.
+
+    Args:
+      rows: Rows of other samples.
+    """
+
+    def __init__(self, rows: Iterable[Sampled] = ()) -> None:
+        # A heap has its smallest item first, and the largest key is the one to replace.
+        self._rows = [
+            (-key, label, words)
+            for key, label, words in heapq.nsmallest(MOST_ROWS, rows)
+        ]
+        heapq.heapify(self._rows)
+
+    @property
+    def bound(self) -> int:
+        """Rows with a larger key are not added."""
+        is_full = len(self._rows) == MOST_ROWS
+        return -self._rows[0][0] if is_full else _LARGEST_HASH
+
+    def add(self, key: int, label: float, words: Words) -> None:
+        """Adds a row if its hash, the key, is one of the smallest."""
+        heapq.heappush(self._rows, (-key, label, words))
+        if len(self._rows) > MOST_ROWS:
+            heapq.heappop(self._rows)
+
+    @property
+    def rows(self) -> list[Sampled]:
+        """The rows, in the order of their keys."""
+        return sorted((-key, label, words) for key, label, words in self._rows)
+
+
+def cut_words(words: Sequence[str]) -> list[str]:
+    """Returns the words at both ends of a text, where a label is if it leaked."""
+    return [*words[:_ENDS], *words[max(_ENDS, len(words) - _ENDS) :]]
+
+
+def judge(sample: WordSample, task: TaskConfig, limit: float) -> Iterator[Finding]:
+    """Yields the finding of words that are almost a class, if any.
+
+    Args:
+      sample: Rows of the training split.
+      task: The classes. Scores are not judged.
+      limit: The largest F1 of a class that is predicted by whether a row has one word.
+    """
+    if task.classes is None:
+        return
+    rows = [(label, set(_features(words))) for _, label, words in sample.rows]
+    total = Counter(itertools.chain.from_iterable(features for _, features in rows))
+    found = []
+    for index, name in enumerate(task.classes):
+        of_class = [features for label, features in rows if label == index]
+        if len(of_class) < _LEAST_ROWS:
+            continue
+        counts = Counter(itertools.chain.from_iterable(of_class))
+        # Of equal ones, the shortest: the word alone rather than with another.
+        f1, _, feature = max(
+            (2 * count / (len(of_class) + total[feature]), -len(feature), feature)
+            for feature, count in counts.items()
+        )
+        if f1 > limit:
+            others = total[feature] - counts[feature]
+            found.append(
+                f"{feature} is in {counts[feature]} of {len(of_class)} rows of the "
+                f"class `{name}` and in {others} of {len(rows) - len(of_class)} others"
+            )
+    if found:
+        more = f", and {len(found) - SHOWN} more classes" if len(found) > SHOWN else ""
+        message = (
+            f"{TRAIN_SPLIT}: {'; '.join(found[:SHOWN])}{more}: the label seems to be "
+            "in the texts, and a model would learn only that; remove it from them, or "
+            "set data_gate.max_word_f1 to 1 if the word decides in other texts, too"
+        )
+        yield Finding(LEAKED_LABEL, TRAIN_SPLIT, message, is_refused=True)
+
+
+def _features(words: Words) -> Iterator[str]:
+    """Yields the words of a row, their pairs, and the words at both ends."""
+    for index, of_text in enumerate(words):
+        place = f" in text {index + 1}" if len(words) > 1 else ""
+        yield from (f"'{word}'{place}" for word in of_text)
+        pairs = map(" ".join, itertools.pairwise(of_text))
+        yield from (f"'{pair}'{place}" for pair in pairs)
+        if of_text:
+            yield f"'{of_text[0]}' at the start{place}"
+            yield f"'{of_text[-1]}' at the end{place}"
