@@ -82,6 +82,36 @@ class SeedTraining(_Part):
     stopped: str | None
 
 
+class Calibration(_Part):
+    """How well probabilities fit the labels, as `evaluation.calibration.Calibration`.
+
+    Attributes:
+      expected_calibration_error: The mean difference of confidence and accuracy.
+      brier: The Brier score, over all classes.
+      loss: The mean cross-entropy. None, as the others, if it is not finite.
+    """
+
+    expected_calibration_error: float | None
+    brier: float | None
+    loss: float | None
+
+
+class TemperatureScaling(_Part):
+    """The temperature of the exported model, and what it changes.
+
+    Attributes:
+      temperature: What the logits are divided by.
+      split: The split that it was fitted on.
+      before: The calibration of each split without it.
+      after: The calibration of each split with it.
+    """
+
+    temperature: float
+    split: str
+    before: dict[str, Calibration]
+    after: dict[str, Calibration]
+
+
 class Training(_Part):
     """The training.
 
@@ -91,6 +121,7 @@ class Training(_Part):
       seeds: The training from each seed.
       learning_rates: The learning rate by step.
       facts: Other facts in words, by name: optimizer, precision, where it started.
+      calibration: The temperature; None if the probabilities have none.
     """
 
     metric: str
@@ -98,6 +129,7 @@ class Training(_Part):
     seeds: list[SeedTraining]
     learning_rates: Curve
     facts: dict[str, str]
+    calibration: TemperatureScaling | None = None
 
 
 class PrecisionRecall(_Part):
@@ -142,12 +174,15 @@ class Classification(_Part):
       precision_recall: A curve for each class; of two, of the positive one.
       calibration: Bins of equal width (Guo et al. 2017, section 2).
       expected_calibration_error: The mean difference of confidence and accuracy.
+      unscaled: The bins of the probabilities without the temperature; empty if the
+        model has none.
     """
 
     confusion: list[list[int]]
     precision_recall: list[PrecisionRecall]
     calibration: list[CalibrationBin]
     expected_calibration_error: float
+    unscaled: list[CalibrationBin] = []
 
 
 class Regression(_Part):

@@ -116,6 +116,10 @@ def reliability(classification: Classification) -> Markup:
         )
         points = [b.confidence for b in filled], [b.accuracy for b in filled]
         above.plot(*points, "o", ms=4, color=ACCENT, label="share that is correct")
+        if unscaled := [b for b in classification.unscaled if b.rows]:
+            points = [b.confidence for b in unscaled], [b.accuracy for b in unscaled]
+            label = "without the temperature"
+            above.plot(*points, "o", ms=4, color=MUTED, mfc="none", label=label)
         above.plot(
             [0, 1], [0, 1], color=MUTED, ls=DASHES[1], lw=1.2, label="calibrated"
         )

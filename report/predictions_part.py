@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import math
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn import metrics as sklearn_metrics
 from modules import files, metrics
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
+from modules.evaluation import calibration
 from report.content import (
     CalibrationBin,
     Classification,
@@ -22,7 +23,6 @@ from report.content import (
 )
 
 MOST_ROWS = 200
-_BINS = 10
 _MOST_POINTS = 300  # of a curve: a picture shows no more
 _MOST_SCORES = 2_000
 _PARSED_ROWS = 4_096
@@ -56,7 +56,10 @@ def majority_metrics(
 
 
 def classification(
-    task: TaskConfig, labels: np.ndarray, probabilities: np.ndarray
+    task: TaskConfig,
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    temperature: float | None = None,
 ) -> Classification:
     """Compares predicted classes with the labels.
 
@@ -67,6 +70,7 @@ def classification(
       task: Names the classes.
       labels: int64[rows].
       probabilities: float64[rows, classes].
+      temperature: That of the probabilities; None if they have none.
     """
     assert task.classes is not None
     classes = range(task.outputs)
@@ -74,9 +78,6 @@ def classification(
     is_finite = np.isfinite(predicted)
     probabilities = np.where(is_finite[:, np.newaxis], probabilities, np.nan)
     shown = [metrics.POSITIVE_CLASS] if task.is_binary else list(classes)
-    bins = _calibrate(
-        probabilities[is_finite].max(axis=-1), (predicted == labels)[is_finite]
-    )
     return Classification(
         confusion=sklearn_metrics.confusion_matrix(
             labels[is_finite], predicted[is_finite], labels=list(classes)
@@ -86,14 +87,13 @@ def classification(
             for index, name in enumerate(task.classes)
             if index in shown
         ],
-        calibration=bins,
-        expected_calibration_error=sum(
-            row.rows / len(labels) * abs(row.accuracy - row.confidence)
-            for row in bins
-            if row.rows
-        )
-        if is_finite.all()
-        else math.nan,
+        calibration=_bins(labels, probabilities),
+        expected_calibration_error=calibration.measure(
+            labels, probabilities
+        ).expected_calibration_error,
+        unscaled=[]
+        if temperature is None
+        else _bins(labels, calibration.scale(probabilities, 1 / temperature)),
     )
 
 
@@ -157,23 +157,9 @@ def worst_rows(
     return rows
 
 
-def _calibrate(confidences: np.ndarray, is_right: np.ndarray) -> list[CalibrationBin]:
-    edges = np.linspace(0.0, 1.0, _BINS + 1)
-    indices = np.minimum((confidences * _BINS).astype(int), _BINS - 1)
-    bins = []
-    for index, (low, high) in enumerate(itertools.pairwise(edges)):
-        inside = indices == index
-        rows = int(inside.sum())
-        bins.append(
-            CalibrationBin(
-                low=low,
-                high=high,
-                rows=rows,
-                confidence=confidences[inside].mean() if rows else math.nan,
-                accuracy=is_right[inside].mean() if rows else math.nan,
-            )
-        )
-    return bins
+def _bins(labels: np.ndarray, probabilities: np.ndarray) -> list[CalibrationBin]:
+    bins = calibration.fill_bins(labels, probabilities)
+    return [CalibrationBin(**dataclasses.asdict(row)) for row in bins]
 
 
 def _precision_recall(

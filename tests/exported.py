@@ -33,6 +33,7 @@ PAIRS = [
     ("the cat " * 40, "a dog " * 30),
     ("", ""),
 ]
+TEMPERATURE = 1.5
 _CLASSES = ["no", "maybe", "yes"]
 TASKS = {
     # Not in alphabetic order: a signature sorts its arguments, the task does not.
@@ -67,6 +68,11 @@ class Exported:
     task: TaskConfig
     directory: Path
     logits: np.ndarray
+
+    @property
+    def probabilities(self):
+        """Those of the exported model, float32[rows, classes]."""
+        return tf.nn.softmax(self.logits / TEMPERATURE).numpy()
 
 
 def rows_of(task, texts, labels=None, vocab_file=None):
@@ -219,6 +225,7 @@ def export_tiny(root, kind, vocab=None):
         str(training / "saved_model"),
         vocab_file=encoder.vocab_file,
         max_seq_length=MAX_SEQ_LENGTH,
+        temperature=TEMPERATURE,
     )
     rows_by_one = experiment.examples_config(
         task, [f"{training}/examples*"], TrainerConfig(batch_size=1)

@@ -34,7 +34,7 @@ def write_predictions(exported, directory):
     """Writes the predictions of a model before its export, as the Trainer does."""
     logits = exported.logits
     regression = exported.task.is_regression
-    outputs = logits[:, 0] if regression else tf.nn.softmax(logits).numpy()
+    outputs = logits[:, 0] if regression else exported.probabilities
     rows = np.arange(len(logits))
     predictions = prediction_files.Predictions(
         ids=rows, labels=rows * 0, outputs=outputs, losses=rows * 0.0

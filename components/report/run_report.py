@@ -109,7 +109,10 @@ def describe_run(
     if task.is_regression:
         report.regression = predictions_part.regression(labels, outputs)
     else:
-        report.classification = predictions_part.classification(task, labels, outputs)
+        scaling = report.training.calibration if report.training else None
+        report.classification = predictions_part.classification(
+            task, labels, outputs, scaling and scaling.temperature
+        )
     if permuted is not None:
         report.text_columns = columns_part.describe_columns(
             task,

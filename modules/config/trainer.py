@@ -17,6 +17,7 @@ _NOT_TRAINED = {
     "delete_checkpoints",
     "async_checkpoints",
     "summary_interval",
+    "temperature_scaling",
 }
 
 
@@ -90,6 +91,10 @@ class TrainerConfig(Settings):
         least twice as fast as float32; bfloat16 or float16 on GPUs whose tensor cores
         support it; else float32. The choice is recorded, and a resumed training
         keeps it.
+      temperature_scaling: Whether the logits are divided by a temperature before they
+        become probabilities. It is fitted on `eval`, changes no predicted class, and
+        lowers probabilities that are too certain. Another value exports the model
+        again and trains nothing.
       xla: Whether XLA compiles the training step, for a few padded lengths; on a single
         CPU or GPU. `auto` measures it on a GPU, and is `off` on a CPU. The choice is
         recorded, and a resumed training keeps it. A TPU always compiles.
@@ -135,6 +140,7 @@ class TrainerConfig(Settings):
     tpu: str = "local"
     warm_start: Literal["encoder", "champion"] = "encoder"
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    temperature_scaling: bool = True
     xla: Literal["auto", "on", "off"] = "auto"
 
     @field_validator("class_weights", mode="before")

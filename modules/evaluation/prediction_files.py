@@ -11,6 +11,7 @@ import numpy as np
 
 from modules import fingerprint, metrics, uris
 from modules.config.task import TaskConfig
+from modules.evaluation import calibration
 from modules.export import signatures
 from modules.metrics import Rows
 
@@ -41,6 +42,12 @@ class Predictions:
         losses = None if task.is_regression else self.losses
         rows = Rows.of(self.labels, self.outputs, losses)
         return metrics.compute(task.classes, rows)
+
+    def scale(self, temperature: float) -> Predictions:
+        """Returns them with the probabilities and losses of a temperature."""
+        outputs = calibration.scale(self.outputs, temperature)
+        losses = Rows.of(self.labels, outputs).losses
+        return dataclasses.replace(self, outputs=outputs, losses=losses)
 
 
 def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FILE = f"{EXTRA_ASSETS}/architecture.json"
 PRECISION = "precision"  # key for the type of the weights
 TOKENIZER = "tokenizer"  # key for its settings
+TEMPERATURE = "temperature"  # key for what divides the logits of classes
 SCORE_SCALE = "score_scale"  # key for mean and standard deviation of a regression
 
 
@@ -36,7 +37,8 @@ def write_description(model: str, description: dict[str, Any]) -> None:
     Args:
       model: Directory of a SavedModel.
       description: The task, as `describe_task` returns it, the architecture, the
-        tokenizer's settings, the type of the weights, and the scale of the scores.
+        tokenizer's settings, the type of the weights, and the scale of the scores or
+        the temperature.
     """
     files.write_record(uris.join(model, FILE), description)
 

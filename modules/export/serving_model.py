@@ -36,6 +36,7 @@ def export_model(
     *,
     vocab_file: str,
     max_seq_length: int,
+    temperature: float = 1.0,
 ) -> None:
     """Writes a SavedModel that depends on no other file.
 
@@ -47,9 +48,16 @@ def export_model(
       vocab_file: The encoder's vocabulary, one token a line; it becomes a part of the
         graph.
       max_seq_length: Longest packed sequence in tokens.
+      temperature: Divides the logits before they become probabilities; see
+        `calibration.fit_temperature`. The logits of the signatures are not divided.
     """
     serving = ServingModel(
-        model, transform, task, vocab_file=vocab_file, max_seq_length=max_seq_length
+        model,
+        transform,
+        task,
+        vocab_file=vocab_file,
+        max_seq_length=max_seq_length,
+        temperature=temperature,
     )
     # The functions of each Keras layer and the custom gradients are left out: nothing
     # calls them, and tracing them took longer than the rest of the export.
@@ -72,8 +80,11 @@ class ServingModel(tf.Module):
         *,
         vocab_file: str,
         max_seq_length: int,
+        temperature: float,
     ) -> None:
         super().__init__()
+        # A variable, so that it can be read from the exported model.
+        self.temperature = tf.Variable(temperature, trainable=False)
         self._model = model.model  # tracked, so that its variables are saved
         self._forward = model
         self._raw_spec = transform.raw_feature_spec()
@@ -173,7 +184,7 @@ class ServingModel(tf.Module):
         class_id = tf.argmax(logits, axis=-1)
         return {
             LOGITS: logits,
-            PROBABILITIES: tf.nn.softmax(logits),
+            PROBABILITIES: tf.nn.softmax(logits / self.temperature),
             CLASS_ID: class_id,
             CLASS: tf.gather(tf.constant(self._task.classes), class_id),
         }

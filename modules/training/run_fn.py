@@ -15,10 +15,10 @@ import tf_keras
 
 from modules import encoder as encoder_lib
 from modules import environment, files, metrics, uris
-from modules.config.task import TRAIN_SPLIT, TaskConfig
+from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs, tokenizer_files
-from modules.evaluation import prediction_files
+from modules.evaluation import calibration, prediction_files
 from modules.evaluation.prediction_files import Predictions
 from modules.export import description, model_digest, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
@@ -260,9 +260,15 @@ def _write_outputs(
     if not strategies.is_chief(strategy):
         return
     model = TracedModel(restore_best(fine_tuning, best_directory, dtype))
-    _export(fn_args, task, model, params.task.score_scale)
     predictions = predictions or predict_splits(fine_tuning, model, splits)
-    _write_records(fn_args, task, params, results, best, predictions, directory)
+    temperature = None
+    if config.temperature_scaling and not task.is_regression:
+        rows = predictions[EVAL_SPLIT]
+        temperature = calibration.fit_temperature(rows.labels, rows.outputs)
+    _export(fn_args, task, model, params.task.score_scale, temperature)
+    _write_records(
+        fn_args, task, params, results, best, predictions, temperature, directory
+    )
     model_run.write_graph(model.model, fn_args.model_run_dir)
     files.delete_directory_markers(directory)
 
@@ -274,8 +280,19 @@ def _write_records(
     results: list[Result],
     best: Result,
     predictions: dict[str, Predictions],
+    temperature: float | None,
     directory: str,
 ) -> None:
+    calibrated = None
+    if temperature is not None:
+        scaled = {s: rows.scale(temperature) for s, rows in predictions.items()}
+        calibrated = {
+            "temperature": temperature,
+            "split": EVAL_SPLIT,
+            "before": _measure_calibration(predictions),
+            "after": _measure_calibration(scaled),
+        }
+        predictions = scaled
     for split, rows in predictions.items():
         path = prediction_files.describe_predictions(task, split)["file"]
         path = uris.join(fn_args.model_run_dir, path)
@@ -290,6 +307,7 @@ def _write_records(
         "precision": precision.read(directory),
         "xla": xla.read(directory),
         "loss_weights": loss_weights.describe(task, params.task.loss_weights),
+        "calibration": calibrated,
         "score_scale": params.task.score_scale if task.is_regression else None,
         "best": dataclasses.asdict(best),
         "seeds": [dataclasses.asdict(result) for result in results],
@@ -307,8 +325,21 @@ def _write_records(
     )
 
 
+def _measure_calibration(
+    predictions: dict[str, Predictions],
+) -> dict[str, dict[str, float]]:
+    return {
+        split: dataclasses.asdict(calibration.measure(rows.labels, rows.outputs))
+        for split, rows in predictions.items()
+    }
+
+
 def _export(
-    fn_args: Any, task: TaskConfig, model: TracedModel, score_scale: list[float]
+    fn_args: Any,
+    task: TaskConfig,
+    model: TracedModel,
+    score_scale: list[float],
+    temperature: float | None,
 ) -> None:
     settings = fn_args.custom_config
     encoder = encoder_lib.open_encoder(settings["encoder"])
@@ -319,6 +350,7 @@ def _export(
         fn_args.serving_model_dir,
         vocab_file=encoder.vocab_file,
         max_seq_length=settings["max_seq_length"],
+        temperature=temperature or 1.0,
     )
     description.write_description(
         fn_args.serving_model_dir,
@@ -330,6 +362,7 @@ def _export(
             ),
             description.PRECISION: settings["serving_precision"],
             **({description.SCORE_SCALE: score_scale} if task.is_regression else {}),
+            **({description.TEMPERATURE: temperature} if temperature else {}),
         },
     )
     model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)

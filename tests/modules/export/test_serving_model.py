@@ -91,9 +91,12 @@ def test_classes_come_with_names_types_and_shapes_of_the_task(load, kind):
     assert outputs["logits"].dtype == tf.float32
     assert outputs["logits"].shape == (4, loaded.task.outputs)
     assert outputs["class_id"].dtype == tf.int64
-    np.testing.assert_allclose(
-        outputs["probabilities"], tf.nn.softmax(outputs["logits"]), atol=1e-6
-    )
+    # The temperature divides the logits of the probabilities alone.
+    logits = loaded.exported.logits
+    np.testing.assert_allclose(outputs["logits"], logits, atol=1e-5)
+    scaled = tf.nn.softmax(logits / loaded.model.temperature)
+    assert loaded.model.temperature == exported_lib.TEMPERATURE
+    np.testing.assert_allclose(outputs["probabilities"], scaled, atol=1e-6)
     np.testing.assert_allclose(tf.reduce_sum(outputs["probabilities"], 1), 1, atol=1e-5)
     ids = tf.argmax(outputs["logits"], axis=-1).numpy()
     assert outputs["class_id"].numpy().tolist() == ids.tolist()

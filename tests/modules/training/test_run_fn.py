@@ -11,6 +11,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from modules import encoder as encoder_lib
 from modules import files
+from modules.export import description
 from modules.training import (
     checkpoint_key,
     directory_lock,
@@ -77,9 +78,45 @@ def test_best_of_the_seeds_is_kept_and_all_are_reported(finished):
     assert content["best"]["metrics"]["accuracy"] == max(scores)
     assert results[0]["metrics"] != results[1]["metrics"]
     assert set(content["splits"]) == {"eval", "test", "eval_mismatched"}
-    for name, value in content["best"]["metrics"].items():
-        split_name = name.removeprefix("validation_")
-        assert content["splits"]["eval"][split_name] == pytest.approx(value, rel=1e-5)
+    evaluated = content["best"]["metrics"]
+    loss = evaluated.pop("validation_loss")
+    before = content["calibration"]["before"]["eval"]
+    assert before["loss"] == pytest.approx(loss, rel=1e-4)
+    for name, value in evaluated.items():
+        assert content["splits"]["eval"][name] == pytest.approx(value, rel=1e-5)
+
+
+def test_temperature_of_eval_lowers_its_loss_and_is_exported(finished):
+    content = read_metrics(finished)
+    scaling = content["calibration"]
+    assert scaling["split"] == "eval"
+    assert set(scaling["after"]) == set(content["splits"])
+    assert scaling["after"]["eval"]["loss"] < scaling["before"]["eval"]["loss"]
+    for split, after in scaling["after"].items():
+        assert content["splits"][split]["loss"] == pytest.approx(after["loss"])
+    model = tf.saved_model.load(str(finished / "serving"))
+    assert model.temperature.numpy() == pytest.approx(scaling["temperature"])
+    assert abs(scaling["temperature"] - 1) > 0.05
+    described = description.read_description(str(finished / "serving"))
+    assert described["temperature"] == scaling["temperature"]
+
+
+def test_other_scaling_exports_the_same_weights_again_and_trains_nothing(
+    transformed, finished, tmp_path
+):
+    fn_args = arguments(
+        transformed, tmp_path, seeds=2, seed=3, temperature_scaling=False
+    )
+    fn_args.custom_config["checkpoints"] = str(finished / "training")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_fn, "build_trainer", None)  # a call would fail
+        run_fn.run_fn(fn_args)
+    assert read_metrics(tmp_path)["calibration"] is None
+    first, second = serve(finished), serve(tmp_path)
+    np.testing.assert_array_equal(first["logits"], second["logits"])
+    probabilities = tf.nn.softmax(second["logits"])
+    np.testing.assert_allclose(second["probabilities"], probabilities, atol=1e-6)
+    assert np.abs(first["probabilities"] - probabilities).max() > 1e-3
 
 
 def test_model_run_holds_all_records_of_every_seed(finished):

@@ -4,7 +4,6 @@ import json
 
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 from pyarrow import parquet
 
 from ingest.config import DataConfig
@@ -79,7 +78,7 @@ def test_exported_model_predicts_in_batches_as_before_its_export(pairs, tmp_path
     source, target = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out"
     predict_files(str(pairs.directory), str(source), str(target), batch_rows=2)
     predicted = sorted(read_shards(target, "jsonl"), key=lambda row: row["n"])
-    shares = tf.nn.softmax(pairs.logits[: len(texts)]).numpy()
+    shares = pairs.probabilities[: len(texts)]
     for row, source_row, expected in zip(predicted, rows, shares, strict=True):
         assert {name: row[name] for name in source_row} == source_row
         assert row["prediction"] == pairs.task.classes[expected.argmax()]

@@ -1,0 +1,140 @@
+"""Probabilities that mean something: their calibration, and temperature scaling.
+
+Both are those of Guo et al. 2017, "On Calibration of Modern Neural Networks".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+from scipy import optimize, special
+
+from modules.metrics import Rows
+
+_BINS = 10
+_BOUNDS = (-3.0, 3.0)  # of the logarithm of a temperature
+# Standard deviation of its prior. Without one, the temperature of a model that is right
+# about all rows would be 0, and all of its probabilities 0 or 1.
+_DEVIATION = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Bin:
+    """The rows whose highest probability is in an interval.
+
+    Attributes:
+      low: Its lower end.
+      high: Its upper end.
+      rows: How many rows.
+      confidence: Mean of their highest probabilities; NaN without rows.
+      accuracy: Share of them that are predicted correctly; NaN without rows.
+    """
+
+    low: float
+    high: float
+    rows: int
+    confidence: float
+    accuracy: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """How well probabilities fit the labels.
+
+    Attributes:
+      expected_calibration_error: The mean difference of confidence and accuracy, over
+        ten bins of equal width (section 2).
+      brier: The mean sum, over the classes, of the squared differences of probability
+        and label (Brier 1950); of two classes twice the square of the positive one's.
+      loss: The mean cross-entropy.
+    """
+
+    expected_calibration_error: float
+    brier: float
+    loss: float
+
+
+def fill_bins(labels: np.ndarray, probabilities: np.ndarray) -> list[Bin]:
+    """Returns the bins of rows whose probabilities are finite.
+
+    Args:
+      labels: int64[rows].
+      probabilities: float[rows, classes].
+    """
+    rows = Rows.of(labels, probabilities)
+    confidences = probabilities.max(axis=-1)[np.isfinite(rows.predictions)]
+    is_right = rows.is_right[np.isfinite(rows.predictions)]
+    indices = np.minimum((confidences * _BINS).astype(int), _BINS - 1)
+    bins = []
+    edges = np.linspace(0.0, 1.0, _BINS + 1).tolist()
+    for index, (low, high) in enumerate(itertools.pairwise(edges)):
+        inside = indices == index
+        count = int(inside.sum())
+        confidence = float(confidences[inside].mean()) if count else math.nan
+        accuracy = float(is_right[inside].mean()) if count else math.nan
+        bins.append(Bin(low, high, count, confidence, accuracy))
+    return bins
+
+
+def measure(labels: np.ndarray, probabilities: np.ndarray) -> Calibration:
+    """Measures the calibration; NaN without rows or if a probability is not finite.
+
+    Args:
+      labels: int64[rows].
+      probabilities: float[rows, classes].
+    """
+    if not len(labels) or not np.isfinite(probabilities).all():
+        return Calibration(math.nan, math.nan, math.nan)
+    actual = np.eye(probabilities.shape[1])[labels.astype(int)]
+    return Calibration(
+        expected_calibration_error=sum(
+            row.rows / len(labels) * abs(row.accuracy - row.confidence)
+            for row in fill_bins(labels, probabilities)
+            if row.rows
+        ),
+        brier=float(((probabilities - actual) ** 2).sum(axis=1).mean()),
+        loss=float(Rows.of(labels, probabilities).losses.mean()),
+    )
+
+
+def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
+    """Returns the temperature with the lowest loss (section 4.2).
+
+    Args:
+      labels: int64[rows].
+      probabilities: float[rows, classes], without a temperature.
+
+    Returns:
+      The temperature, from 0.05 to 20; 1 if a probability is not finite.
+    """
+    if not np.isfinite(probabilities).all():
+        return 1.0
+    logits = _log(probabilities)
+    rows = np.arange(len(labels))
+
+    def loss(logarithm: float) -> float:
+        scaled = special.log_softmax(logits / math.exp(logarithm), axis=1)
+        prior = (logarithm / _DEVIATION) ** 2 / 2
+        return prior - scaled[rows, labels.astype(int)].sum()
+
+    fitted = optimize.minimize_scalar(loss, bounds=_BOUNDS, method="bounded")
+    return float(math.exp(fitted.x))
+
+
+def scale(probabilities: np.ndarray, temperature: float) -> np.ndarray:
+    """Returns the probabilities of logits that are divided by a temperature.
+
+    Args:
+      probabilities: float[rows, classes], without a temperature.
+      temperature: Above 1 makes them less certain.
+    """
+    return special.softmax(_log(probabilities) / temperature, axis=1)
+
+
+def _log(probabilities: np.ndarray) -> np.ndarray:
+    """Returns logits, up to a constant of each row, float64[rows, classes]."""
+    least = np.finfo(np.float32).tiny
+    return np.log(np.maximum(probabilities.astype(np.float64), least))
