@@ -111,7 +111,7 @@ def describe_run(
     else:
         scaling = report.training.calibration if report.training else None
         report.classification = predictions_part.classification(
-            task, labels, outputs, scaling and scaling.temperature
+            task, labels, outputs, scaling.temperature if scaling else None
         )
     if permuted is not None:
         report.text_columns = columns_part.describe_columns(
