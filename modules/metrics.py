@@ -53,7 +53,7 @@ class Rows:
 
     Attributes:
       labels: Classes or scores, float64[rows].
-      predictions: The most probable classes, or scores, float64[rows]. NaN where the
+      predictions: The predicted classes, or scores, float64[rows]. NaN where the
         model's output is not finite, whose argmax would be class 0.
       probabilities: Probability of the positive class of two, or of the predicted class
         of more than two, float64[rows]; 0 for scores.
@@ -69,7 +69,13 @@ class Rows:
 
     @classmethod
     def of(
-        cls, labels: np.ndarray, outputs: np.ndarray, losses: np.ndarray | None = None
+        cls,
+        labels: np.ndarray,
+        outputs: np.ndarray,
+        losses: np.ndarray | None = None,
+        *,
+        threshold: float | None = None,
+        predicted: np.ndarray | None = None,
     ) -> Rows:
         """Returns the rows of a model's outputs.
 
@@ -77,6 +83,10 @@ class Rows:
           labels: int[rows], or float[rows] of a regression.
           outputs: Probabilities float[rows, classes], or scores float[rows].
           losses: float[rows]; None computes them from the outputs.
+          threshold: The probability from which the positive class of two is predicted;
+            None predicts the most probable class.
+          predicted: The predicted classes of a model that has decided, float[rows] or
+            int[rows].
         """
         if outputs.ndim == 1:
             classes = 0
@@ -84,11 +94,17 @@ class Rows:
             of_outputs = (predictions - labels) ** 2
         else:
             classes = outputs.shape[1]
-            most_probable = outputs.argmax(axis=1)
+            if predicted is None:
+                predicted = (
+                    outputs.argmax(axis=1)
+                    if threshold is None
+                    else outputs[:, POSITIVE_CLASS] >= threshold
+                ).astype(int)
             is_finite = np.isfinite(outputs).all(axis=1)
-            predictions = np.where(is_finite, most_probable, np.nan)
+            predicted = np.where(is_finite, predicted, 0).astype(int)
+            predictions = np.where(is_finite, predicted, np.nan)
             shown = np.full(len(outputs), POSITIVE_CLASS)
-            probabilities = _choose(outputs, shown if classes == 2 else most_probable)
+            probabilities = _choose(outputs, shown if classes == 2 else predicted)
             likelihoods = _choose(outputs, labels.astype(int))
             # The least probability in the loss is that of Keras.
             of_outputs = -np.log(np.maximum(likelihoods, 1e-7))

@@ -20,7 +20,7 @@ from components.serving_check import ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
 from modules import fingerprint
 from modules.config.evaluator import EvaluatorSettings
-from modules.config.task import TRAIN_SPLIT
+from modules.config.task import NOT_TRAINED, TRAIN_SPLIT
 from modules.evaluation import eval_config, prediction_files, tfma_metrics
 from modules.export import description, signatures
 from modules.training import warm_start
@@ -142,7 +142,7 @@ def create_pipeline(
         preprocessing_fn=PREPROCESSING_FN,
         disable_statistics=True,  # StatisticsGen computes those of the data
         custom_config={
-            "task": task.model_dump(),
+            "task": task.model_dump(exclude=NOT_TRAINED),
             "max_seq_length": config.preprocessing.max_seq_length,
             "vocab_file": encoder.vocab_file,
             "vocab_fingerprint": encoder.vocab_fingerprint,
@@ -174,9 +174,10 @@ def create_pipeline(
         # Each is predicted; the best model is selected only on `eval`.
         eval_args=tfx.proto.EvalArgs(splits=evaluated_splits),
         custom_config={
-            "task": task.model_dump(),
+            "task": task.model_dump(exclude=NOT_TRAINED),
             "max_seq_length": config.preprocessing.max_seq_length,
             "serving_precision": config.serving.precision,
+            "decision": task.decision and task.decision.model_dump(),
             "encoder": encoder.directory,
             "encoder_fingerprint": encoder.fingerprint,
             "code_fingerprint": fingerprint.of_code(RUN_FN),

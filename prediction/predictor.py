@@ -12,6 +12,7 @@ from modules import served_versions, uris
 from modules.errors import UsageError
 from modules.export.signatures import (
     CLASS,
+    CLASS_ID,
     PROBABILITIES,
     SCORE,
     SERVE_EXAMPLES,
@@ -203,8 +204,9 @@ def split_batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
 def _to_predictions(outputs: dict[str, Any]) -> list[Prediction]:
     if SCORE in outputs:
         return [Prediction(float(score)) for score in outputs[SCORE].numpy()]
-    names, probabilities = outputs[CLASS].numpy(), outputs[PROBABILITIES].numpy()
+    # A model with a threshold may predict the less probable class of two.
+    columns = (outputs[name].numpy() for name in (CLASS, CLASS_ID, PROBABILITIES))
     return [
-        Prediction(name.decode(), float(row.max()))
-        for name, row in zip(names, probabilities, strict=True)
+        Prediction(name.decode(), float(row[class_id]))
+        for name, class_id, row in zip(*columns, strict=True)
     ]

@@ -20,6 +20,8 @@ def describe_columns(
     examples: Sequence[tf.train.Example],
     outputs: np.ndarray,
     permuted: Mapping[str, np.ndarray],
+    *,
+    threshold: float | None = None,
     vocab_file: str,
     max_seq_length: int,
 ) -> list[TextColumn]:
@@ -34,6 +36,7 @@ def describe_columns(
       examples: Some rows of the split.
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
       permuted: By column, the outputs if each row has that column of another row.
+      threshold: As in `Rows.of`.
       vocab_file: One token a line. Its encoder's settings are next to it.
       max_seq_length: Longest row in tokens; longer ones are cut.
     """
@@ -43,7 +46,7 @@ def describe_columns(
         kind = "float_list"
     labels = np.array([getattr(row[label], kind).value[0] for row in features])
     names = [name for name in task.metrics if "/" not in name or name == task.metric]
-    rows = Rows.of(labels, outputs)
+    rows = Rows.of(labels, outputs, threshold=threshold)
     texts = [
         tf.constant([row[name].bytes_list.value[0] for row in features])
         for name in task.text_columns
@@ -55,7 +58,7 @@ def describe_columns(
     of_model = metrics.compute(task.classes, rows, names)
     described = []
     for index, name in enumerate(task.text_columns):
-        without = Rows.of(labels, permuted[name])
+        without = Rows.of(labels, permuted[name], threshold=threshold)
         test = resampling.paired_test(task, without, rows, task.metric)
         described.append(
             TextColumn(

@@ -112,6 +112,40 @@ class TemperatureScaling(_Part):
     after: dict[str, Calibration]
 
 
+class DecisionPoint(_Part):
+    """What a threshold leads to, as `evaluation.decision.Point`.
+
+    Attributes:
+      threshold: The positive class is predicted from this probability on.
+      value: What the threshold is chosen by.
+      metrics: Metrics of the positive class, and accuracy, by name.
+    """
+
+    threshold: float
+    value: float | None
+    metrics: dict[str, float | None]
+
+
+class Decision(_Part):
+    """The threshold of the exported model, and what it leads to.
+
+    Attributes:
+      by: What it is chosen by, in words.
+      threshold: The positive class is predicted from this probability on.
+      split: The split that it was chosen on.
+      default: What 0.5 leads to, by split.
+      chosen: What the threshold leads to, by split.
+      curve: Thresholds on that split, in their order.
+    """
+
+    by: str
+    threshold: float
+    split: str
+    default: dict[str, DecisionPoint]
+    chosen: dict[str, DecisionPoint]
+    curve: list[DecisionPoint]
+
+
 class Training(_Part):
     """The training.
 
@@ -122,6 +156,7 @@ class Training(_Part):
       learning_rates: The learning rate by step.
       facts: Other facts in words, by name: optimizer, precision, where it started.
       calibration: The temperature; None if the probabilities have none.
+      decision: The threshold; None if the most probable class is predicted.
     """
 
     metric: str
@@ -130,6 +165,7 @@ class Training(_Part):
     learning_rates: Curve
     facts: dict[str, str]
     calibration: TemperatureScaling | None = None
+    decision: Decision | None = None
 
 
 class PrecisionRecall(_Part):

@@ -172,6 +172,8 @@ def _figures(report: Report) -> dict[str, Any]:
             "Other metrics of the evaluation split": curves.other_evaluations(training),
             "Learning rate": curves.learning_rate(training),
         }
+        if training.decision:
+            figures["decision"] = plots.decision(training.decision)
     if report.classification:
         by_class = report.classification.precision_recall
         if by_class:

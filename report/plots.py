@@ -15,7 +15,14 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
-from report.content import Batch, Classification, Lengths, PrecisionRecall, Regression
+from report.content import (
+    Batch,
+    Classification,
+    Decision,
+    Lengths,
+    PrecisionRecall,
+    Regression,
+)
 from report.curves import points_of
 from report.formatting import number, percent, score
 from report.svg import (
@@ -139,6 +146,37 @@ def reliability(classification: Classification) -> Markup:
         if b.rows
     ]
     return draw("figure-reliability", "Reliability", sentence(parts), plot, 3.9)
+
+
+def decision(decision: Decision) -> Markup:
+    """Draws metrics by the threshold, with the chosen one."""
+    points = decision.curve
+    curves = {
+        name: [
+            math.nan if (value := p.metrics[name]) is None else value for p in points
+        ]
+        for name in ("precision", "recall", "f1")
+    }
+
+    def plot(figure: Figure) -> None:
+        axes = figure.subplots()
+        thresholds = [point.threshold for point in points]
+        for (name, values), dashes in zip(curves.items(), DASHES, strict=False):
+            axes.plot(thresholds, values, color=ACCENT, ls=dashes, lw=1.2, label=name)
+        axes.axvline(decision.threshold, color=MUTED, lw=1.2, label="chosen")
+        axes.set(
+            xlim=(0, 1),
+            ylim=(0, 1.04),
+            xlabel="threshold of the probability",
+            ylabel="metric",
+        )
+        axes.legend(ncols=2, **LEGEND_ABOVE)
+
+    chosen = decision.chosen[decision.split]
+    parts = [f"chosen {number(decision.threshold)}"] + [
+        f"{name} {score(value)}" for name, value in chosen.metrics.items()
+    ]
+    return draw("figure-decision", "Thresholds", sentence(parts), plot, 3.2)
 
 
 def scores(regression: Regression) -> Markup:

@@ -59,6 +59,8 @@ def classification(
     task: TaskConfig,
     labels: np.ndarray,
     probabilities: np.ndarray,
+    predicted: np.ndarray | None = None,
+    *,
     temperature: float | None = None,
 ) -> Classification:
     """Compares predicted classes with the labels.
@@ -70,11 +72,13 @@ def classification(
       task: Names the classes.
       labels: int64[rows].
       probabilities: float64[rows, classes].
+      predicted: As in `Rows.of`.
       temperature: That of the probabilities; None if they have none.
     """
     assert task.classes is not None
     classes = range(task.outputs)
-    predicted = metrics.Rows.of(labels, probabilities).predictions
+    rows = metrics.Rows.of(labels, probabilities, predicted=predicted)
+    predicted = rows.predictions
     is_finite = np.isfinite(predicted)
     probabilities = np.where(is_finite[:, np.newaxis], probabilities, np.nan)
     shown = [metrics.POSITIVE_CLASS] if task.is_binary else list(classes)
@@ -110,6 +114,8 @@ def worst_rows(
     ids: np.ndarray,
     labels: np.ndarray,
     outputs: np.ndarray,
+    predicted: np.ndarray | None = None,
+    *,
     examples: str,
     vocab_file: str,
     max_seq_length: int,
@@ -121,13 +127,14 @@ def worst_rows(
       ids: int64[rows].
       labels: int64[rows], or float64[rows] of a regression.
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
+      predicted: As in `Rows.of`.
       examples: Pattern of the split's Examples, gzipped TFRecords.
       vocab_file: One token a line.
       max_seq_length: Maximum tokens; longer rows are cut.
     """
     # Recorded probabilities have six digits; a smaller one is 0.
-    predicted = metrics.Rows.of(labels, outputs)
-    losses = np.nan_to_num(predicted.losses, nan=math.inf, posinf=math.inf)
+    table = metrics.Rows.of(labels, outputs, predicted=predicted)
+    losses = np.nan_to_num(table.losses, nan=math.inf, posinf=math.inf)
     worst = np.argsort(-losses, kind="stable")[:MOST_ROWS]
     matches = _find_examples(examples, task, set(ids[worst].tolist()))
     texts = {row_id: _read_texts(example, task) for row_id, example in matches.items()}
@@ -145,11 +152,11 @@ def worst_rows(
                 id=row_id,
                 texts=texts.get(row_id, []),
                 label=task.describe_label(labels[index]),
-                prediction=task.describe_label(predicted.predictions[index]),
+                prediction=task.describe_label(table.predictions[index]),
                 probabilities={}
                 if task.classes is None
                 else dict(zip(task.classes, outputs[index].tolist(), strict=True)),
-                loss=float(predicted.losses[index]),
+                loss=float(table.losses[index]),
                 tokens=[vocabulary[token] for token in tokens.get(row_id, [])],
                 cut=cuts.get(row_id),
             )

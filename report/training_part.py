@@ -48,6 +48,7 @@ def read_training(directory: str) -> Training:
         learning_rates=curves[best][LEARNING_RATE],
         facts=_facts(content, record.seed_directory(directory, best)),
         calibration=content.get("calibration"),
+        decision=content.get("decision"),
     )
 
 

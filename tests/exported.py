@@ -192,13 +192,14 @@ def export_once(root, kind):
     return Exported(TASKS[kind], directory / "served" / "1", np.load(logits))
 
 
-def export_tiny(root, kind, vocab=None):
+def export_tiny(root, kind, vocab=None, threshold=None):
     """Exports the tiny model of a kind of task, and deletes its training data.
 
     Args:
       root: An empty directory; the SavedModel is moved to `served/1` there.
       kind: A key of `TASKS`. Transform runs over `PAIRS`, or their first texts.
       vocab: Tokens instead of the tiny encoder's.
+      threshold: That of the positive class of two.
     """
     environment.set_up()
     task = TASKS[kind]
@@ -226,6 +227,7 @@ def export_tiny(root, kind, vocab=None):
         vocab_file=encoder.vocab_file,
         max_seq_length=MAX_SEQ_LENGTH,
         temperature=TEMPERATURE,
+        threshold=threshold,
     )
     rows_by_one = experiment.examples_config(
         task, [f"{training}/examples*"], TrainerConfig(batch_size=1)

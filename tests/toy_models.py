@@ -23,6 +23,7 @@ class Longer(tf.Module):
         class_id = tf.argmax(lengths, axis=-1)
         return {
             "class": tf.gather(["first", "second"], class_id),
+            "class_id": class_id,
             "probabilities": tf.one_hot(class_id, 2, 0.9, 0.1),
         }
 

@@ -63,11 +63,11 @@ def compare(
     ids, labels, outputs = map(np.concatenate, zip(*parts, strict=True))
     rows = Rows.of(labels, outputs)
     test, reasons = None, []
-    predicted, *predictions = prediction_files.read_predictions(model_run, task, split)
-    order, predicted_order = np.argsort(ids), np.argsort(predicted)
+    recorded = prediction_files.read_predictions(model_run, task, split)
+    order, recorded_order = np.argsort(ids), np.argsort(recorded.ids)
     has_unique_ids = len(np.unique(ids)) == len(ids)
-    if has_unique_ids and np.array_equal(ids[order], predicted[predicted_order]):
-        of_model = Rows.of(*predictions).take(predicted_order)
+    if has_unique_ids and np.array_equal(ids[order], recorded.ids[recorded_order]):
+        of_model = recorded.rows.take(recorded_order)
         test = resampling.paired_test(task, rows.take(order), of_model, task.metric)
         other = f"that of a linear model on words, trained on {len(records):,} rows"
         reason = verdict.find_reason(test, other, significance)

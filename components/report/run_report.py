@@ -102,23 +102,29 @@ def describe_run(
         ),
     ]
     predictions = prediction_files.read_predictions(model_run, task, split)
-    _, labels, outputs = predictions
+    _, labels, outputs, predicted = predictions
     counts = {split.name: split.labels for split in report.data.splits}
     train_labels = counts.get(TRAIN_SPLIT, {})
-    report.metrics = _metrics(task, verdict, labels, outputs, train_labels)
+    report.metrics = _metrics(task, verdict, predictions.rows, train_labels)
     if task.is_regression:
         report.regression = predictions_part.regression(labels, outputs)
     else:
-        scaling = report.training.calibration if report.training else None
+        scaling = report.training.calibration
         report.classification = predictions_part.classification(
-            task, labels, outputs, scaling.temperature if scaling else None
+            task,
+            labels,
+            outputs,
+            predicted,
+            temperature=scaling.temperature if scaling else None,
         )
+    decision = report.training.decision
     if permuted is not None:
         report.text_columns = columns_part.describe_columns(
             task,
             permuted.examples,
             permuted.outputs,
             permuted.permuted,
+            threshold=decision.threshold if decision else None,
             vocab_file=settings.vocab_file,
             max_seq_length=settings.run.max_seq_length,
         )
@@ -145,13 +151,11 @@ def _slice(entry: dict[str, Any], verdict: Verdict) -> content.Slice:
 def _metrics(
     task: TaskConfig,
     verdict: Verdict,
-    labels: Any,
-    outputs: Any,
+    rows: Rows,
     train_labels: dict[str, float],
 ) -> list[content.Metric]:
-    majority = predictions_part.majority_metrics(task, labels, train_labels)
+    majority = predictions_part.majority_metrics(task, rows.labels, train_labels)
     linear = verdict.linear_model.metrics if verdict.linear_model else {}
-    rows = Rows.of(labels, outputs)
     intervals = {
         name: ends
         for name, ends in resampling.confidence_intervals(task, rows).items()

@@ -39,7 +39,7 @@ from ingest.working_directory import (
     refuse_existing,
 )
 from modules import fingerprint, uris, written_files
-from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.config.task import NOT_TRAINED, TOKENIZED_FEATURES, TaskConfig
 from modules.errors import UsageError
 
 _ROWS_PER_REPORT = 250_000
@@ -104,7 +104,9 @@ def _resolve(
     number = "" if span is None else str(span.number)
     ignored = {"span", "source", "forbidden_columns"}  # the rows are the same
     reading = settings.model_dump_json(exclude=ignored)
-    key = fingerprint.of_text(key, task.model_dump_json(), reading, code, number)
+    key = fingerprint.of_text(
+        key, task.model_dump_json(exclude=NOT_TRAINED), reading, code, number
+    )
     destination = directory_for(key)
     if span is not None:
         span = Span(span.number, str(destination), SPAN)

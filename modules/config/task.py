@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from modules import metrics
+from modules.config.decision import DecisionConfig
 from modules.config.settings import Settings
 
 # The features of the Model Garden's `create_finetuning_data.py`.
@@ -21,6 +22,9 @@ TOKENIZED_ID = "example_id"
 LARGEST_SCORE = 3.4e38
 
 NO_ID = -1  # of an Example without an id
+
+# The fields of a task that neither the Examples nor the weights depend on.
+NOT_TRAINED = {"decision"}
 
 # The splits that every training needs.
 TRAIN_SPLIT = "train"
@@ -105,6 +109,11 @@ class TaskConfig(Settings):
       label_range: Lowest and highest score of a regression; None for classes.
       metric: The metric that models are compared by; higher is better. With classes, it
         may be that of one class: `precision/CLASS`, `recall/CLASS` or `f1/CLASS`.
+      decision: What the threshold of the positive class of two is chosen by, such as
+        `{maximize: f1}`, `{costs: {false_positive: 1, false_negative: 5}}` or
+        `{min_precision: 0.9}`. It is chosen on `eval` after the training. Another
+        decision exports the model again and trains nothing. None predicts the most
+        probable class.
     """
 
     name: str | None = None
@@ -121,6 +130,7 @@ class TaskConfig(Settings):
     labels: Literal["name", "index"] | None = None
     label_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
     metric: str = "accuracy"
+    decision: DecisionConfig | None = None
 
     @property
     def tfds_source(self) -> str | None:
@@ -244,5 +254,23 @@ class TaskConfig(Settings):
         if self.metric not in self.metrics:
             raise ValueError(
                 f"metric {self.metric!r} is not one of {metrics.shorten(self.metrics)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_decision(self) -> TaskConfig:
+        if self.decision is None:
+            return self
+        if not self.is_binary:
+            raise ValueError(
+                "decision is set, which chooses between two classes; the task has "
+                f"{len(self.classes) if self.classes else 'a score and no'} classes"
+            )
+        table = metrics.of_task(self.classes)
+        allowed = [n for n in self.metrics if not table[n].needs_probabilities]
+        if self.decision.maximize not in (None, *allowed):
+            raise ValueError(
+                f"decision.maximize {self.decision.maximize!r} is not one of "
+                f"{metrics.shorten(allowed)}"
             )
         return self

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,27 +28,55 @@ class Predictions:
       labels: int64[examples], or float32[examples] in a regression.
       outputs: Probabilities float32[examples, classes], or scores float32[examples].
       losses: The trainer's, float32[examples].
+      threshold: As in `Rows.of`.
     """
 
     ids: np.ndarray
     labels: np.ndarray
     outputs: np.ndarray
     losses: np.ndarray
+    threshold: float | None = None
 
-    def compute_metrics(self, task: TaskConfig) -> dict[str, float]:
-        """Returns the metrics of the task.
+    @property
+    def rows(self) -> Rows:
+        """The values that metrics read.
 
         The loss of classes is the trainer's, that of scores is in their own units.
         """
-        losses = None if task.is_regression else self.losses
-        rows = Rows.of(self.labels, self.outputs, losses)
-        return metrics.compute(task.classes, rows)
+        losses = None if self.outputs.ndim == 1 else self.losses
+        return Rows.of(self.labels, self.outputs, losses, threshold=self.threshold)
+
+    def compute_metrics(self, task: TaskConfig) -> dict[str, float]:
+        """Returns the metrics of the task."""
+        return metrics.compute(task.classes, self.rows)
 
     def scale(self, temperature: float) -> Predictions:
         """Returns them with the probabilities and losses of a temperature."""
         outputs = calibration.scale(self.outputs, temperature)
         losses = Rows.of(self.labels, outputs).losses
         return dataclasses.replace(self, outputs=outputs, losses=losses)
+
+
+class RecordedPredictions(NamedTuple):
+    """The recorded predictions of a split.
+
+    Attributes:
+      ids: int64[rows].
+      labels: int64[rows], or float64[rows] of a regression.
+      outputs: Probabilities float64[rows, classes], or scores float64[rows].
+      predicted: Predicted classes or scores, float64[rows]. NaN if an output is not
+        finite.
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray
+    outputs: np.ndarray
+    predicted: np.ndarray
+
+    @property
+    def rows(self) -> Rows:
+        """The values that metrics read."""
+        return Rows.of(self.labels, self.outputs, predicted=self.predicted)
 
 
 def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
@@ -82,17 +111,13 @@ def header(task: TaskConfig) -> list[str]:
 
 def read_predictions(
     directory: str, task: TaskConfig, split: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> RecordedPredictions:
     """Reads the predictions of a split.
 
     Args:
       directory: The `ModelRun`.
       task: The task of the run.
       split: An evaluated split.
-
-    Returns:
-      Ids int64[rows], labels int64[rows] (in a regression float64[rows]), and
-      probabilities float64[rows, classes] (in a regression scores float64[rows]).
 
     Raises:
       OSError: The split has no predictions.
@@ -106,7 +131,11 @@ def read_predictions(
     ids = np.array([int(row[task.id_column]) for row in rows], np.int64)
     outputs = np.array([[float(row[c]) for c in described["columns"]] for row in rows])
     names = [row[task.label_column] for row in rows]
-    if task.classes is None:
-        return ids, np.array(names, np.float64), outputs[:, 0]
-    labels = np.array([task.classes.index(name) for name in names], np.int64)
-    return ids, labels, outputs
+    classes, scores = task.classes, outputs[:, 0]
+    if classes is None:
+        return RecordedPredictions(ids, np.array(names, np.float64), scores, scores)
+    labels = np.array([classes.index(name) for name in names], np.int64)
+    numbers = {**{name: i for i, name in enumerate(classes)}, "nan": math.nan}
+    column = task.own_name(PREDICTION)
+    predicted = np.array([numbers[row[column]] for row in rows], np.float64)
+    return RecordedPredictions(ids, labels, outputs, predicted)

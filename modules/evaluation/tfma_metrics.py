@@ -23,6 +23,7 @@ from tensorflow_model_analysis.proto import config_pb2, metrics_for_slice_pb2
 
 from modules import metrics
 from modules.data.slice_columns import read_value
+from modules.export import signatures
 from modules.metrics import Rows
 
 EXAMPLE_COUNT = "example_count"
@@ -204,8 +205,16 @@ class _GatherRows(beam.CombineFn):
         labels = np.reshape(_choose(element.label, spec.name, spec.label_key), [-1])
         outputs = _choose(element.prediction, spec.name, spec.prediction_key)
         outputs = np.reshape(outputs, [len(labels), -1])
-        scores = outputs[:, 0] if outputs.shape[1] == 1 else outputs
-        return [*accumulator, Rows.of(labels, scores)]
+        if outputs.shape[1] == 1:
+            return [*accumulator, Rows.of(labels, outputs[:, 0])]
+        # The exported class, because a model may have a threshold.
+        of_model = element.prediction
+        if isinstance(of_model, Mapping):
+            of_model = of_model.get(spec.name, of_model)
+        predicted = None
+        if isinstance(of_model, Mapping) and signatures.CLASS_ID in of_model:
+            predicted = np.reshape(of_model[signatures.CLASS_ID], [-1])
+        return [*accumulator, Rows.of(labels, outputs, predicted=predicted)]
 
     def merge_accumulators(self, accumulators: Iterable[list[Rows]]) -> list[Rows]:
         return list(itertools.chain.from_iterable(accumulators))

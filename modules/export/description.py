@@ -14,6 +14,7 @@ FILE = f"{EXTRA_ASSETS}/architecture.json"
 PRECISION = "precision"  # key for the type of the weights
 TOKENIZER = "tokenizer"  # key for its settings
 TEMPERATURE = "temperature"  # key for what divides the logits of classes
+THRESHOLD = "threshold"  # key for the probability from which the positive class is
 SCORE_SCALE = "score_scale"  # key for mean and standard deviation of a regression
 
 

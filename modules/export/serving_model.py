@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
+from modules import metrics
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, slicing
 from modules.export import token_positions
@@ -37,6 +38,7 @@ def export_model(
     vocab_file: str,
     max_seq_length: int,
     temperature: float = 1.0,
+    threshold: float | None = None,
 ) -> None:
     """Writes a SavedModel that depends on no other file.
 
@@ -50,6 +52,8 @@ def export_model(
       max_seq_length: Longest packed sequence in tokens.
       temperature: Divides the logits before they become probabilities; see
         `calibration.fit_temperature`. The logits of the signatures are not divided.
+      threshold: The probability from which the positive class of two is predicted; None
+        predicts the most probable class.
     """
     serving = ServingModel(
         model,
@@ -58,6 +62,7 @@ def export_model(
         vocab_file=vocab_file,
         max_seq_length=max_seq_length,
         temperature=temperature,
+        threshold=threshold,
     )
     # The functions of each Keras layer and the custom gradients are left out: nothing
     # calls them, and tracing them took longer than the rest of the export.
@@ -81,10 +86,14 @@ class ServingModel(tf.Module):
         vocab_file: str,
         max_seq_length: int,
         temperature: float,
+        threshold: float | None,
     ) -> None:
         super().__init__()
-        # A variable, so that it can be read from the exported model.
+        # Variables, so that they can be read from the exported model.
         self.temperature = tf.Variable(temperature, trainable=False)
+        self.threshold = None
+        if threshold is not None:
+            self.threshold = tf.Variable(threshold, trainable=False)
         self._model = model.model  # tracked, so that its variables are saved
         self._forward = model
         self._raw_spec = transform.raw_feature_spec()
@@ -181,10 +190,14 @@ class ServingModel(tf.Module):
         logits = self._forward(preprocessing.pad_inputs(word_ids, type_ids))
         if self._task.is_regression:
             return {SCORE: tf.squeeze(logits, -1)}
+        probabilities = tf.nn.softmax(logits / self.temperature)
         class_id = tf.argmax(logits, axis=-1)
+        if self.threshold is not None:
+            positive = probabilities[:, metrics.POSITIVE_CLASS]
+            class_id = tf.cast(positive >= self.threshold, tf.int64)
         return {
             LOGITS: logits,
-            PROBABILITIES: tf.nn.softmax(logits / self.temperature),
+            PROBABILITIES: probabilities,
             CLASS_ID: class_id,
             CLASS: tf.gather(tf.constant(self._task.classes), class_id),
         }

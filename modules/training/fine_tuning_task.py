@@ -300,8 +300,9 @@ def collect(batches: list[dict[str, np.ndarray]]) -> Predictions:
         return np.concatenate([batch[name] for batch in batches])
 
     order = np.argsort(join(inputs.POSITIONS))
-    names = [field.name for field in dataclasses.fields(Predictions)]
-    return Predictions(**{name: join(name)[order] for name in names})
+    names = ("ids", "labels", "outputs", "losses")
+    ids, labels, outputs, losses = (join(name)[order] for name in names)
+    return Predictions(ids, labels, outputs, losses)
 
 
 def _gather(rows: tf.Tensor) -> tf.Tensor:

@@ -16,7 +16,6 @@ from modules.config.task import TaskConfig
 from modules.data import batch_view, inputs
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
-from modules.metrics import Rows
 from modules.training import checkpoints
 from modules.training.record import BEST
 
@@ -76,7 +75,7 @@ def copy_records(source: str, destination: str) -> None:
 def write_predictions(path: str, task: TaskConfig, predictions: Predictions) -> None:
     """Writes the predictions of a split; see `prediction_files`."""
     outputs = predictions.outputs
-    predicted = Rows.of(predictions.labels, outputs).predictions
+    predicted = predictions.rows.predictions
     rows = zip(predictions.ids, predictions.labels, predicted, outputs, strict=True)
     table = (
         [

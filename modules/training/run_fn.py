@@ -15,10 +15,11 @@ import tf_keras
 
 from modules import encoder as encoder_lib
 from modules import environment, files, metrics, uris
-from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
+from modules.config.decision import DecisionConfig
+from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs, tokenizer_files
-from modules.evaluation import calibration, prediction_files
+from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
 from modules.export import description, model_digest, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
@@ -27,6 +28,7 @@ from modules.training import (
     checkpoints,
     directory_lock,
     experiment,
+    fitted_outputs,
     loss_weights,
     model_run,
     precision,
@@ -36,6 +38,7 @@ from modules.training import (
 )
 from modules.training.fine_tuning_task import FineTuningTask, collect
 from modules.training.fine_tuning_trainer import build_trainer, predict
+from modules.training.fitted_outputs import FittedOutputs
 from modules.training.loop import run_loop
 from modules.training.record import Result, TrainingRecord, seed_directory
 
@@ -261,14 +264,15 @@ def _write_outputs(
         return
     model = TracedModel(restore_best(fine_tuning, best_directory, dtype))
     predictions = predictions or predict_splits(fine_tuning, model, splits)
-    temperature = None
-    if config.temperature_scaling and not task.is_regression:
-        rows = predictions[EVAL_SPLIT]
-        temperature = calibration.fit_temperature(rows.labels, rows.outputs)
-    _export(fn_args, task, model, params.task.score_scale, temperature)
-    _write_records(
-        fn_args, task, params, results, best, predictions, temperature, directory
+    decision = fn_args.custom_config.get("decision")
+    fitted = fitted_outputs.fit(
+        task,
+        predictions,
+        scales=config.temperature_scaling,
+        decision=decision and DecisionConfig.model_validate(decision),
     )
+    _export(fn_args, task, model, params.task.score_scale, fitted)
+    _write_records(fn_args, task, params, results, best, fitted, directory)
     model_run.write_graph(model.model, fn_args.model_run_dir)
     files.delete_directory_markers(directory)
 
@@ -279,21 +283,10 @@ def _write_records(
     params: experiment.ExperimentConfig,
     results: list[Result],
     best: Result,
-    predictions: dict[str, Predictions],
-    temperature: float | None,
+    fitted: FittedOutputs,
     directory: str,
 ) -> None:
-    calibrated = None
-    if temperature is not None:
-        scaled = {s: rows.scale(temperature) for s, rows in predictions.items()}
-        calibrated = {
-            "temperature": temperature,
-            "split": EVAL_SPLIT,
-            "before": _measure_calibration(predictions),
-            "after": _measure_calibration(scaled),
-        }
-        predictions = scaled
-    for split, rows in predictions.items():
+    for split, rows in fitted.predictions.items():
         path = prediction_files.describe_predictions(task, split)["file"]
         path = uris.join(fn_args.model_run_dir, path)
         model_run.write_predictions(path, task, rows)
@@ -307,12 +300,14 @@ def _write_records(
         "precision": precision.read(directory),
         "xla": xla.read(directory),
         "loss_weights": loss_weights.describe(task, params.task.loss_weights),
-        "calibration": calibrated,
+        "calibration": fitted.calibration,
+        "decision": fitted.decision,
         "score_scale": params.task.score_scale if task.is_regression else None,
         "best": dataclasses.asdict(best),
         "seeds": [dataclasses.asdict(result) for result in results],
         "splits": {
-            split: rows.compute_metrics(task) for split, rows in predictions.items()
+            split: rows.compute_metrics(task)
+            for split, rows in fitted.predictions.items()
         },
     }
     path = uris.join(fn_args.model_run_dir, model_run.METRICS_FILE)
@@ -325,21 +320,12 @@ def _write_records(
     )
 
 
-def _measure_calibration(
-    predictions: dict[str, Predictions],
-) -> dict[str, dict[str, float]]:
-    return {
-        split: dataclasses.asdict(calibration.measure(rows.labels, rows.outputs))
-        for split, rows in predictions.items()
-    }
-
-
 def _export(
     fn_args: Any,
     task: TaskConfig,
     model: TracedModel,
     score_scale: list[float],
-    temperature: float | None,
+    fitted: FittedOutputs,
 ) -> None:
     settings = fn_args.custom_config
     encoder = encoder_lib.open_encoder(settings["encoder"])
@@ -350,7 +336,8 @@ def _export(
         fn_args.serving_model_dir,
         vocab_file=encoder.vocab_file,
         max_seq_length=settings["max_seq_length"],
-        temperature=temperature or 1.0,
+        temperature=fitted.temperature or 1.0,
+        threshold=fitted.threshold,
     )
     description.write_description(
         fn_args.serving_model_dir,
@@ -362,7 +349,7 @@ def _export(
             ),
             description.PRECISION: settings["serving_precision"],
             **({description.SCORE_SCALE: score_scale} if task.is_regression else {}),
-            **({description.TEMPERATURE: temperature} if temperature else {}),
+            **fitted.description,
         },
     )
     model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)

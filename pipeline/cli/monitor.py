@@ -176,7 +176,9 @@ def monitor_command(
             count += f"; fewer than {allowed.min_rows} are not compared with thresholds"
             lowest = {}
         console.print(count)
-        live = delayed_labels.measure(labelled, labels, task, lowest)
+        described = description.read_description(directory) or {}
+        threshold = described.get(description.THRESHOLD)
+        live = delayed_labels.measure(labelled, labels, task, lowest, threshold)
         table = Table("metric", "value", "threshold", "")
         for metric in live:
             bound = "" if metric.threshold is None else f"{metric.threshold:g}"

@@ -77,6 +77,7 @@ def measure(
     labels: Mapping[Texts, float],
     task: TaskConfig,
     thresholds: Mapping[str, float],
+    decision_threshold: float | None = None,
 ) -> list[LiveMetric]:
     """Computes the metrics of the Evaluator.
 
@@ -85,6 +86,7 @@ def measure(
       labels: Labels by texts.
       task: The task.
       thresholds: The lowest value by metric.
+      decision_threshold: The model's `threshold`, as in `Rows.of`.
 
     Returns:
       The metrics; none without rows.
@@ -97,6 +99,6 @@ def measure(
         outputs = outputs[:, 0]
     else:
         actual = actual.astype(int)
-    table = metrics.Rows.of(actual, outputs)
+    table = metrics.Rows.of(actual, outputs, threshold=decision_threshold)
     values = metrics.compute(task.classes, table)
     return [LiveMetric(*value, thresholds.get(value[0])) for value in values.items()]

@@ -137,7 +137,13 @@ class _Predictions:
     ids: np.ndarray
     labels: np.ndarray
     outputs: np.ndarray
+    predicted: np.ndarray
     texts: dict[int, tuple[str, ...]]
+
+    @property
+    def rows(self) -> Rows:
+        """The values that metrics read."""
+        return Rows.of(self.labels, self.outputs, predicted=self.predicted)
 
     def keys(self, *, by_texts: bool) -> dict[_Key, int]:
         """Returns the index of each row by the key that it has in every run.
@@ -161,7 +167,11 @@ class _Predictions:
         """Returns some of the rows."""
         chosen = list(indices)
         return _Predictions(
-            self.ids[chosen], self.labels[chosen], self.outputs[chosen], self.texts
+            self.ids[chosen],
+            self.labels[chosen],
+            self.outputs[chosen],
+            self.predicted[chosen],
+            self.texts,
         )
 
 
@@ -259,7 +269,7 @@ def _outputs(task: TaskConfig) -> str:
 
 def _read_predictions(
     run: FinishedRun, split: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> prediction_files.RecordedPredictions:
     try:
         return prediction_files.read_predictions(run.model_run, run.task, split)
     except OSError as error:
@@ -277,11 +287,8 @@ def _read_predictions(
 def _describe_run(
     name: str, rows: int, task: TaskConfig, run: _Predictions, first: _Predictions
 ) -> ComparedRun:
-    predicted = Rows.of(run.labels, run.outputs)
-    intervals = resampling.confidence_intervals(task, predicted)
-    tests = resampling.paired_tests(
-        task, Rows.of(first.labels, first.outputs), predicted, list(intervals)
-    )
+    intervals = resampling.confidence_intervals(task, run.rows)
+    tests = resampling.paired_tests(task, first.rows, run.rows, list(intervals))
     return ComparedRun(
         name=name,
         rows=rows,
@@ -303,9 +310,7 @@ def _changed_rows(
     task: TaskConfig, predictions: Sequence[_Predictions]
 ) -> list[ChangedRow]:
     first = predictions[0]
-    predicted = np.stack(
-        [Rows.of(each.labels, each.outputs).predictions for each in predictions]
-    )
+    predicted = np.stack([each.rows.predictions for each in predictions])
     of_label = np.empty((0, len(first.ids)))
     values = predicted
     if not task.is_regression:

@@ -90,8 +90,8 @@ def write_run(root, task, ids=range(ROWS), wrong=range(ROWS), train=None):
         outputs = np.eye(task.outputs)[predicted]
     # The Trainer has the rows in another order.
     order = np.random.default_rng(0).permutation(ROWS)
-    predictions = Predictions(np.array(ids), labels, outputs, np.zeros(ROWS))
-    predictions = Predictions(*(values[order] for values in vars(predictions).values()))
+    columns = (np.array(ids), labels, outputs, np.zeros(ROWS))
+    predictions = Predictions(*(values[order] for values in columns))
     path = str(root / "record" / "predictions" / "eval.tsv")
     model_run.write_predictions(path, task, predictions)
     return examples, str(root / "record")

@@ -1,11 +1,12 @@
 """A run executes the components that an edit concerns, and no others."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from modules.training import experiment
+from modules.training import experiment, run_fn
 from tests import tiny
 from tests.e2e.finished_run.components import DATA, EVERYTHING
 
@@ -28,6 +29,24 @@ def test_other_runner_of_beam_executes_nothing(run, monkeypatch):
     monkeypatch.setattr(experiment, "build_experiment", None)  # no training starts
     _, executed = run(beam__runner="multi_processing", beam__workers=2)
     assert executed == set()
+
+
+@pytest.mark.nightly
+def test_other_decision_exports_again_and_trains_nothing(run, finished, monkeypatch):
+    monkeypatch.setattr(run_fn, "build_trainer", None)  # no training starts
+    # All rows are predicted as the positive class, as a low cost of that error asks.
+    costs = {"false_positive": 0.001, "false_negative": 1000.0}
+    report, executed = run(task__decision={"costs": costs})
+    assert "Trainer" in executed
+    assert not {"Transform", "ImportExampleGen"} & executed
+    run_record = Path(finished.output("Trainer", "model_run").uri)
+    decision = json.loads((run_record / "metrics.json").read_text())["decision"]
+    assert decision["threshold"] < 0.5
+    # The gate counts the exported class.
+    by_name = {metric.metric: metric.value for metric in report.verdict.metrics}
+    chosen = decision["chosen"]["eval"]["metrics"]
+    for name in ("recall", "accuracy"):
+        assert by_name[name] == pytest.approx(chosen[name])
 
 
 def test_other_encoder_weights_train_again(start_training, finished, tmp_path):

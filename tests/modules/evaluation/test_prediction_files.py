@@ -56,9 +56,9 @@ def test_labels_and_predictions_are_read_back_with_any_names_of_the_columns(
     assert header[:2] == [task.id_column, task.label_column]
     described = prediction_files.describe_predictions(task, "eval")
     assert set(described["columns"]) <= set(header[2:])
-    ids, labels, outputs = prediction_files.read_predictions(
-        str(tmp_path), task, "eval"
-    )
+    recorded = prediction_files.read_predictions(str(tmp_path), task, "eval")
+    ids, labels, outputs, predicted = recorded
+    np.testing.assert_array_equal(predicted, recorded.rows.predictions)
     assert ids.tolist() == IDS.tolist()
     assert labels.tolist() == LABELS.tolist()
     np.testing.assert_array_equal(outputs, SCORES if range_ else OUTPUTS)
@@ -70,5 +70,5 @@ def test_run_whose_header_names_a_column_twice_is_read_by_position(tmp_path):
     _, *rows = path.read_text().splitlines()
     old = "idx\tprediction\tprediction\tprobability_bad\tprobability_good"
     path.write_text("\n".join([old, *rows]) + "\n")
-    _, labels, _ = prediction_files.read_predictions(str(tmp_path), task, "eval")
+    _, labels, *_ = prediction_files.read_predictions(str(tmp_path), task, "eval")
     assert labels.tolist() == LABELS.tolist()

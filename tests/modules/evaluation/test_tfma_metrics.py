@@ -8,6 +8,7 @@ import tensorflow_model_analysis as tfma
 
 from benchmarks import evaluation as batches
 from modules import metrics
+from modules.evaluation import tfma_metrics
 from modules.export import signatures
 from tests.nightly import nightly
 
@@ -117,3 +118,34 @@ def cells(plot):
         for entry in matrix.entries
     }
     return matrix.threshold, entries
+
+
+@pytest.mark.parametrize("names", [["candidate"], ["candidate", "baseline"]])
+def test_each_model_is_counted_by_the_class_that_it_exports(names):
+    """The second model has a threshold of 0.25."""
+    config = tfma.EvalConfig(
+        model_specs=[
+            tfma.ModelSpec(
+                name=name if len(names) > 1 else "", prediction_key="probabilities"
+            )
+            for name in names
+        ]
+    )
+    positive = np.array([0.1, 0.3, 0.6])
+    probabilities = np.stack([1 - positive, positive], axis=1)
+    outputs = {
+        name: {
+            "probabilities": probabilities,
+            "class_id": (positive >= threshold).astype(int),
+        }
+        for name, threshold in (("candidate", 0.5), ("baseline", 0.25))
+    }
+    for name in names:
+        model_name = name if len(names) > 1 else ""
+        combiner = tfma_metrics.gather_rows(config, model_name=model_name).combiner
+        element = tfma.metrics.StandardMetricInputs(
+            label=np.array([0, 1, 1]),
+            prediction=outputs if len(names) > 1 else outputs[name],
+        )
+        rows = combiner.add_input(combiner.create_accumulator(), element)[0]
+        assert rows.predictions.tolist() == outputs[name]["class_id"].tolist()

@@ -104,6 +104,19 @@ def test_classes_come_with_names_types_and_shapes_of_the_task(load, kind):
     assert outputs["class"].numpy().tolist() == names
 
 
+def test_class_of_two_is_decided_by_the_threshold(tmp_path):
+    exported = exported_lib.export_tiny(tmp_path, "sentences", threshold=0.3)
+    model = tf.saved_model.load(str(exported.directory))
+    assert model.threshold.numpy() == pytest.approx(0.3)
+    outputs = model({"sentence": tf.constant([first for first, _ in PAIRS])})
+    positive = outputs["probabilities"].numpy()[:, 1]
+    expected = [int(value >= 0.3) for value in positive]
+    assert outputs["class_id"].numpy().tolist() == expected
+    assert expected != outputs["probabilities"].numpy().argmax(axis=1).tolist()
+    names = [exported.task.classes[index].encode() for index in expected]
+    assert outputs["class"].numpy().tolist() == names
+
+
 @pytest.mark.parametrize("kind", kinds("scores", "tokens of sentences"))
 def test_regression_has_one_score_a_row_and_no_other_output(load, kind):
     outputs = load(kind).serve(PAIRS)

@@ -31,7 +31,9 @@ def test_a_prediction_that_is_not_finite_is_no_class(tmp_path, task, outputs, na
     with path.open() as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert [row["prediction"] for row in rows] == names
-    ids, labels, read = prediction_files.read_predictions(str(tmp_path), task, "eval")
+    recorded = prediction_files.read_predictions(str(tmp_path), task, "eval")
+    ids, labels, read, _ = recorded
+    assert not recorded.rows.is_finite
     assert ids.tolist() == [0, 1, 2]
     assert labels.tolist() == [0, 0, 0]
     assert np.array_equal(read, outputs.astype(float).round(6), equal_nan=True)

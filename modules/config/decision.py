@@ -1,0 +1,55 @@
+"""How the class of two is chosen from the probability of the positive one."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from modules.config.settings import Settings
+
+
+class Costs(Settings):
+    """What a wrong prediction costs, in any unit.
+
+    Attributes:
+      false_positive: The positive class is predicted for a row of the other.
+      false_negative: The other class is predicted for a row of the positive one.
+    """
+
+    false_positive: float = Field(gt=0)
+    false_negative: float = Field(gt=0)
+
+
+class DecisionConfig(Settings):
+    """What the threshold is chosen by, on `eval`. One of these is set.
+
+    Attributes:
+      maximize: The metric that is highest.
+      costs: The costs whose sum is lowest.
+      min_precision: The least precision of the positive class, at which its recall is
+        highest.
+    """
+
+    maximize: str | None = None
+    costs: Costs | None = None
+    min_precision: float | None = Field(default=None, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _check_one(self) -> DecisionConfig:
+        names = [name for name in type(self).model_fields if getattr(self, name)]
+        if len(names) != 1:
+            raise ValueError(
+                f"{' and '.join(names) or 'nothing'} is set; set one of maximize, "
+                "costs and min_precision"
+            )
+        return self
+
+    def describe(self) -> str:
+        """Returns what the threshold is chosen by, in words."""
+        if self.maximize:
+            return f"the highest {self.maximize}"
+        if self.costs:
+            return (
+                f"the lowest cost, {self.costs.false_positive:g} for a false positive "
+                f"and {self.costs.false_negative:g} for a false negative"
+            )
+        return f"the highest recall with a precision of at least {self.min_precision:g}"
