@@ -20,10 +20,10 @@ def describe_columns(
     examples: Sequence[tf.train.Example],
     outputs: np.ndarray,
     permuted: Mapping[str, np.ndarray],
-    *,
-    threshold: float | None = None,
     vocab_file: str,
     max_seq_length: int,
+    *,
+    threshold: float | None = None,
 ) -> list[TextColumn]:
     """Describes the text columns of a pair.
 
@@ -36,9 +36,9 @@ def describe_columns(
       examples: Some rows of the split.
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
       permuted: By column, the outputs if each row has that column of another row.
-      threshold: As in `Rows.of`.
       vocab_file: One token a line. Its encoder's settings are next to it.
       max_seq_length: Longest row in tokens; longer ones are cut.
+      threshold: As in `Rows.of`.
     """
     features = [example.features.feature for example in examples]
     label, kind = task.label_column, "int64_list"

@@ -114,11 +114,11 @@ def worst_rows(
     ids: np.ndarray,
     labels: np.ndarray,
     outputs: np.ndarray,
-    predicted: np.ndarray | None = None,
-    *,
     examples: str,
     vocab_file: str,
     max_seq_length: int,
+    *,
+    predicted: np.ndarray | None = None,
 ) -> list[PredictedRow]:
     """Returns the rows with the highest loss, the worst first.
 
@@ -127,10 +127,10 @@ def worst_rows(
       ids: int64[rows].
       labels: int64[rows], or float64[rows] of a regression.
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
-      predicted: As in `Rows.of`.
       examples: Pattern of the split's Examples, gzipped TFRecords.
       vocab_file: One token a line.
       max_seq_length: Maximum tokens; longer rows are cut.
+      predicted: As in `Rows.of`.
     """
     # Recorded probabilities have six digits; a smaller one is 0.
     table = metrics.Rows.of(labels, outputs, predicted=predicted)

@@ -130,7 +130,8 @@ def describe_run(
         )
     report.worst_rows = predictions_part.worst_rows(
         task,
-        *predictions,
+        *predictions[:3],
+        predicted=predictions.predicted,
         examples=examples,
         vocab_file=settings.vocab_file,
         max_seq_length=settings.run.max_seq_length,

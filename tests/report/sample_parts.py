@@ -4,12 +4,15 @@ import numpy as np
 
 from report.content import (
     Batch,
+    Calibration,
     CalibrationBin,
     Classification,
     Column,
     ComponentTime,
     Curve,
     Data,
+    Decision,
+    DecisionPoint,
     Lengths,
     LineageStep,
     Metric,
@@ -18,6 +21,7 @@ from report.content import (
     SeedTraining,
     Slice,
     Split,
+    TemperatureScaling,
     TextColumn,
     Training,
 )
@@ -52,7 +56,35 @@ def class_metrics(names, champion=None):
     return metrics
 
 
-def training(metric, seeds):
+def fitted():
+    """Returns a temperature and a threshold, as `Training` has them."""
+    before = {"expected_calibration_error": 0.081, "brier": 0.171, "loss": 0.64}
+    after = {"expected_calibration_error": 0.032, "brier": 0.158, "loss": 0.477}
+
+    def point(threshold):
+        recall = (1 - threshold) ** 0.3
+        metrics = {"precision": 0.6 + 0.4 * threshold, "recall": recall, "f1": recall}
+        return DecisionPoint(threshold=threshold, value=recall, metrics=metrics)
+
+    return {
+        "calibration": TemperatureScaling(
+            temperature=2.13,
+            split="eval",
+            before=dict.fromkeys(("eval", "test"), Calibration(**before)),
+            after=dict.fromkeys(("eval", "test"), Calibration(**after)),
+        ),
+        "decision": Decision(
+            by="the highest f1",
+            threshold=0.371,
+            split="eval",
+            default={"eval": point(0.5), "test": point(0.5)},
+            chosen={"eval": point(0.371), "test": point(0.371)},
+            curve=[point(n / 20) for n in range(1, 20)],
+        ),
+    }
+
+
+def training(metric, seeds, **fitted):
     random = np.random.default_rng(1)
     steps = np.arange(10, 153, 10)
     runs = []
@@ -90,6 +122,7 @@ def training(metric, seeds):
             "precision": "bfloat16: 381 GFLOP/s, float32 176",
             "started from": "the pre-trained encoder",
         },
+        **fitted,
     )
 
 

@@ -56,7 +56,7 @@ def pushed(gate_rows=200, worst_rows=60):
         champion=champion,
         comparison="Compared with version 1795548948935: 4 more rows are correct; the "
         "difference may be noise (McNemar's exact test, p = 0.34).",
-        training=parts.training("accuracy", seeds=3),
+        training=parts.training("accuracy", seeds=3, **parts.fitted()),
         classification=parts.classification(task.classes, gate_rows),
         slices=parts.slices(has_champion=True),
         text_columns=parts.text_columns(),

@@ -173,7 +173,7 @@ def test_every_part_of_a_finished_run_is_on_the_page():
         "learning_rate: 5.0e-05",
     ):
         assert content in text, content
-    assert rendered("pushed").count('role="img"') == 12
+    assert rendered("pushed").count('role="img"') == 13
 
 
 def test_column_without_a_benefit_is_a_warning_beside_its_tokens():
@@ -186,6 +186,18 @@ def test_column_without_a_benefit_is_a_warning_beside_its_tokens():
     assert "sentence2: no benefit was found on 200 rows" in warning
     assert "it has 60.0 % of the tokens" in warning
     assert "Text columns" not in Parser(rendered("60 classes")).text
+
+
+def test_threshold_and_temperature_have_what_they_change_in_each_split():
+    (section,) = re.findall(
+        r'<section id="predictions">.*?</section>', rendered("pushed"), re.DOTALL
+    )
+    text = " ".join(re.sub(r"<.*?>", " ", section).split())
+    assert "from a probability of 0.371 on: the highest f1 on eval" in text
+    assert "test 0.5 0.800 0.812 0.812 test 0.371 0.748 0.870 0.870" in text
+    assert "divided by a temperature of 2.13, fitted on eval" in text
+    assert "eval without 0.081 0.171 0.640 eval with 0.032 0.158 0.477" in text
+    assert "Decision" not in Parser(rendered("60 classes")).text
 
 
 def test_texts_of_the_data_are_not_markup():
