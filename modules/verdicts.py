@@ -131,6 +131,24 @@ class SliceVerdict(MetricVerdict):
     feature_value: str
 
 
+class LinearSlice(pydantic.BaseModel):
+    """The metric of the task of a linear model and of the model in a slice.
+
+    Attributes:
+      feature: What the rows are sliced by.
+      feature_value: Its value in the rows of the slice.
+      rows: The rows of the slice.
+      value: The model's value.
+      linear: The linear model's value.
+    """
+
+    feature: str
+    feature_value: str
+    rows: int
+    value: Number
+    linear: Number
+
+
 class LinearComparison(pydantic.BaseModel):
     """A linear model on words, trained on rows of `train`, and the model.
 
@@ -141,6 +159,7 @@ class LinearComparison(pydantic.BaseModel):
       rows: Rows that the linear model was trained on.
       paired: A test of both on the same rows, with its `sentence`; None if the rows
         have no unique ids.
+      slices: Both models in the slices of the evaluation; empty without a test.
     """
 
     metric: str
@@ -148,6 +167,7 @@ class LinearComparison(pydantic.BaseModel):
     metrics: dict[str, Number]
     rows: int
     paired: dict[str, Any] | None
+    slices: list[LinearSlice] = []
 
     @property
     def sentence(self) -> str:

@@ -242,6 +242,7 @@ class Slice(_Part):
       rows: How many rows it has.
       metrics: Its metrics by name.
       champion: The champion's metrics by name; empty if there is no champion.
+      linear: The task's metric of a linear model on words; None if it is unknown.
       thresholds: Lowest allowed values by metric; empty if it is not judged.
       failed: The metrics that are below their thresholds.
     """
@@ -251,6 +252,7 @@ class Slice(_Part):
     rows: int
     metrics: dict[str, float]
     champion: dict[str, float]
+    linear: float | None = None
     thresholds: dict[str, float] = {}
     failed: list[str] = []
 

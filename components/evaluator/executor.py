@@ -95,7 +95,7 @@ class Executor(executor.Executor):
         linear_model = None
         if settings.linear_model != "ignore":
             linear_model, reasons = linear_comparison.compare(
-                settings.run,
+                settings,
                 examples,
                 artifact_utils.get_single_uri(input_dict[MODEL_RUN_KEY]),
                 metrics,

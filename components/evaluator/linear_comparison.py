@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import heapq
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from tfx import types
 
 from components.evaluator import verdict
+from components.evaluator.slices import SliceKey
 from components.examples import read_id, read_records, read_values
 from modules import metrics
-from modules.config.run_settings import RunSettings
+from modules.config.evaluator import EvaluatorSettings
 from modules.config.task import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
+from modules.data import slice_columns, slice_sizes, slicing
 from modules.data.words import split_words
 from modules.evaluation import linear_model, prediction_files, resampling
 from modules.evaluation.linear_model import LinearModel, Words
+from modules.evaluation.resampling import PairedTest
 from modules.metrics import Rows
-from modules.verdicts import LinearComparison, MetricVerdict
+from modules.verdicts import LinearComparison, LinearSlice, MetricVerdict
 
 _PREDICTED_ROWS = 1000  # at a time
 
 
 def compare(
-    run: RunSettings,
+    settings: EvaluatorSettings,
     examples: types.Artifact,
     model_run: str,
     evaluated: Iterable[MetricVerdict],
     significance: float,
 ) -> tuple[LinearComparison, list[str]]:
-    """Trains a linear model, and compares the model with it.
+    """Trains a linear model, and compares the model with it on all rows and in slices.
+
+    A slice is tested as one of a champion and the model is, if it has the least number
+    of rows that the metric counts, and if the model is not worse on all rows.
 
     Args:
-      run: The task, and the evaluated split.
+      settings: The task, the evaluated split, and its slices.
       examples: The Examples of all splits.
       model_run: Directory of the `ModelRun`, with the predictions of the model.
       evaluated: The metrics of the model on the evaluated split.
@@ -44,7 +51,7 @@ def compare(
     Returns:
       The comparison, and why the model is worse; empty if it may not be.
     """
-    task, split = run.task, run.gate_split
+    task, split = settings.run.task, settings.run.gate_split
     # A sample of all rows, the same for any order of the records and of the files.
     records = heapq.nsmallest(
         linear_model.most_rows(task),
@@ -55,35 +62,86 @@ def compare(
     weights = _column(records, task.weight_column) if task.weight_column else None
     model = LinearModel(task, _words(records, task), labels, weights)
     others = read_records(examples, split)
-    parts = []
+    batches, slices = [], dict[str, list[str]]()
     while batch := list(itertools.islice(others, _PREDICTED_ROWS)):
         ids = np.array([read_id(e, task.id_column) for e in _parse(batch)])
         outputs = model.predict(_words(batch, task))
-        parts.append((ids, _column(batch, task.label_column), outputs))
-    ids, labels, outputs = map(np.concatenate, zip(*parts, strict=True))
+        batches.append((ids, _column(batch, task.label_column), outputs))
+        for feature, values in _slice(batch, task, settings.slices.columns):
+            slices.setdefault(feature, []).extend(values)
+    ids, labels, outputs = map(np.concatenate, zip(*batches, strict=True))
     rows = Rows.of(labels, outputs)
-    test, reasons = None, []
+    test, reasons, compared = None, [], list[LinearSlice]()
     recorded = prediction_files.read_predictions(model_run, task, split)
     order, recorded_order = np.argsort(ids), np.argsort(recorded.ids)
     has_unique_ids = len(np.unique(ids)) == len(ids)
     if has_unique_ids and np.array_equal(ids[order], recorded.ids[recorded_order]):
-        of_model = recorded.rows.take(recorded_order)
-        test = resampling.paired_test(task, rows.take(order), of_model, task.metric)
+        both = [rows.take(order), recorded.rows.take(recorded_order)]
+        test = resampling.paired_test(task, *both, task.metric)
+        parts = {
+            (feature, value): np.flatnonzero(np.array(values, object)[order] == value)
+            for feature, values in slices.items()
+            for value in sorted(set(values))
+        }
+        compared, tests = compare_slices(task, *both, parts, settings.slices.min_rows)
         other = f"that of a linear model on words, trained on {len(records):,} rows"
-        reason = verdict.find_reason(test, other, significance)
-        if reason:
-            reasons.append(
-                f"{reason}, on {test.rows:,} rows; check the labels and the settings "
-                "of the trainer, or set evaluator.linear_model to report"
-            )
+        if reason := verdict.find_reason(test, other, significance):
+            advice = "check the labels and the settings of the trainer"
+            reasons = [f"{reason}, on {test.rows:,} rows; {advice}"]
+        else:
+            worse = verdict.find_worse_slices(tests, "a linear model's", significance)
+            advice = f"add such rows to {TRAIN_SPLIT}, check their labels"
+            reasons = [f"{reason}; {advice}" for reason in worse]
+        reasons = [f"{r}, or set evaluator.linear_model to report" for r in reasons]
     comparison = LinearComparison(
         metric=task.metric,
         value=next(m.value for m in evaluated if m.metric == task.metric),
         metrics=metrics.compute(task.classes, rows),
         rows=len(records),
         paired=test.model_dump(mode="json") if test else None,
+        slices=compared,
     )
     return comparison, reasons
+
+
+def compare_slices(
+    task: TaskConfig,
+    linear: Rows,
+    model: Rows,
+    slices: Mapping[tuple[str, str], np.ndarray],
+    min_rows: int,
+) -> tuple[list[LinearSlice], dict[SliceKey, PairedTest]]:
+    """Compares a model with a linear one in slices.
+
+    Args:
+      task: Has the metric.
+      linear: The predictions of the linear model.
+      model: Those of the model on the same rows.
+      slices: The indices of the rows by feature and value.
+      min_rows: A slice with fewer rows that the metric counts is not tested.
+
+    Returns:
+      Both models in each slice, and the tests.
+    """
+    compared, tests, name = [], {}, task.metric
+    for (feature, value), chosen in slices.items():
+        parts = [rows.take(chosen) for rows in (linear, model)]
+        a, b = (metrics.compute(task.classes, rows, [name])[name] for rows in parts)
+        compared.append(
+            LinearSlice(
+                feature=feature,
+                feature_value=value,
+                rows=len(chosen),
+                value=b,
+                linear=a,
+            )
+        )
+        counts = collections.Counter(parts[0].labels.tolist())
+        rows, _ = slice_sizes.count_deciding(name, counts, task)
+        if rows >= min_rows:
+            key: SliceKey = ((feature, value),)
+            tests[key] = resampling.paired_test(task, *parts, name)
+    return compared, tests
 
 
 def _parse(records: Sequence[bytes]) -> Iterator[tf.train.Example]:
@@ -111,3 +169,32 @@ def _words(records: Sequence[bytes], task: TaskConfig) -> Iterator[Words]:
             yield [
                 split_words(b"".join(text).decode("utf-8", "replace")) for text in texts
             ]
+
+
+def _slice(
+    records: Sequence[bytes], task: TaskConfig, columns: Sequence[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields each feature that an evaluation is sliced by, and its value in each row.
+
+    Args:
+      records: Serialized Examples.
+      task: Determines the features that every evaluation is sliced by.
+      columns: Columns to slice by, besides these features.
+    """
+    examples = list(_parse(records))
+    if task.is_tokenized:
+        _, mask, _ = TOKENIZED_FEATURES
+        lengths = [sum(read_values(example, mask)) for example in examples]
+        tokens = tf.RaggedTensor.from_row_lengths(tf.zeros(sum(lengths)), lengths)
+        features = slicing.slice_tokens(tokens)
+    else:
+        texts = [
+            tf.constant([b"".join(read_values(e, column)) for e in examples])
+            for column in task.text_columns
+        ]
+        slice_texts = (slicing.slice_sentences, slicing.slice_pairs)[len(texts) - 1]
+        features = slice_texts(*texts)
+    for name, values in features.items():
+        yield task.own_name(name), [value.decode() for value in values.numpy()]
+    for column in columns:
+        yield column, [slice_columns.read_value(e, column) for e in examples]

@@ -112,10 +112,10 @@ def find_worse(
     """Returns why a model that violates no bound is worse than the champion.
 
     On all rows, the paired test of the task's metric decides. In a slice, which may
-    have few rows, that metric must have dropped by more than its `max_regression`, and
-    McNemar's exact test decides on the rows that only one model predicts right. Its
-    p-value is multiplied by the number of slices (Bonferroni). Slices of a regression
-    are not tested.
+    have few rows, that metric must have dropped by more than its `max_regression` and
+    by that test, and McNemar's exact test of the rows that only one model predicts
+    right must find it, too. Its p-value is multiplied by the number of slices
+    (Bonferroni). Slices of a regression are not tested.
 
     Args:
       tests: The tests of the champion and the model by slice.
@@ -132,25 +132,47 @@ def find_worse(
         return []
     if reason := find_reason(whole, "the champion's", significance):
         return [reason]
-    reasons = []
     allowed = by_name[whole.metric].max_regression or 0.0
-    slice_count = len(tests) - 1
+    slices = {
+        key: test
+        for key, test in tests.items()
+        if key and test.only_a_right is not None
+    }
+    return find_worse_slices(slices, "the champion's", significance, allowed)
+
+
+def find_worse_slices(
+    tests: Mapping[slices.SliceKey, PairedTest],
+    other: str,
+    significance: float,
+    allowed: float = 0.0,
+) -> list[str]:
+    """Returns in which slices a model is worse than another; see `find_worse`.
+
+    Args:
+      tests: The tests of the other model and the model by slice. Those of scores have
+        the p-value of their bootstrap.
+      other: The metric of the other model, in words.
+      significance: A model is worse if the p-value is below this.
+      allowed: The metric must have dropped by more than this.
+    """
+    reasons = []
     for key, test in sorted(tests.items()):
-        if not key or test.only_a_right is None or test.only_b_right is None:
-            continue
-        p_value = slice_count * resampling.mcnemar(test.only_a_right, test.only_b_right)
-        has_dropped = -test.difference > max(0.0, allowed)  # False for NaN
-        if (
-            has_dropped
-            and test.only_b_right < test.only_a_right
-            and p_value < significance
-        ):
+        p_value, only_a, only_b = test.p_value, test.only_a_right, test.only_b_right
+        if only_a is not None and only_b is not None:
+            p_value = resampling.mcnemar(only_a, only_b) if only_b < only_a else 1.0
+        p_value *= len(tests)
+        # McNemar's test is of accuracy, whatever the metric is.
+        is_worse = find_reason(test, other, significance) is not None
+        has_dropped = -test.difference > max(0.0, allowed)
+        if is_worse and has_dropped and p_value < significance:
             feature, value = (" and ".join(part) for part in zip(*key, strict=True))
             name = verdicts.describe_slice(feature, value, test.rows)
             reasons.append(
-                f"in the slice {name}, {test.metric} is {-test.difference:.2g} below "
-                f"the champion's: p = {p_value:.2g}, multiplied by {slice_count} "
-                f"slices, {_describe_bound(significance)}"
+                f"in the slice {name}, {test.metric} is {test.b:.4f}, "
+                f"{-test.difference:.2g} below {other} {test.a:.4f}: p = "
+                f"{p_value:.2g}, multiplied by {len(tests)} slices, "
+                f"{_describe_bound(significance)}"
             )
     return reasons
 

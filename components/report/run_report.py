@@ -142,8 +142,12 @@ def describe_run(
 def _slice(entry: dict[str, Any], verdict: Verdict) -> content.Slice:
     name = (entry["feature"], entry["value"])
     judged = [m for m in verdict.slices if (m.feature, m.feature_value) == name]
+    linear = verdict.linear_model.slices if verdict.linear_model else []
     return content.Slice(
         **entry,
+        linear=next(
+            (s.linear for s in linear if (s.feature, s.feature_value) == name), None
+        ),
         thresholds={m.metric: m.threshold for m in judged if m.threshold is not None},
         failed=[metric.metric for metric in judged if metric.failures],
     )

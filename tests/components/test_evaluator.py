@@ -245,8 +245,8 @@ def test_model_that_is_worse_in_one_slice_is_refused():
     assert tests[()].difference > 0
     (reason,) = find_worse(tests)
     assert reason.startswith(
-        "in the slice pair_length 0-19 (40 rows), accuracy is 0.5 below the "
-        "champion's: p = 3.8e-06, multiplied by 2 slices, is below evaluator."
+        "in the slice pair_length 0-19 (40 rows), accuracy is 0.5000, 0.5 below the "
+        "champion's 1.0000: p = 3.8e-06, multiplied by 2 slices, is below evaluator."
     )
     assert find_worse(tests, max_regression=0.5) == []
     # 6 of 40 rows have a p-value of 0.03, which is noise in one of two slices.

@@ -8,7 +8,10 @@ import pytest
 from tfx.types import standard_artifacts
 
 from components.evaluator import linear_comparison
+from modules.config.evaluator import EvaluatorSettings
 from modules.config.run_settings import RunSettings
+from modules.config.slice_features import slice_keys
+from modules.config.slices import SliceSettings
 from modules.config.task import TaskConfig
 from modules.evaluation import linear_model
 from modules.evaluation.prediction_files import Predictions
@@ -63,7 +66,9 @@ def texts_of(task, seed):
     return pairs
 
 
-def write_run(root, task, ids=range(ROWS), wrong=range(ROWS), train=None):
+def write_run(
+    root, task, ids=range(ROWS), wrong=range(ROWS), train=None, noise=(), regions=None
+):
     """Writes the Examples and the predictions of a model.
 
     Args:
@@ -72,15 +77,24 @@ def write_run(root, task, ids=range(ROWS), wrong=range(ROWS), train=None):
       ids: The ids of the rows.
       wrong: The rows in which the model is wrong.
       train: Label and texts of the rows of `train`; None makes some.
+      noise: Evaluated rows whose label is not that of their texts.
+      regions: The column `region` of the evaluated rows; None makes none.
     """
     examples = standard_artifacts.Examples()
     examples.uri = str(root)
     examples.split_names = json.dumps(["train", "eval"])
+    evaluated = [
+        (1 - label if i in noise else label, *texts)
+        for i, (label, *texts) in enumerate(texts_of(task, 1))
+    ]
     for split, labelled in (
         ("train", train or texts_of(task, 0)),
-        ("eval", texts_of(task, 1)),
+        ("eval", evaluated),
     ):
         rows = [row(task, i, n, ts) for i, (n, *ts) in zip(ids, labelled, strict=True)]
+        if split == "eval" and regions is not None:
+            for example, region in zip(rows, regions, strict=True):
+                example.features.feature["region"].bytes_list.value.append(region)
         records.write(root / f"Split-{split}" / "data.gz", rows)
     labels = np.array([label for label, *_ in labelled])
     predicted = np.where(np.isin(np.arange(ROWS), wrong), (labels + 1) % 2, labels)
@@ -97,10 +111,14 @@ def write_run(root, task, ids=range(ROWS), wrong=range(ROWS), train=None):
     return examples, str(root / "record")
 
 
-def compare(task, artifacts, significance=0.05):
-    run = RunSettings(pipeline="a", task=task, gate_split="eval", max_seq_length=32)
+def compare(task, artifacts, significance=0.05, columns=(), min_rows=30):
+    settings = EvaluatorSettings(
+        run=RunSettings(pipeline="a", task=task, gate_split="eval", max_seq_length=32),
+        slices=SliceSettings(columns=[*columns], thresholds={}, min_rows=min_rows),
+        linear_model="refuse",
+    )
     metric = MetricVerdict(metric=task.metric, value=0.5)
-    return linear_comparison.compare(run, *artifacts, [metric], significance)
+    return linear_comparison.compare(settings, *artifacts, [metric], significance)
 
 
 @pytest.mark.parametrize("task", [PAIRS, SENTENCES, SCORES, TOKENS_TASK, TOPICS])
@@ -144,6 +162,52 @@ def test_precision_of_a_class_that_is_predicted_in_few_rows_may_be_noise(tmp_pat
     result, reasons = compare(task, write_run(tmp_path, task, wrong=wrong))
     assert result.paired["difference"] == -0.5
     assert reasons == []
+
+
+# The texts do not decide the label in 60 rows of the south.
+REGIONS = [*[b"north"] * 40, *[b"south"] * 160]
+NOISE = range(100, 160)
+
+
+def compare_regions(root, task, wrong, **options):
+    artifacts = write_run(root, task, wrong=wrong, noise=NOISE, regions=REGIONS)
+    return compare(task, artifacts, columns=["region"], **options)
+
+
+@pytest.mark.parametrize("task", [PAIRS, SENTENCES, SCORES, TOKENS_TASK])
+def test_model_that_is_worse_than_a_linear_one_in_a_slice_is_refused(tmp_path, task):
+    result, reasons = compare_regions(tmp_path, task, range(25))
+    assert result.paired["difference"] > 0
+    slices = {(s.feature, s.feature_value): s for s in result.slices}
+    north, south = slices["region", "north"], slices["region", "south"]
+    assert (north.rows, south.rows) == (40, 160)
+    assert north.linear > 0.9
+    assert south.linear < 0.7
+    assert south.value == 1
+    features = {feature: 0 for feature, _ in slices}
+    assert [*features] == [*slice_keys(task), "region"]
+    for (feature, _), part in slices.items():
+        features[feature] += part.rows
+    assert set(features.values()) == {ROWS}
+    (reason,) = (reason for reason in reasons if "region" in reason)
+    assert re.fullmatch(
+        rf"in the slice region north \(40 rows\), {task.metric} is -?[\d.]+, [\d.]+ "
+        r"below a linear model's [\d.]+: p = [\de.-]+, multiplied by \d slices, is "
+        r"below evaluator\.significance \(0\.05\); add such rows to train, check their "
+        r"labels, or set evaluator\.linear_model to report",
+        reason,
+    )
+    assert compare_regions(tmp_path / "equal", task, range(2))[1] == []
+
+
+def test_slice_with_few_rows_that_the_metric_counts_refuses_no_model(tmp_path):
+    result, reasons = compare_regions(tmp_path, PAIRS, range(25), min_rows=41)
+    assert {s.feature_value for s in result.slices} >= {"north", "south"}
+    assert [reason for reason in reasons if "region" in reason] == []
+    # Of the 40 rows, about half have the class.
+    task = TaskConfig(metric="recall/equivalent")
+    _, reasons = compare_regions(tmp_path / "recall", task, range(25), min_rows=30)
+    assert [reason for reason in reasons if "region" in reason] == []
 
 
 def test_significance_of_0_refuses_no_model(tmp_path):

@@ -99,6 +99,7 @@ class Evaluation:
         self.columns = {}  # by name, a list of bytes or None for each row
         self.slices = SliceSettings(columns=[], thresholds={}, min_rows=30)
         self.linear_model = "ignore"
+        self.train_rows = None  # of the evaluated rows; None trains on all
         self._vocab_file = vocab_file
         self._runs = 0
 
@@ -183,15 +184,18 @@ class Evaluation:
         examples.split_names = '["train", "eval"]'
         split = root / "examples" / "Split-eval"
         split.mkdir(parents=True)
-        # The linear model is trained on the evaluated rows.
-        split.with_name("Split-train").symlink_to(split)
-        with tf.io.TFRecordWriter(str(split / "data.gz"), "GZIP") as writer:
-            rows = exported_lib.rows_of(self.task, self.texts, labels, self._vocab_file)
-            for index, row in enumerate(rows):
-                for name, values in self.columns.items():
-                    if values[index] is not None:
-                        row[name] = [values[index]]
-                writer.write(exported_lib.serialize(row))
+        # The linear model is trained on evaluated rows.
+        train = split.with_name("Split-train")
+        train.mkdir()
+        rows = exported_lib.rows_of(self.task, self.texts, labels, self._vocab_file)
+        for index, row in enumerate(rows):
+            for name, values in self.columns.items():
+                if values[index] is not None:
+                    row[name] = [values[index]]
+        for directory, part in ((split, rows), (train, rows[: self.train_rows])):
+            with tf.io.TFRecordWriter(str(directory / "data.gz"), "GZIP") as writer:
+                for row in part:
+                    writer.write(exported_lib.serialize(row))
         return examples
 
     def _record(self, root, labels):
@@ -328,12 +332,19 @@ class Parrots:
         """Slices by a column with thresholds, of slices with 30 rows or more."""
         self._evaluation.columns = {column: values}
         self._evaluation.slices = SliceSettings(
-            columns=[column], thresholds={column: thresholds}, min_rows=30
+            columns=[column],
+            thresholds={column: thresholds},
+            min_rows=EvaluatorConfig().min_slice_rows,
         )
 
-    def compare_with_a_linear_model(self):
-        """Compares as by default, with a linear model that sees the evaluated rows."""
+    def compare_with_a_linear_model(self, train_rows=None):
+        """Compares as by default, with a linear model that sees the evaluated rows.
+
+        Args:
+          train_rows: How many of them it sees; None is all.
+        """
         self._evaluation.linear_model = EvaluatorConfig().linear_model
+        self._evaluation.train_rows = train_rows
 
     def read_slices(self, column, *, has_champion):
         """Returns value, rows and metrics of the slices by a column."""
@@ -500,7 +511,7 @@ FOOLED = {
                 zip(CHAMPION, probabilities(LABELS, 200), strict=True)
             )
         ],
-        "in the slice pair_length 20-39 (20 rows), accuracy is 0.6 below the",
+        "in the slice pair_length 20-39 (20 rows), accuracy is 0.4000, 0.6 below",
     ),
 }
 
@@ -571,8 +582,10 @@ def test_slices_by_a_column_are_compared_with_the_champion(tmp_path):
     assert not verdict.blessed
     assert [metric.champion for metric in verdict.slices] == [1.0, 1.0, 0.5]
     east, north = [text for text in verdict.failures if "region" in text]
-    assert east.startswith("in the slice region east (20 rows), accuracy is 1 below")
-    assert north.startswith("in the slice region north (40 rows), accuracy is 0.5 be")
+    assert east.startswith("in the slice region east (20 rows), accuracy is 0.0000, 1 ")
+    assert north.startswith(
+        "in the slice region north (40 rows), accuracy is 0.5000, 0."
+    )
 
 
 def test_model_that_is_worse_than_a_linear_one_is_refused_by_default(tmp_path):
@@ -593,3 +606,30 @@ def test_model_that_is_worse_than_a_linear_one_is_refused_by_default(tmp_path):
     _, verdict = parrots.run(CHAMPION, None, LABELS, {"accuracy": 0.8}, {}, 0.05)
     assert verdict.blessed
     assert verdict.linear_model.paired["difference"] == 0
+
+
+def test_first_model_that_is_worse_than_a_linear_one_in_a_slice_is_refused(tmp_path):
+    """The linear model knows the words of the north, and none of the other rows."""
+    parrots = Parrots(tmp_path, TaskConfig())
+    parrots.slice_by("region", REGIONS, {})
+    parrots.compare_with_a_linear_model(train_rows=40)
+    right = probabilities(LABELS, 200)
+    north = [1 - p if row < 20 else p for row, p in enumerate(right[:40])]
+    # One more word for each label, so that the texts decide it.
+    north = [p + label / 100 for p, label in zip(north, LABELS[:40], strict=True)]
+    candidate = [*north, *(p + 0.02 for p in right[40:])]
+    _, verdict = parrots.run(candidate, None, LABELS, {"accuracy": 0.8}, {}, 0.05)
+    assert not verdict.blessed
+    (reason,) = (reason for reason in verdict.failures if "region" in reason)
+    assert reason.startswith(
+        "in the slice region north (40 rows), accuracy is 0.5000, 0.5 below a linear "
+        "model's 1.0000: p = "
+    )
+    assert reason in verdict.summary
+    compared = [s for s in verdict.linear_model.slices if s.feature == "region"]
+    evaluated = parrots.read_slices("region", has_champion=False)
+    assert [(s.feature_value, s.rows) for s in compared] == [
+        (value, rows) for value, rows, _ in evaluated
+    ]
+    for part, (_, _, metrics) in zip(compared, evaluated, strict=True):
+        assert part.value == pytest.approx(metrics["accuracy"])
