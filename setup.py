@@ -34,7 +34,7 @@ setup(
         include=[f"{package}{below}" for package in PACKAGES for below in ("", ".*")]
     ),
     package_data={
-        "components.serving_check": ["text_ops.json"],
+        "components.serving_check": ["*.json"],
         "pipeline.ui": ["*.css", "*.js", "templates/*.jinja"],
         "report": ["*.css", "*.jinja", "*.js"],
         "sample_data": ["*.txt"],

@@ -30,6 +30,9 @@ MISSING = "missing"
 # How far beyond a bound a metric may be: 0.925 - 0.895 is above 0.03 by rounding.
 TOLERANCE = 1e-9
 
+# The share of the range by which a score must change to be another prediction.
+CHANGED_SHARE = 0.1
+
 ALL_ROWS = "all rows"
 NOT_BLESSED = "the Evaluator did not bless the model"
 
@@ -268,6 +271,56 @@ class Verdict(pydantic.BaseModel):
         return {"summary": self.summary, **self.model_dump(mode="json")}
 
 
+class WordChanges(pydantic.BaseModel):
+    """How much predictions change if words for groups of people are swapped.
+
+    Attributes:
+      name: The list of `evaluator.group_words`.
+      rows: The rows with a word of the list.
+      versions: Their versions, one for each other group.
+      changed: Rows with a version that has another prediction: another class, or a
+        score that differs by more than `CHANGED_SHARE` of the range.
+      interval: The 95 % interval of their share (Clopper and Pearson 1934).
+      mean_change: Mean absolute change, over the versions, of the probability of the
+        class that is predicted for the row; in a regression, of the score.
+    """
+
+    name: str
+    rows: int
+    versions: int
+    changed: int
+    interval: tuple[float, float]
+    mean_change: float
+
+    @property
+    def sentence(self) -> str:
+        """The change in a sentence."""
+        share, low, high = (
+            f"{100 * value:.1f} %"
+            for value in (self.changed / self.rows, *self.interval)
+        )
+        return (
+            f"the prediction changes in {self.changed:,} of {self.rows:,} rows "
+            f"({share}, 95 % interval {low} to {high}) if words of "
+            f"evaluator.group_words.{self.name} are swapped"
+        )
+
+    def find_excess(self, most: float) -> str | None:
+        """Returns why more rows change than noise explains; None if they may not.
+
+        Args:
+          most: `evaluator.max_changed_by_words`.
+        """
+        if self.interval[0] <= most:
+            return None
+        return (
+            f"{self.sentence}, but evaluator.max_changed_by_words allows "
+            f"{100 * most:g} %; the report has the rows that change most: add rows to "
+            "train whose label does not depend on these words, or raise the setting if "
+            "it may"
+        )
+
+
 class ServingReport(pydantic.BaseModel, frozen=True):
     """The result of ServingCheck.
 
@@ -284,6 +337,10 @@ class ServingReport(pydantic.BaseModel, frozen=True):
         and `champion`, which were timed in turn; empty if they were not.
       not_compared: Why the champion was not timed, if there is one and a limit; else
         None.
+      group_words: What swapped words change, by list; empty if nothing was swapped, or
+        if the model failed before.
+      not_swapped: Why no words were swapped; None if they were.
+      warnings: What the model is not refused for, but should be known.
       load_seconds: Time to load the model; None if the model failed before.
       peak_memory_bytes: Highest resident memory, TensorFlow included.
       tf_serving_version: The TensorFlow Serving version of the request.
@@ -297,6 +354,9 @@ class ServingReport(pydantic.BaseModel, frozen=True):
     rows_per_second: float | None
     latency_compared_ms: dict[str, float] = {}
     not_compared: str | None = None
+    group_words: list[WordChanges] = []
+    not_swapped: str | None = None
+    warnings: list[str] = []
     load_seconds: float | None
     peak_memory_bytes: int
     tf_serving_version: str

@@ -217,6 +217,7 @@ def create_pipeline(
     serving_settings = ServingCheckSettings(
         **signatures.describe_requests(task),
         predictions=prediction_files.describe_predictions(task, config.evaluator.split),
+        words=config.word_settings,
         **config.serving.model_dump(),
     )
     compared = {}

@@ -257,6 +257,66 @@ class Slice(_Part):
     failed: list[str] = []
 
 
+class SliceGap(_Part):
+    """The difference between the slices by one feature.
+
+    Attributes:
+      feature: What the split is divided by.
+      lowest: The slice with the lowest metric of the task, of those with
+        `evaluator.min_slice_rows` rows.
+      highest: The one with the highest.
+    """
+
+    feature: str
+    lowest: Slice
+    highest: Slice
+
+
+class SwappedRow(_Part):
+    """A row of the gate's split, and its texts with swapped words.
+
+    Attributes:
+      id: Its id.
+      texts: Its texts.
+      swapped: The texts with swapped words.
+      prediction: Name of the predicted class, or the predicted score.
+      swapped_prediction: That of the texts with swapped words.
+      probability: Probability of the class that is predicted for the row; None for a
+        regression.
+      swapped_probability: Its probability for the texts with swapped words, or None.
+    """
+
+    id: int
+    texts: list[str]
+    swapped: list[str]
+    prediction: str
+    swapped_prediction: str
+    probability: float | None
+    swapped_probability: float | None
+
+
+class SwappedWords(_Part):
+    """What changes if words for groups of people are swapped in texts.
+
+    Attributes:
+      name: The list of `evaluator.group_words`.
+      rows: The rows with a word of the list.
+      versions: Their versions with swapped words.
+      changed: Rows with a version that has another prediction.
+      interval: The 95 % interval of their share.
+      mean_change: Mean absolute change of the probability, or of the score.
+      largest: The rows that change most.
+    """
+
+    name: str
+    rows: int
+    versions: int
+    changed: int
+    interval: tuple[float, float]
+    mean_change: float
+    largest: list[SwappedRow]
+
+
 class TextColumn(_Part):
     """A text column of a pair: what it adds to the metrics, and what it costs.
 
@@ -465,6 +525,8 @@ class Report(_Part):
       classification: The predicted classes; None for a regression.
       regression: The predicted scores; None for a classification.
       slices: Metrics of parts of the split.
+      slice_gaps: The difference between the slices of each feature that has two.
+      swapped_words: What swapped words for groups of people change, by list.
       text_columns: The columns of a pair; empty for a single text and for token ids.
       worst_rows: The rows with the highest loss, the worst first.
       data: The data.
@@ -492,6 +554,8 @@ class Report(_Part):
     classification: Classification | None = None
     regression: Regression | None = None
     slices: list[Slice] = []
+    slice_gaps: list[SliceGap] = []
+    swapped_words: list[SwappedWords] = []
     text_columns: list[TextColumn] = []
     worst_rows: list[PredictedRow] = []
     data: Data

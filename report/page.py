@@ -18,6 +18,8 @@ SMALL_MATRIX = 12  # classes whose confusion matrix is a table
 _MAX_CONFUSIONS = 15
 _MAX_PROBABILITIES = 6
 _HEAT_LEVELS = 9
+# Entries of the serving check that are not among its facts.
+_SHOWN_ELSEWHERE = ("reasons", "blessed", "group_words", "not_swapped", "warnings")
 
 
 def render(
@@ -94,6 +96,7 @@ def _view(report: Report) -> dict[str, Any]:
         "labels": _labels(report.data.splits),
         "total_seconds": sum(component.seconds for component in report.components),
         "longest": max((c.seconds for c in report.components), default=0) or 1,
+        "not_swapped": (report.serving_check or {}).get("not_swapped"),
         "check": _serving_check(report.serving_check or {}),
     }
 
@@ -307,7 +310,7 @@ def _serving_check(check: dict[str, Any]) -> list[tuple[str, str]]:
                     formatting.number(part) if isinstance(part, float) else str(part)
                 )
                 lines.append((f"{what.capitalize()}, {name}", shown + unit))
-        elif value is not None and key not in ("reasons", "blessed"):
+        elif value is not None and key not in _SHOWN_ELSEWHERE:
             what, show = named.get(key, (key.replace("_", " ").capitalize(), str))
             lines.append((what, show(value)))
     return lines

@@ -8,10 +8,13 @@ import tensorflow_text as text
 from tfx import v1 as tfx
 
 from components.serving_check import ServingCheck
+from ingest.config import DataConfig
 from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files
 from modules.export import signatures
 from modules.training import model_run
+from pipeline.config.recipe import Config
+from pipeline.config.sections import EncoderConfig
 from tests import records
 
 
@@ -24,7 +27,17 @@ def settings_of(task):
         "tf_serving_version": "2.16",
         "max_memory_bytes": 4 << 30,
         "timeout_seconds": 60,
+        "words": words_of(task).model_dump(),
     }
+
+
+def words_of(task, **settings):
+    """Returns the settings of swapped words that a recipe with some settings has."""
+    evaluator = {"thresholds": {task.metric: 0.0}, **settings}
+    encoder, data = EncoderConfig(source="any"), DataConfig(source="any")
+    return Config(
+        name="any", task=task, encoder=encoder, data=data, evaluator=evaluator
+    ).word_settings
 
 
 SETTINGS = settings_of(TaskConfig(classes=["a", "b"]))

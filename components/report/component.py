@@ -16,7 +16,7 @@ from components.evaluator.verdict import read_verdict
 from components.report import run_report
 from components.report.driver import RunFacts
 from components.report.settings import ReportSettings
-from components.serving_check import read_permuted, read_report
+from components.serving_check import read_permuted, read_report, read_swapped
 from modules import files, served_versions, uris
 from modules.verdicts import MISSING, PUSHED, PUSHED_DESTINATION, WITHDRAWN_VERSION
 from report import model_card
@@ -92,6 +92,7 @@ def Report(
             ),
             serving_check=read_report(infra_blessing.uri),
             permuted=read_permuted(infra_blessing.uri),
+            swapped=read_swapped(infra_blessing.uri),
             pushed=pushed,
             withdrawn=pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
             components=json.loads(components or "[]"),

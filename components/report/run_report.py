@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from components.report.settings import ReportSettings
-from components.serving_check import PermutedColumns
+from components.serving_check import PermutedColumns, SwappedText
 from modules import fingerprint, run_states, verdicts
 from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.evaluation import prediction_files, resampling
@@ -33,6 +35,7 @@ def describe_run(
     slices: list[dict[str, Any]],
     serving_check: dict[str, Any],
     permuted: PermutedColumns | None,
+    swapped: Mapping[str, Sequence[SwappedText]],
     pushed: str | None,
     withdrawn: str,
     components: list[dict[str, Any]],
@@ -50,6 +53,7 @@ def describe_run(
       slices: The result of `read_slices`.
       serving_check: ServingCheck's report.
       permuted: ServingCheck's predictions without each column of a pair, or None.
+      swapped: ServingCheck's rows that swapped words change most, by list.
       pushed: Directory that serves the model; None if it was refused.
       withdrawn: The model's version if it was rolled back, or empty.
       components: The fields of each `content.ComponentTime`.
@@ -78,6 +82,14 @@ def describe_run(
     report.training = read_training(model_run)
     report.batch = read_batch(model_run)
     report.slices = [_slice(entry, verdict) for entry in slices]
+    min_rows = settings.recipe["evaluator"]["min_slice_rows"]
+    report.slice_gaps = _find_gaps(report.slices, task.metric, min_rows)
+    report.swapped_words = [
+        content.SwappedWords(
+            **part, largest=[_swapped_row(task, row) for row in swapped[part["name"]]]
+        )
+        for part in serving_check["group_words"]
+    ]
     report.serving_check = serving_check
     report.pushed = pushed
     report.champion = verdict.champion
@@ -150,6 +162,43 @@ def _slice(entry: dict[str, Any], verdict: Verdict) -> content.Slice:
         ),
         thresholds={m.metric: m.threshold for m in judged if m.threshold is not None},
         failed=[metric.metric for metric in judged if metric.failures],
+    )
+
+
+def _find_gaps(
+    slices: Sequence[content.Slice], metric: str, min_rows: int
+) -> list[content.SliceGap]:
+    gaps = []
+    for feature in dict.fromkeys(part.feature for part in slices):
+        parts = [
+            part
+            for part in slices
+            if part.feature == feature
+            and part.rows >= min_rows
+            and metric in part.metrics
+        ]
+        if len(parts) > 1:
+            parts.sort(key=lambda part: part.metrics[metric])
+            gap = content.SliceGap(feature=feature, lowest=parts[0], highest=parts[-1])
+            gaps.append(gap)
+    return gaps
+
+
+def _swapped_row(task: TaskConfig, row: SwappedText) -> content.SwappedRow:
+    outputs = [np.asarray(output) for output in (row.output, row.swapped_output)]
+    values, probabilities = outputs, [None, None]
+    if not task.is_regression:
+        values = [output.argmax() for output in outputs]
+        probabilities = [float(output[values[0]]) for output in outputs]
+    names = [task.describe_label(value) for value in values]
+    return content.SwappedRow(
+        id=row.id,
+        texts=row.texts,
+        swapped=row.swapped,
+        prediction=names[0],
+        swapped_prediction=names[1],
+        probability=probabilities[0],
+        swapped_probability=probabilities[1],
     )
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from tfx.utils import io_utils
 
-from components.serving_check import supervision, text_ops
+from components.serving_check import supervision, swapped_words, text_ops
 from components.serving_check.request import ServingRequest, SignatureRequest
-from modules.verdicts import ServingReport
+from modules.verdicts import ServingReport, WordChanges
 
 
 def check_model(
@@ -68,6 +68,15 @@ def check_model(
         for name, seconds in response.get("compared_seconds", {}).items()
     }
     reasons += _find_slow(latency_compared, request)
+    words, changes, warnings = request.words, list[WordChanges](), list[str]()
+    if not reasons:
+        changes = swapped_words.measure(request, predictions)
+        excess = (part.find_excess(words.max_changed) for part in changes)
+        warnings = [reason for reason in excess if reason is not None]
+        if outcome.not_swapped:
+            warnings.append(outcome.not_swapped)
+        if words.changed == "refuse":
+            reasons, warnings = warnings, []
     report = ServingReport(
         reasons=reasons,
         rows=len(request.ids),
@@ -77,6 +86,9 @@ def check_model(
         tf_serving_version=request.tf_serving_version,
         text_version=text_version,
         latency_compared_ms=latency_compared,
+        group_words=changes,
+        not_swapped=outcome.not_swapped or request.not_swapped,
+        warnings=warnings,
         **_measure(predictions),
     )
     return report, predictions
@@ -106,15 +118,23 @@ def _compare(
     if "values_by_row" in predictions:
         calls["row by row"] = predictions["values_by_row"]
     max_skew, reasons = None, []
+    rows = len(next(iter(signature.inputs.values())))
     for column, values in predictions.get("permuted", {}).items():
-        if problem := _find_unusable(signature, [values]):
+        if problem := _find_unusable(signature, [values], rows):
             reasons.append(
                 f"signature {signature.name!r}, {column!r} of other rows: output "
                 f"{signature.output!r} {problem}"
             )
+    for name, values in predictions.get("swapped", {}).items():
+        sent = len(signature.swapped[name].texts)
+        if problem := _find_unusable(signature, [values], sent):
+            reasons.append(
+                f"signature {signature.name!r}, rows with swapped words of "
+                f"evaluator.group_words.{name}: output {signature.output!r} {problem}"
+            )
     for mode, parts in calls.items():
         output = f"signature {signature.name!r}, {mode}: output {signature.output!r}"
-        problem = _find_unusable(signature, parts)
+        problem = _find_unusable(signature, parts, rows)
         if problem:
             reasons.append(f"{output} {problem}")
         elif signature.expected is not None:
@@ -136,14 +156,17 @@ def _compare(
     return max_skew, reasons
 
 
-def _find_unusable(signature: SignatureRequest, parts: list[Any]) -> str | None:
+def _find_unusable(
+    signature: SignatureRequest, parts: list[Any], sent: int
+) -> str | None:
     """Returns why the outputs cannot be compared; None if they can.
 
     Args:
       signature: The signature that was called.
       parts: The output of each call.
+      sent: The number of rows that were sent in all calls.
     """
-    rows = len(next(iter(signature.inputs.values()))) // len(parts)
+    rows = sent // len(parts)
     shape = (rows,) if signature.width is None else (rows, signature.width)
     for part in parts:
         if np.shape(part) != shape:

@@ -9,7 +9,7 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
 from components.artifacts import NOT_COMPARED
-from components.serving_check import check, permuted_columns, rows
+from components.serving_check import check, permuted_columns, rows, swapped_words
 from components.serving_check.permuted_columns import REQUEST_FILE
 from components.serving_check.request import ServingCheckSettings
 from modules import files, uris
@@ -45,8 +45,9 @@ def ServingCheck(
       model_run: The Trainer's, with its predictions on the split.
       blessing: Read by Pusher. Contains `serving_check.json`, the result with reasons
         and measurements, and `request.json`, the request that was sent. `permuted.json`
-        has the outputs for `read_permuted`, `examples.json` the rows that are pushed
-        with the model, if there are any.
+        has the outputs for `read_permuted`, `swapped.json` the rows for
+        `read_swapped`, `examples.json` the rows that are pushed with the model, if
+        there are any.
       split: The split of the Examples to send.
       settings: JSON of `ServingCheckSettings`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
@@ -72,6 +73,8 @@ def ServingCheck(
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
     if report.blessed:
         permuted_columns.write(blessing.uri, request, predictions)
+    if report.group_words:
+        swapped_words.write(blessing.uri, request, predictions)
     path = uris.join(blessing.uri, SERVING_CHECK_FILE)
     files.write_record(path, json.loads(report.model_dump_json()))
     if examples_to_try := rows.select_examples(request, config):
@@ -82,6 +85,8 @@ def ServingCheck(
     blessing.set_int_custom_property("blessed", int(report.blessed))
     for reason in report.reasons:
         logger.error("the model is not blessed: %s", reason)
+    for warning in report.warnings:
+        logger.warning(warning)
 
 
 def read_report(directory: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ request has:
 - `model`, a directory;
 - `timeout_seconds`, after which the process kills itself if its parent has not;
 - `signatures`, each with `name`, `inputs` (values by name, strings or
-  `{"b64": ...}`), `output`, `timed`, and `permuted`, further inputs by any key;
+  `{"b64": ...}`), `output`, `timed`, and further inputs by any key: `permuted`, and the
+  `inputs` of `swapped`;
 - `champion`, a directory of another model to time, or null.
 
 Each change of the response is written to disk immediately, so that it survives a crash.
@@ -19,8 +20,8 @@ The response has:
 - `problems` of the signatures;
 - `load_seconds`;
 - `predictions` by signature: the output's `values`, those of each of the `permuted`
-  inputs and, if timed, `values_by_row`, `row_seconds` of each call with one row, and
-  `batch_seconds` of a call with all rows;
+  and `swapped` inputs and, if timed, `values_by_row`, `row_seconds` of each call with
+  one row, and `batch_seconds` of a call with all rows;
 - `compared_seconds` of each call with one row, of the `model` and of the `champion` in
   turn.
 """
@@ -44,6 +45,7 @@ READING = "reading the graph"
 LOADING = "loading the model"
 CALLING = "calling {}"
 COMPARING = "timing the model beside the champion (serving.max_latency_ratio)"
+SWAPPING = "predicting rows with swapped words (evaluator.group_words)"
 PERMUTING = "predicting rows with texts of other rows"
 
 
@@ -112,17 +114,20 @@ def main(request_path: str, response_path: str) -> None:
         with journal.phase(COMPARING):
             seconds = compare((session, definitions), request)
             journal.record(compared_seconds=seconds)
-    pairs = [entry for entry in request["signatures"] if entry["permuted"]]
-    if pairs and not problems:
-        with journal.phase(PERMUTING):
-            for signature in pairs:
+    if problems:
+        return
+    for phase, kind in ((SWAPPING, "swapped"), (PERMUTING, "permuted")):
+        for signature in request["signatures"]:
+            if not signature[kind]:
+                continue
+            with journal.phase(phase):
                 name = signature["name"]
                 run = caller(session, definitions[name], signature["output"])
-                predictions[name]["permuted"] = {
-                    column: run(inputs)[0]
-                    for column, inputs in signature["permuted"].items()
+                predictions[name][kind] = {
+                    key: run(inputs["inputs"] if kind == "swapped" else inputs)[0]
+                    for key, inputs in signature[kind].items()
                 }
-            journal.record(predictions=predictions)
+                journal.record(predictions=predictions)
 
 
 def load(model: str) -> tuple[Any, Any]:

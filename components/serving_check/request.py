@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pydantic
 
 from components.serving_check import text_ops
+from modules.config.words import WordSettings
 
 # Largest difference between training and serving by type of the weights, relative for
 # predictions above 1. The predictions file has six digits. bfloat16 has three, and
@@ -39,7 +40,8 @@ class Limits(pydantic.BaseModel, frozen=True, extra="forbid"):
         as `2.16`.
       max_memory_bytes: Largest resident memory of the process, TensorFlow included.
       timeout_seconds: Time limit for loading and all predictions together. The champion
-        has as much again, and so have the rows with texts of other rows.
+        has as much again, and so have the rows with swapped words, and those with
+        texts of other rows.
       max_latency_ratio: Largest median time of a request with one row, divided by that
         of the champion, which is timed in turn; None does not time it.
     """
@@ -70,6 +72,7 @@ class ServingCheckSettings(Limits):
       rows: Number of rows to send as text, drawn from the whole split. Of a model that
         takes text, up to four times as many are sent as Examples.
       examples: Number of these rows that are pushed with the model, as examples.
+      words: The words for groups of people that are swapped in texts.
       precision: Type of the model's weights.
     """
 
@@ -81,7 +84,24 @@ class ServingCheckSettings(Limits):
     predictions: Predictions
     rows: pydantic.PositiveInt
     examples: pydantic.NonNegativeInt = 0
+    words: WordSettings
     precision: Literal["float32", "bfloat16"] = "float32"
+
+
+class SwappedRows(pydantic.BaseModel, frozen=True):
+    """Rows with a word of one list, and their versions with swapped words.
+
+    Attributes:
+      inputs: The rows, then the versions, as `SignatureRequest.inputs`.
+      ids: The id of each row.
+      rows: The index of the row of each version.
+      texts: The texts of each row and version, for the report.
+    """
+
+    inputs: dict[str, list[str | dict[str, str]]]
+    ids: list[int]
+    rows: list[int]
+    texts: list[list[str]]
 
 
 class SignatureRequest(pydantic.BaseModel, frozen=True):
@@ -99,6 +119,7 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
       permuted: By text column, the inputs with its texts permuted among the rows. The
         output, if it comes in time, must be finite; the report compares its metrics
         with those of `inputs`.
+      swapped: By list, rows whose words for groups of people are swapped.
     """
 
     name: str
@@ -108,6 +129,7 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
     expected: list[Any] | None
     timed: bool
     permuted: dict[str, dict[str, list[str | dict[str, str]]]] = {}
+    swapped: dict[str, SwappedRows] = {}
 
 
 class ServingRequest(Limits, ser_json_inf_nan="constants"):
@@ -118,8 +140,12 @@ class ServingRequest(Limits, ser_json_inf_nan="constants"):
       signatures: The signatures to call, in this order.
       tolerance: Largest difference between a prediction and its expected value,
         relative for expected values above 1.
+      words: What swapped words may change.
+      not_swapped: Why no words are swapped; None if they are.
     """
 
     ids: list[int]
     signatures: list[SignatureRequest]
+    words: WordSettings
+    not_swapped: str | None = None
     tolerance: float = TOLERANCES["float32"]

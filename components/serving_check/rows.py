@@ -8,13 +8,14 @@ import csv
 import heapq
 import itertools
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import tensorflow as tf
 from tfx import v1 as tfx
 
 from components.examples import read_id, read_values
+from components.serving_check import swapped_words
 from components.serving_check.permuted_columns import permute
 from components.serving_check.request import (
     TOLERANCES,
@@ -46,7 +47,9 @@ def build_request(
 
     The rows are drawn at random, always the same, from those that have a prediction. If
     the rows have no ids, they are drawn from all rows, whose predictions must be finite
-    but are not compared. Those of a pair are also sent with each column permuted.
+    but are not compared. Those of a pair are also sent with each column permuted. Rows
+    with words for groups of people are drawn for themselves, and sent with their
+    versions.
 
     Args:
       pattern: Files of a split, gzipped TFRecords of `tf.Example`s.
@@ -83,6 +86,28 @@ def build_request(
             column: {settings.examples_input: _serialize(permute(sent, column))}
             for column in settings.text_columns
         }
+    swapped, not_swapped = {}, None
+    lists = swapped_words.read_lists(settings.words)
+    if not settings.has_text:
+        not_swapped = "words are not swapped: the rows have token ids and no texts"
+    elif not lists:
+        not_swapped = "words are not swapped: evaluator.group_words has no list"
+    else:
+        drawn_words = swapped_words.draw(
+            _read_examples(pattern),
+            settings.text_columns,
+            lists,
+            source.id_column,
+            count * _EXAMPLES_PER_TEXT,
+        )
+        for name, rows_of_list, to_send in drawn_words:
+            inputs = {settings.examples_input: _serialize(to_send)}
+            swapped[name] = rows_of_list.model_copy(update={"inputs": inputs})
+        if not swapped:
+            not_swapped = (
+                f"words are not swapped: no row has one of evaluator.group_words "
+                f"({', '.join(lists)})"
+            )
     texts: dict[str, list[str | dict[str, str]]]
     if settings.has_text:
         texts = {
@@ -110,12 +135,15 @@ def build_request(
         expected=expected or None,
         timed=not settings.has_text,
         permuted=permuted,
+        swapped=swapped,
     )
     limits = settings.model_dump(include=set(Limits.model_fields))
     return ServingRequest(
         ids=ids,
         signatures=[text, examples],
         tolerance=TOLERANCES[settings.precision],
+        words=settings.words,
+        not_swapped=not_swapped,
         **limits,
     )
 
@@ -188,12 +216,16 @@ def _draw_rows(
       ids: The ids; empty allows every row.
       count: The number of rows; fewer if the split has fewer.
     """
-    records = tf.data.TFRecordDataset(files.list_records([pattern]), "GZIP")
-    examples = map(tf.train.Example.FromString, records.as_numpy_iterator())
-    rows = ((index, read_id(e, id_column), e) for index, e in enumerate(examples))
+    examples = enumerate(_read_examples(pattern))
+    rows = ((index, read_id(e, id_column), e) for index, e in examples)
     known = (row for row in rows if row[1] in ids or not ids)
     order = random.Random(0)
     return heapq.nsmallest(count, known, key=lambda _: order.random())
+
+
+def _read_examples(pattern: str) -> Iterator[tf.train.Example]:
+    records = tf.data.TFRecordDataset(files.list_records([pattern]), "GZIP")
+    return map(tf.train.Example.FromString, records.as_numpy_iterator())
 
 
 def _read_text(

@@ -21,7 +21,7 @@ from components.serving_check.request import ServingRequest
 logger = logging.getLogger(__name__)
 
 # They have the time limit for themselves, and their memory does not count.
-_ADDITIONAL = (probe.COMPARING, probe.PERMUTING)
+_ADDITIONAL = (probe.COMPARING, probe.SWAPPING, probe.PERMUTING)
 _START_SECONDS = 300  # to import TensorFlow on a busy machine
 # The whole environment of the probe. It uses the CPU, whatever the machine has.
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
@@ -41,13 +41,15 @@ class Outcome:
 
     Attributes:
       response: The response of the probe; see `probe`.
-      failure: Why the probe did not finish; None if it finished.
+      failure: Why the probe did not finish what decides; None if it did.
+      not_swapped: Why rows with swapped words have no predictions; None if they have.
       peak_memory_bytes: Highest observed resident memory of the process until it had
         called the signatures.
     """
 
     response: dict[str, Any]
     failure: str | None
+    not_swapped: str | None
     peak_memory_bytes: int
 
 
@@ -108,10 +110,13 @@ def run_probe(
         failure = f"the process died of {name} while {phase}: {log}"
     elif not killed and status > 0:
         failure = f"{phase} failed: {response.get('error') or log}"
-    if failure and phase == probe.PERMUTING:  # it decides nothing
-        logger.warning("the report lacks the benefit of text columns: %s", failure)
+    not_swapped = None
+    if failure and phase in (probe.SWAPPING, probe.PERMUTING):
+        if phase == probe.SWAPPING:
+            not_swapped = failure
+        logger.warning("the report lacks a measurement: %s", failure)
         failure = None
-    return Outcome(response, failure, peak)
+    return Outcome(response, failure, not_swapped, peak)
 
 
 def start_process(command: list[str], directory: str, log: str) -> psutil.Popen:

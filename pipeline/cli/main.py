@@ -210,7 +210,8 @@ def show(run: Run, console: Console) -> int:
     data_verdict, verdict = outputs.data_verdict, outputs.verdict
     assert data_verdict is not None
     assert verdict is not None
-    for warning in data_verdict.warnings:
+    check = outputs.serving_check
+    for warning in [*data_verdict.warnings, *(check.warnings if check else [])]:
         _print_prose(f"warning: {warning}", console)
     for table in verdict_tables(verdict.metrics):
         console.print(table)

@@ -129,6 +129,10 @@ def show_command(
         parts += [f"{name} {value:.1f} ms" for name, value in latency]
         line = "; ".join(check.reasons) if check.reasons else ", ".join(parts)
         console.print(f"serving check: {line}")
+        for part in check.group_words:
+            console.print(part.sentence, soft_wrap=True)
+        if check.not_swapped:
+            console.print(check.not_swapped, soft_wrap=True)
     if outputs.components:
         console.print(_components_table(details))
     if card:

@@ -20,7 +20,9 @@ from modules.config.settings import Settings
 from modules.config.slices import SliceSettings
 from modules.config.task import INPUT_NAME, TaskConfig, input_name
 from modules.config.trainer import TrainerConfig
+from modules.config.words import WordSettings
 from modules.errors import UsageError
+from modules.verdicts import CHANGED_SHARE
 from pipeline.config import secrets, typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
@@ -96,6 +98,20 @@ class Config(Settings):
             columns=self.data.slice_columns,
             thresholds=self.evaluator.slice_thresholds,
             min_rows=self.evaluator.min_slice_rows,
+        )
+
+    @property
+    def word_settings(self) -> WordSettings:
+        """The words that are swapped in texts, and what may change by that."""
+        least_change = None
+        if self.task.label_range is not None:
+            low, high = self.task.label_range
+            least_change = CHANGED_SHARE * (high - low)
+        return WordSettings(
+            lists=self.evaluator.group_words,
+            max_changed=self.evaluator.max_changed_by_words,
+            changed=self.evaluator.changed_by_words,
+            least_change=least_change,
         )
 
     @model_validator(mode="after")
@@ -176,6 +192,18 @@ class Config(Settings):
                     f"evaluator.slice_thresholds names {column!r}; data.slice_columns "
                     f"has {', '.join(columns) or 'no column'}: add it there"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _check_words(self) -> Config:
+        if self.evaluator.changed_by_words == "refuse" and (
+            self.task.is_tokenized or self.evaluator.group_words == {}
+        ):
+            raise ValueError(
+                "evaluator.changed_by_words is refuse, but no words are swapped: "
+                "task.input is tokenized, or evaluator.group_words has no list; set it "
+                "to warn, or give texts and lists"
+            )
         return self
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from ingest.examples.splits import SPLITS
 from modules.config.evaluator import LinearModelMode
 from modules.config.settings import Settings
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT
+from modules.config.words import ChangedByWords, GroupWords, find_problem
 
 PACKAGE_PREFIX = "package:"  # of sources that are not paths
 MIN_SEQ_LENGTH = 8
@@ -51,7 +52,8 @@ class EvaluatorConfig(Settings):
       slice_thresholds: The same in each slice by a column of `data.slice_columns`, such
         as `{region: {accuracy: 0.7}}`.
       min_slice_rows: A threshold applies to slices with this many rows that its metric
-        counts, because fewer could refuse any model.
+        counts, because fewer could refuse any model. So does the comparison with a
+        linear model.
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): a smaller drop is noise.
       significance: A model is also refused if it is worse than the champion in
@@ -59,8 +61,16 @@ class EvaluatorConfig(Settings):
         p-value below this. 0 turns the test off. A bootstrap, for metrics other than
         accuracy, has no p-value below 0.002.
       linear_model: Whether each run also trains a linear model on words. `refuse`: a
-        model is refused if it is worse than that in `task.metric` on all rows, by the
-        test of `significance`. `report` only reports both, and `ignore` trains none.
+        model is refused if it is worse than that in `task.metric` on all rows, or in a
+        slice with `min_slice_rows` rows, by the test of `significance`. `report` only
+        reports both, and `ignore` trains none.
+      group_words: Words for groups of people that are swapped in evaluated texts, by
+        the name of a list, such as `{age: [[young, old], [boy, man]]}`: a column has
+        the words for a group, a row those that replace each other. None takes the
+        English lists of `components/serving_check/group_words.json`, `{}` swaps none.
+      max_changed_by_words: The share of the rows with such a word whose prediction may
+        change. More is a warning, if the 95 % interval of the share is above this.
+      changed_by_words: `refuse` refuses the model instead of a warning.
       incompatible_champion: What happens if the champion, the model that was pushed
         last, has other text columns, classes or range. `ignore` applies only the
         thresholds and reports it in the verdict; `refuse` stops the run before
@@ -74,6 +84,9 @@ class EvaluatorConfig(Settings):
     max_regression: dict[str, float] = Field(default_factory=dict)
     significance: float = Field(default=0.05, ge=0, lt=1)
     linear_model: LinearModelMode = "refuse"
+    group_words: GroupWords | None = None
+    max_changed_by_words: float = Field(default=0.05, ge=0, le=1)
+    changed_by_words: ChangedByWords = "warn"
     incompatible_champion: Literal["ignore", "refuse"] = "ignore"
 
     @field_validator("split")
@@ -83,6 +96,13 @@ class EvaluatorConfig(Settings):
         if split not in allowed:
             raise ValueError(f"allowed are {', '.join(allowed)}")
         return split
+
+    @field_validator("group_words")
+    @classmethod
+    def _check_group_words(cls, lists: GroupWords | None) -> GroupWords | None:
+        if lists is not None and (problem := find_problem(lists)):
+            raise ValueError(problem)
+        return lists
 
 
 class ServingConfig(Settings):
@@ -103,8 +123,8 @@ class ServingConfig(Settings):
       max_memory_bytes: Maximum memory of the process.
       timeout_seconds: Maximum time to load the model and to predict. The champion,
         which `max_latency_ratio` compares, has as much again. So have the rows with
-        texts of other rows; if they take longer, only the report lacks the benefit of
-        columns.
+        swapped words of `evaluator.group_words`, and those with texts of other rows; if
+        they take longer, only the report lacks them.
       max_latency_ratio: Refuses a model whose median time of a request with one row,
         divided by that of the champion, exceeds it, such as 1.5. Both are loaded in one
         process and timed in turn. None does not compare them.

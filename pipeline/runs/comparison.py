@@ -16,11 +16,9 @@ from modules.errors import UsageError
 from modules.evaluation import prediction_files, resampling
 from modules.evaluation.resampling import PairedTest
 from modules.metrics import Rows
+from modules.verdicts import CHANGED_SHARE
 from pipeline.runs import row_texts
 from pipeline.runs.compared_run import FinishedRun
-
-# A score counts as changed if it differs by more than this share of the label range.
-_CHANGED_SHARE = 0.1
 
 # Id, label and texts of a row; and the number of earlier rows that are equal.
 _Row = tuple[int, float, tuple[str, ...]]
@@ -322,7 +320,7 @@ def _changed_rows(
     shown = np.where(is_finite == is_finite[0], change, np.inf).max(axis=0)
     if task.label_range is not None:
         low, high = task.label_range
-        is_changed = shown > _CHANGED_SHARE * (high - low)
+        is_changed = shown > CHANGED_SHARE * (high - low)
     else:
         classes = np.nan_to_num(predicted, nan=-1)
         is_changed = (classes != classes[0]).any(axis=0)

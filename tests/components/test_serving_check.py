@@ -658,6 +658,7 @@ def test_process_inherits_nothing_from_its_caller(tmp_path, monkeypatch):
         tf_serving_version="2.16",
         max_memory_bytes=4096 * MIB,
         timeout_seconds=60,
+        words=served.words_of(TaskConfig()),
     )
     with pytest.raises(RuntimeError, match=r"got -I (/\S+) \1 \[\]$") as error:
         check_model(str(tmp_path), request, python=str(fake))

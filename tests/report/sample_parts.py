@@ -20,7 +20,10 @@ from report.content import (
     PredictedRow,
     SeedTraining,
     Slice,
+    SliceGap,
     Split,
+    SwappedRow,
+    SwappedWords,
     TemperatureScaling,
     TextColumn,
     Training,
@@ -197,6 +200,7 @@ def slices(has_champion, is_refused=False):
             champion={"accuracy": 0.94 - 0.02 * index, "f1": 0.95 - 0.04 * index}
             if has_champion
             else {},
+            linear=0.81 - 0.02 * index,
             thresholds={"accuracy": 0.92} if feature == "region" else {},
             failed=["accuracy"]
             if is_refused and (feature, value) == ("region", "(missing)")
@@ -204,6 +208,35 @@ def slices(has_champion, is_refused=False):
         )
         for feature, names in values.items()
         for index, value in enumerate(names)
+    ]
+
+
+def slice_gaps(slices):
+    return [SliceGap(feature="region", lowest=slices[-1], highest=slices[-3])]
+
+
+def swapped_words(texts):
+    return [
+        SwappedWords(
+            name="gender",
+            rows=40,
+            versions=40,
+            changed=9,
+            interval=(0.108, 0.385),
+            mean_change=0.154,
+            largest=[
+                SwappedRow(
+                    id=1 + index,
+                    texts=[text, text],
+                    swapped=[text.replace("his", "her"), text],
+                    prediction="equivalent",
+                    swapped_prediction="not_equivalent",
+                    probability=0.9,
+                    swapped_probability=0.2,
+                )
+                for index, text in enumerate(texts)
+            ],
+        )
     ]
 
 

@@ -59,6 +59,8 @@ def pushed(gate_rows=200, worst_rows=60):
         training=parts.training("accuracy", seeds=3, **parts.fitted()),
         classification=parts.classification(task.classes, gate_rows),
         slices=parts.slices(has_champion=True),
+        slice_gaps=parts.slice_gaps(parts.slices(has_champion=True)),
+        swapped_words=parts.swapped_words(["He lost his keys."]),
         text_columns=parts.text_columns(),
         worst_rows=parts.worst_rows(task, worst_rows),
         data=parts.data(task, gate_rows),
@@ -75,6 +77,9 @@ def pushed(gate_rows=200, worst_rows=60):
             "peak_memory_bytes": 948_551_680,
             "tf_serving_version": "2.16",
             "text_version": "2.12.1",
+            "group_words": [],
+            "not_swapped": None,
+            "warnings": ["the prediction changes in 9 of 40 rows"],
             "blessed": True,
         },
         pushed="/srv/output/sample/serving/sample/1795571468258",
@@ -163,6 +168,8 @@ def classes(count):
         "training": parts.training("accuracy", seeds=1),
         "classification": parts.classification(names, 40 * count),
         "slices": parts.slices(has_champion=False),
+        "slice_gaps": [],
+        "swapped_words": [],
         "text_columns": [],
         "worst_rows": parts.worst_rows(task, 40),
         "data": parts.data(task, 40 * count),
@@ -192,6 +199,9 @@ def regression():
         "classification": None,
         "regression": Regression(labels=labels.tolist(), scores=scores.tolist()),
         "slices": [],
+        "slice_gaps": [],
+        "swapped_words": [],
+        "serving_check": {"not_swapped": "words are not swapped: no row has one"},
         "worst_rows": parts.worst_rows(task, 30),
         "data": parts.data(task, 400),
     }
@@ -223,6 +233,16 @@ def hostile():
     classification.expected_calibration_error = nan
     classification.calibration[0].accuracy = nan
     first, second = HOSTILE_TEXTS[:2]
+    slices = [
+        Slice(
+            feature=text,
+            value=text,
+            rows=index,
+            metrics={"accuracy": nan},
+            champion={"accuracy": nan},
+        )
+        for index, text in enumerate(HOSTILE_TEXTS)
+    ]
     changes = {
         "pipeline": first,
         "verdict": second,
@@ -236,16 +256,9 @@ def hostile():
             *parts.class_metrics(names),
         ],
         "classification": classification,
-        "slices": [
-            Slice(
-                feature=text,
-                value=text,
-                rows=index,
-                metrics={"accuracy": nan},
-                champion={"accuracy": nan},
-            )
-            for index, text in enumerate(HOSTILE_TEXTS)
-        ],
+        "slices": slices,
+        "slice_gaps": parts.slice_gaps(slices),
+        "swapped_words": parts.swapped_words(HOSTILE_TEXTS),
         "worst_rows": rows,
         "data": data.model_copy(
             update={"warnings": list(HOSTILE_TEXTS), "card": {"license": second}}

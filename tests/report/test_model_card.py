@@ -217,3 +217,15 @@ def test_block_without_an_end_loses_nothing():
     at = card.index("Ada")
     card = card[:at] + card[at:].replace("<!-- end -->", "", 1)
     assert "\nAda\n" in model_card.render(samples.pushed(), card)
+
+
+def test_groups_are_compared_without_their_texts():
+    card = model_card.render(samples.pushed())
+    row = "| gender | 40 | 9 | 0.108 to 0.385 | 0.154 |"
+    assert row in card
+    assert "- the prediction changes in 9 of 40 rows" in card
+    assert "He lost" not in card
+    assert "- region: 0.9 in (missing) (64 rows), 0.96 in north (30 rows)" in card
+    assert "Words are not swapped: no row has one." in model_card.render(
+        samples.regression()
+    )

@@ -131,6 +131,35 @@ def test_thresholds_of_slices_are_below_their_metrics():
     assert "≥" not in Parser(rendered("empty")).text
 
 
+def section(kind, name):
+    """Returns the words of a section of a page."""
+    (part,) = re.findall(
+        rf'<section id="{name}">.*?</section>', rendered(kind), re.DOTALL
+    )
+    part = re.sub(r"</?bdi.*?>", "", part)
+    return " ".join(re.sub(r"<.*?>", " ", part).split())
+
+
+def test_slices_have_the_linear_model_and_their_largest_difference():
+    slices = section("pushed", "slices")
+    assert "accuracy Linear model" in slices
+    assert "region: 0.900 in (missing) (64 rows), 0.960 in north (30 rows), " in slices
+    assert "a difference of 0.060" in slices
+
+
+def test_rows_that_swapped_words_change_are_shown_with_the_warning():
+    words = section("pushed", "swapped-words")
+    assert "Warnings the prediction changes in 9 of 40 rows" in words
+    assert "gender 40 40 9 22.5 % 10.8 % to 38.5 % 0.154" in words
+    assert (
+        "1: equivalent (0.900) becomes not_equivalent (0.200 for equivalent) He lost "
+        "his keys. He lost her keys." in words
+    )
+    assert "Words are not swapped: no row has one." in section(
+        "regression", "swapped-words"
+    )
+
+
 @pytest.mark.nightly
 def test_the_same_report_is_the_same_page():
     stored = Report.model_validate_json(samples.hostile().model_dump_json())

@@ -110,7 +110,10 @@ def restore(tmp_path_factory):
         tmp_path_factory.mktemp("run") / "tiny" / "recipe.yaml",
         splits=("train", "eval"),
         serving={"rows": 4},
-        evaluator=released.bounds_of(TaskConfig()),
+        evaluator={
+            **released.bounds_of(TaskConfig()),
+            "group_words": {"animals": [["cat", "dog"]]},
+        },
     )
     with pytest.MonkeyPatch.context() as patched:
         planted_secrets.plant(patched, tmp_path_factory.mktemp("secrets"))

@@ -1,5 +1,6 @@
 """The report of a run: its numbers, its page and the model card."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     assert [column.name for column in report.text_columns] == report.task.text_columns
     assert all(column.rows == 16 for column in report.text_columns)
     assert sum(column.token_share for column in report.text_columns) == pytest.approx(1)
+    gaps = {gap.feature for gap in report.slice_gaps}
+    assert gaps <= {"pair_length", "word_overlap"}
+    assert all(part.linear is not None for part in report.slices)
+    (swapped,) = report.swapped_words
+    assert swapped.name == "animals"
+    assert 0 < swapped.rows == swapped.versions <= 16
+    for row in swapped.largest:
+        assert row.texts != row.swapped
+        assert any("cat" in text or "dog" in text for text in row.texts)
     worst = report.worst_rows[0]
     assert worst.texts[0].startswith("The ")
     assert worst.tokens[0] == "[CLS]"
@@ -170,3 +180,13 @@ def test_picture_that_fails_leaves_the_report_and_the_card(run, finished, monkey
     assert report.missing == "model.svg (OSError: no space)"
     assert read(finished).outcome == "pushed"
     assert Path(report.pushed, "README.md").is_file()
+
+
+def test_warning_of_the_serving_check_is_printed(finished, console):
+    """It does not refuse the model, so a user must see it at the end of the run."""
+    path = Path(finished.output("ServingCheck", "blessing").uri, "serving_check.json")
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "warnings": ["words change predictions"]}))
+    latest = Run(finished.paths, RunList(finished.paths).find("latest"))
+    assert main.show(latest, console) == 0
+    assert "warning: words change predictions" in console.file.getvalue()

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from modules import file_lock, run_metadata
-from modules.verdicts import ServingReport, Verdict
+from modules.verdicts import ServingReport, Verdict, WordChanges
 from pipeline.cli.main import main
 from pipeline.runs.commit import Commit
 from tests.pipeline.past_runs import PastRuns
@@ -156,6 +156,36 @@ def test_model_that_failed_the_serving_check_cannot_be_overridden(invoke, past):
     past.write_json(blessing, "serving_check.json", check.model_dump(mode="json"))
     printed = joined(invoke("override", "latest", "--reason", "x", exit_code=2))
     assert "the serving check failed (serving_default differs by 0.5)" in printed
+
+
+def test_swapped_words_are_shown_with_the_serving_check(invoke, past):
+    past.run("pushed")
+    (blessing,) = past.execute("ServingCheck", ["blessing: InfraBlessing"])
+    gender = WordChanges(
+        name="gender",
+        rows=40,
+        versions=40,
+        changed=9,
+        interval=(0.108, 0.385),
+        mean_change=0.15,
+    )
+    check = ServingReport(
+        reasons=[],
+        rows=4,
+        max_skew={},
+        latency_ms=None,
+        rows_per_second=None,
+        group_words=[gender],
+        load_seconds=None,
+        peak_memory_bytes=0,
+        tf_serving_version="2.19",
+        text_version="2.12",
+    )
+    past.write_json(blessing, "serving_check.json", check.model_dump(mode="json"))
+    assert (
+        "the prediction changes in 9 of 40 rows (22.5 %, 95 % interval 10.8 % to "
+        "38.5 %) if words of evaluator.group_words.gender are swapped"
+    ) in joined(invoke("show", "latest"))
 
 
 def test_unknown_model_has_no_lineage(invoke, past):

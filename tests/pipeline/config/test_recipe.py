@@ -215,6 +215,16 @@ def test_override_of_another_type_is_refused(recipe, key, text, message):
             {"region": {"f1": 50.0}},
             r"slice_thresholds\.region: f1 is 50\.0; allowed are 0 to 1",
         ),
+        (
+            "evaluator.group_words",
+            {"age": [["young", "very old"]]},
+            r"evaluator\.group_words: 'age' has 'very old', which is not one word",
+        ),
+        (
+            "evaluator.max_changed_by_words",
+            5,
+            r"max_changed_by_words: .*less than or equal to 1 \(got 5\)",
+        ),
         ("evaluator.min_slice_rows", 0, r"min_slice_rows: .*greater than 0 \(got 0\)"),
         (
             "evaluator.thresholds",
@@ -413,3 +423,13 @@ def test_paths_of_a_recipe_in_a_linked_directory_are_below_the_link(recipe, tmp_
     (tmp_path / "link").symlink_to(tmp_path / "project[1]")
     config = load_config(tmp_path / "link" / "recipe.yaml")
     assert config.data.source == str(tmp_path / "link" / "pairs")
+
+
+@pytest.mark.parametrize(
+    "change", [{"task.input": "tokenized"}, {"evaluator.group_words": {}}]
+)
+def test_refusal_by_words_that_are_not_swapped_is_refused(recipe, change):
+    refuse = {"evaluator.changed_by_words": "refuse"}
+    assert load_config(recipe, refuse).word_settings.changed == "refuse"
+    with pytest.raises(UsageError, match="changed_by_words is refuse, but no words"):
+        load_config(recipe, {**refuse, **change})
