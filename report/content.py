@@ -291,8 +291,8 @@ class SwappedRow(_Part):
     swapped: list[str]
     prediction: str
     swapped_prediction: str
-    probability: float | None
-    swapped_probability: float | None
+    probability: float | None = None
+    swapped_probability: float | None = None
 
 
 class SwappedWords(_Part):

@@ -76,14 +76,15 @@ def compare(
     order, recorded_order = np.argsort(ids), np.argsort(recorded.ids)
     has_unique_ids = len(np.unique(ids)) == len(ids)
     if has_unique_ids and np.array_equal(ids[order], recorded.ids[recorded_order]):
-        both = [rows.take(order), recorded.rows.take(recorded_order)]
-        test = resampling.paired_test(task, *both, task.metric)
+        linear, own = rows.take(order), recorded.rows.take(recorded_order)
+        test = resampling.paired_test(task, linear, own, task.metric)
         parts = {
             (feature, value): np.flatnonzero(np.array(values, object)[order] == value)
             for feature, values in slices.items()
             for value in sorted(set(values))
         }
-        compared, tests = compare_slices(task, *both, parts, settings.slices.min_rows)
+        min_rows = settings.slices.min_rows
+        compared, tests = compare_slices(task, linear, own, parts, min_rows)
         other = f"that of a linear model on words, trained on {len(records):,} rows"
         if reason := verdict.find_reason(test, other, significance):
             advice = "check the labels and the settings of the trainer"
@@ -125,22 +126,21 @@ def compare_slices(
     """
     compared, tests, name = [], {}, task.metric
     for (feature, value), chosen in slices.items():
-        parts = [rows.take(chosen) for rows in (linear, model)]
-        a, b = (metrics.compute(task.classes, rows, [name])[name] for rows in parts)
+        a, b = linear.take(chosen), model.take(chosen)
         compared.append(
             LinearSlice(
                 feature=feature,
                 feature_value=value,
                 rows=len(chosen),
-                value=b,
-                linear=a,
+                value=metrics.compute(task.classes, b, [name])[name],
+                linear=metrics.compute(task.classes, a, [name])[name],
             )
         )
-        counts = collections.Counter(parts[0].labels.tolist())
+        counts = collections.Counter(a.labels.tolist())
         rows, _ = slice_sizes.count_deciding(name, counts, task)
         if rows >= min_rows:
             key: SliceKey = ((feature, value),)
-            tests[key] = resampling.paired_test(task, *parts, name)
+            tests[key] = resampling.paired_test(task, a, b, name)
     return compared, tests
 
 

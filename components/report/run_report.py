@@ -185,21 +185,22 @@ def _find_gaps(
 
 
 def _swapped_row(task: TaskConfig, row: SwappedText) -> content.SwappedRow:
-    outputs = [np.asarray(output) for output in (row.output, row.swapped_output)]
-    values, probabilities = outputs, [None, None]
-    if not task.is_regression:
-        values = [output.argmax() for output in outputs]
-        probabilities = [float(output[values[0]]) for output in outputs]
-    names = [task.describe_label(value) for value in values]
-    return content.SwappedRow(
+    before, after = np.asarray(row.output), np.asarray(row.swapped_output)
+    described = content.SwappedRow(
         id=row.id,
         texts=row.texts,
         swapped=row.swapped,
-        prediction=names[0],
-        swapped_prediction=names[1],
-        probability=probabilities[0],
-        swapped_probability=probabilities[1],
+        prediction=task.describe_label(
+            before if task.is_regression else before.argmax()
+        ),
+        swapped_prediction=task.describe_label(
+            after if task.is_regression else after.argmax()
+        ),
     )
+    if not task.is_regression:
+        described.probability = float(before.max())
+        described.swapped_probability = float(after[before.argmax()])
+    return described
 
 
 def _metrics(

@@ -97,7 +97,9 @@ def draw(
             else:
                 heapq.heappushpop(drawn[name], entry)
     for name, swap in swaps.items():
-        rows, versions, of_rows = [], [], []
+        rows: list[tuple[tf.train.Example, list[str]]] = []
+        versions: list[tuple[tf.train.Example, list[str]]] = []
+        of_rows: list[int] = []
         for _, _, example, texts in sorted(drawn[name], reverse=True):
             swapped = swap.versions(texts)
             if len(versions) + len(swapped) > count and rows:

@@ -71,6 +71,7 @@ def compiled(
             "thresholds": {"accuracy": 0.0},
             "significance": 0.0,
             "linear_model": "report",
+            "group_words": {"animals": [["cat", "dog"]]},
             "max_regression": {"accuracy": 1.0},
         },
         serving={"rows": 4},
