@@ -19,7 +19,7 @@ from components.examples import read_id, read_values
 from components.serving_check.request import ServingRequest, SwappedRows
 from components.serving_check.word_swaps import WordSwaps
 from modules import files, uris
-from modules.config.words import GroupWords, WordSettings
+from modules.config.words import WORD, GroupWords, WordSettings
 from modules.metrics import CONFIDENCE
 from modules.verdicts import WordChanges
 
@@ -87,8 +87,9 @@ def draw(
     order = random.Random(0)
     for index, example in enumerate(examples):
         texts = _read_texts(example, columns)
+        words = {word for text in texts for word in WORD.findall(text.lower())}
         for name, swap in swaps.items():
-            if not any(map(swap.has_word, texts)):
+            if words.isdisjoint(swap.words):
                 continue
             # A heap has the smallest on top, and the rows with the smallest are drawn.
             entry = (-order.random(), index, example, texts)

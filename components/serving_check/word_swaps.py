@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import re
 from collections.abc import Sequence
 
@@ -29,6 +30,9 @@ class WordSwaps:
 
     Args:
       rows: The list, as in `GroupWords`.
+
+    Attributes:
+      words: The words of the list, in lower case.
     """
 
     def __init__(self, rows: Sequence[Sequence[str]]) -> None:
@@ -38,22 +42,16 @@ class WordSwaps:
         for index, row in enumerate(self._rows):
             for column, word in enumerate(row):
                 self._places[word].append((index, column))
-
-    def has_word(self, text: str) -> bool:
-        """Returns whether a text has a word of the list."""
-        return any(word.lower() in self._places for word in WORD.findall(text))
+        self.words = frozenset(self._places)
 
     def versions(self, texts: Sequence[str]) -> list[list[str]]:
         """Returns the texts of a row with swapped words, for each other group."""
-        return [
-            [
-                WORD.sub(lambda match, by=shift: self._swap(match, by), text)
-                for text in texts
-            ]
-            for shift in range(1, self._groups)
-        ]
+        swaps = (
+            functools.partial(self._swap, shift) for shift in range(1, self._groups)
+        )
+        return [[WORD.sub(swap, text) for text in texts] for swap in swaps]
 
-    def _swap(self, match: re.Match[str], shift: int) -> str:
+    def _swap(self, shift: int, match: re.Match[str]) -> str:
         word = match[0]
         places = self._places.get(word.lower())
         if places is None:
