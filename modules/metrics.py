@@ -95,11 +95,7 @@ class Rows:
         else:
             classes = outputs.shape[1]
             if predicted is None:
-                predicted = (
-                    outputs.argmax(axis=1)
-                    if threshold is None
-                    else outputs[:, POSITIVE_CLASS] >= threshold
-                ).astype(int)
+                predicted = predict_classes(outputs, threshold)
             is_finite = np.isfinite(outputs).all(axis=1)
             predicted = np.where(is_finite, predicted, 0).astype(int)
             predictions = np.where(is_finite, predicted, np.nan)
@@ -156,6 +152,18 @@ class Rows:
     def by_probability(self) -> Groups:
         """The rows by probability."""
         return Groups(self.probabilities)
+
+
+def predict_classes(outputs: np.ndarray, threshold: float | None = None) -> np.ndarray:
+    """Returns the predicted classes, int64[rows].
+
+    Args:
+      outputs: Probabilities float[rows, classes].
+      threshold: As in `Rows.of`.
+    """
+    if threshold is None:
+        return outputs.argmax(axis=1)
+    return (outputs[:, POSITIVE_CLASS] >= threshold).astype(int)
 
 
 class Sample:

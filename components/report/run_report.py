@@ -16,7 +16,7 @@ from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.evaluation import prediction_files, resampling
 from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
 from modules.export import model_digest
-from modules.metrics import Rows
+from modules.metrics import Rows, predict_classes
 from modules.verdicts import DataVerdict, Verdict
 from report import columns_part, content, predictions_part
 from report.data_part import begin_report
@@ -80,13 +80,18 @@ def describe_run(
     report.settings = {**settings.recipe, "trainer": hyperparameters}
     report.components = [content.ComponentTime(**fields) for fields in components]
     report.training = read_training(model_run)
+    decision = report.training.decision
+    threshold = decision.threshold if decision else None
     report.batch = read_batch(model_run)
     report.slices = [_slice(entry, verdict) for entry in slices]
     min_rows = settings.recipe["evaluator"]["min_slice_rows"]
     report.slice_gaps = _find_gaps(report.slices, task.metric, min_rows)
     report.swapped_words = [
         content.SwappedWords(
-            **part, largest=[_swapped_row(task, row) for row in swapped[part["name"]]]
+            **part,
+            largest=[
+                _swapped_row(task, row, threshold) for row in swapped[part["name"]]
+            ],
         )
         for part in serving_check["group_words"]
     ]
@@ -129,14 +134,13 @@ def describe_run(
             predicted,
             temperature=scaling.temperature if scaling else None,
         )
-    decision = report.training.decision
     if permuted is not None:
         report.text_columns = columns_part.describe_columns(
             task,
             permuted.examples,
             permuted.outputs,
             permuted.permuted,
-            threshold=decision.threshold if decision else None,
+            threshold=threshold,
             vocab_file=settings.vocab_file,
             max_seq_length=settings.run.max_seq_length,
         )
@@ -184,22 +188,24 @@ def _find_gaps(
     return gaps
 
 
-def _swapped_row(task: TaskConfig, row: SwappedText) -> content.SwappedRow:
-    before, after = np.asarray(row.output), np.asarray(row.swapped_output)
+def _swapped_row(
+    task: TaskConfig, row: SwappedText, threshold: float | None
+) -> content.SwappedRow:
+    outputs = predicted = np.array([row.output, row.swapped_output])
+    if not task.is_regression:
+        predicted = predict_classes(outputs, threshold)
+    before, after = map(task.describe_label, predicted)
     described = content.SwappedRow(
         id=row.id,
         texts=row.texts,
         swapped=row.swapped,
-        prediction=task.describe_label(
-            before if task.is_regression else before.argmax()
-        ),
-        swapped_prediction=task.describe_label(
-            after if task.is_regression else after.argmax()
-        ),
+        prediction=before,
+        swapped_prediction=after,
     )
     if not task.is_regression:
-        described.probability = float(before.max())
-        described.swapped_probability = float(after[before.argmax()])
+        described.probability, described.swapped_probability = outputs[
+            :, predicted[0]
+        ].tolist()
     return described
 
 

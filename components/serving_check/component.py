@@ -13,6 +13,7 @@ from components.serving_check import check, permuted_columns, rows, swapped_word
 from components.serving_check.permuted_columns import REQUEST_FILE
 from components.serving_check.request import ServingCheckSettings
 from modules import files, uris
+from modules.export import description
 from modules.verdicts import (
     PUSHED_DESTINATION,
     SERVING_CHECK_FILE,
@@ -68,6 +69,9 @@ def ServingCheck(
         if champion.get_string_custom_property(PUSHED_DESTINATION):
             other = path_utils.serving_model_path(champion.uri)
     candidate = path_utils.serving_model_path(model.uri)
+    described = description.read_description(candidate) or {}
+    threshold = described.get(description.THRESHOLD)
+    request = request.model_copy(update={"threshold": threshold})
     report, predictions = check.check_model(candidate, request, champion=other)
     report = report.model_copy(update={"not_compared": not_compared})
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))

@@ -142,10 +142,12 @@ class ServingRequest(Limits, ser_json_inf_nan="constants"):
         relative for expected values above 1.
       words: What swapped words may change.
       not_swapped: Why no words are swapped; None if they are.
+      threshold: The model's, as in `metrics.Rows.of`.
     """
 
     ids: list[int]
     signatures: list[SignatureRequest]
     words: WordSettings
     not_swapped: str | None = None
+    threshold: float | None = None
     tolerance: float = TOLERANCES["float32"]

@@ -20,7 +20,7 @@ from components.serving_check.request import ServingRequest, SwappedRows
 from components.serving_check.word_swaps import WordSwaps
 from modules import files, uris
 from modules.config.words import WORD, GroupWords, WordSettings
-from modules.metrics import CONFIDENCE
+from modules.metrics import CONFIDENCE, predict_classes
 from modules.verdicts import WordChanges
 
 _FILE = "swapped.json"
@@ -193,10 +193,10 @@ def _compare(
                 change = np.abs(after - before)
                 is_changed = change > (request.words.least_change or 0)
             else:
-                predicted = before.argmax(axis=1)
+                predicted = predict_classes(before, request.threshold)
                 rows = np.arange(len(predicted))
                 change = np.abs(after[rows, predicted] - before[rows, predicted])
-                is_changed = after.argmax(axis=1) != predicted
+                is_changed = predict_classes(after, request.threshold) != predicted
             yield (
                 name,
                 [
