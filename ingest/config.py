@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import fnmatch
-import re
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -58,10 +56,6 @@ class DataConfig(Settings):
         label that the task does not allow. `refuse` stops before any long work and
         names the first rows; `skip` leaves such rows out and writes them with their
         reasons to `skipped.jsonl` next to the examples.
-      forbidden_columns: Columns, such as names or e-mail addresses, that a recipe must
-        not use as a text, as the label or as the weight. `*` stands for any characters,
-        `?` for one; case, spaces and punctuation do not matter: `client name` is also
-        `Client_Name`.
       license: License of the data, for its card.
     """
 
@@ -77,16 +71,7 @@ class DataConfig(Settings):
     slice_columns: list[str] = Field(default_factory=list)
     split_seed: int = Field(default=0, ge=0)
     on_bad_rows: Literal["refuse", "skip"] = "refuse"
-    forbidden_columns: list[str] = Field(default_factory=list)
     license: str | None = None
-
-    def find_forbidding(self, column: str) -> str | None:
-        """Returns the first of `forbidden_columns` that a column matches, or None."""
-        name = _without_punctuation(column)
-        for pattern in self.forbidden_columns:
-            if fnmatch.fnmatchcase(name, _without_punctuation(pattern)):
-                return pattern
-        return None
 
     @field_validator("delimiter", mode="before")
     @classmethod
@@ -126,7 +111,3 @@ class DataConfig(Settings):
                 "it; leave data.span out"
             )
         return self
-
-
-def _without_punctuation(name: str) -> str:
-    return re.sub(r"[^\w*?]+", "_", name.casefold())

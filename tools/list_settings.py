@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
+from pipeline.config import policy
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY
+from pipeline.config.policy import Policy
 from pipeline.config.recipe import Config
 
 DOCUMENT = REPOSITORY / "docs" / "settings.md"
@@ -27,6 +29,12 @@ YAML would not, such as `--set data.delimiter=#`, unless the value is in quotes 
 brackets; `null` unsets it.
 
 `python -m tools.list_settings` writes this page.
+"""
+_POLICY = f"""
+## Policy
+
+The settings of `{policy.FILE}`, which hold for all recipes of a project
+([data.md](data.md#forbidden-columns)). A recipe and `--set` cannot change them.
 """
 
 
@@ -54,7 +62,9 @@ def to_markdown(model: type[BaseModel], section: str = "") -> Iterator[str]:
 
 def page() -> str:
     """Returns the content of docs/settings.md."""
-    return "\n".join([_HEAD.rstrip("\n"), *to_markdown(Config), ""])
+    (_, *rows) = to_markdown(Policy)
+    lines = [_HEAD.rstrip("\n"), *to_markdown(Config), _POLICY.rstrip("\n"), *rows, ""]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

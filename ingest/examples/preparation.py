@@ -102,8 +102,8 @@ def _resolve(
     code = fingerprint.of_code(__name__)
     # Key on the span: equal text in two spans yields two sets of Examples.
     number = "" if span is None else str(span.number)
-    ignored = {"span", "source", "forbidden_columns"}  # the rows are the same
-    reading = settings.model_dump_json(exclude=ignored)
+    # The rows are the same.
+    reading = settings.model_dump_json(exclude={"span", "source"})
     key = fingerprint.of_text(
         key, task.model_dump_json(exclude=NOT_TRAINED), reading, code, number
     )

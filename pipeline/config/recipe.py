@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 from collections.abc import Iterable, Mapping
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from ingest.config import TFDS_PREFIX, DataConfig
 from modules import metrics, uris
@@ -23,7 +24,7 @@ from modules.config.trainer import TrainerConfig
 from modules.config.words import WordSettings
 from modules.errors import UsageError
 from modules.verdicts import CHANGED_SHARE
-from pipeline.config import secrets, typed_yaml
+from pipeline.config import policy, secrets, typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
 from pipeline.config.sections import (
@@ -45,6 +46,19 @@ NAME_PATTERN = "^[a-z][a-z0-9_-]*$"  # of a recipe, and of the directory it push
 VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where settings come from; equal settings may come from several recipes.
+
+    Attributes:
+      file: The recipe; None if none was read.
+      overrides: Dotted keys whose values are not from the recipe.
+    """
+
+    file: Path | None = dataclasses.field(default=None, compare=False)
+    overrides: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
 
 class Config(Settings):
@@ -73,6 +87,12 @@ class Config(Settings):
     kubeflow: KubeflowConfig | None = None
     vertex: VertexConfig | None = None
     output: str | None = None
+    _origin: Origin = PrivateAttr(Origin())
+
+    @property
+    def origin(self) -> Origin:
+        """Where `load_config` read the settings."""
+        return self._origin
 
     @property
     def data_source(self) -> str:
@@ -131,23 +151,6 @@ class Config(Settings):
                     "SavedModel's inputs have only ASCII letters, digits, '_', '.' "
                     f"and '-'. Rename the column, for example to {input_name(column)}"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _check_forbidden_columns(self) -> Config:
-        used = {
-            "task.text_columns": self.task.text_columns,
-            "task.label_column": [self.task.label_column],
-            "task.weight_column": filter(None, [self.task.weight_column]),
-        }
-        for setting, columns in used.items():
-            for column in columns:
-                pattern = self.data.find_forbidding(column)
-                if pattern is not None:
-                    raise ValueError(
-                        f"{setting} names {column!r}, which data.forbidden_columns "
-                        f"forbids ({pattern!r}); name another column"
-                    )
         return self
 
     @model_validator(mode="after")
@@ -262,15 +265,21 @@ def load_config(path: str | Path, overrides: _Overrides = None) -> Config:
       The validated settings, every local path absolute.
 
     Raises:
-      UsageError: The file cannot be read, or a key or value is not allowed.
+      UsageError: The file cannot be read, a key or value is not allowed, or a policy
+        (`pipeline.config.policy`) forbids a column.
     """
-    return _validate(Config, _read(Path(path), overrides), Path(path))
+    config = _validate(Config, _read(Path(path), overrides), Path(path))
+    policy.refuse_columns(config.task, Path(path))
+    config._origin = Origin(Path(os.path.abspath(path)), tuple(overrides or ()))
+    return config
 
 
 def load_task(path: str | Path, overrides: _Overrides = None) -> TaskConfig:
     """Reads only the task definition of a recipe; see `load_config`."""
     settings = _read(Path(path), overrides)
-    return _validate(TaskConfig, settings.get("task", {}), Path(path))
+    task = _validate(TaskConfig, settings.get("task", {}), Path(path))
+    policy.refuse_columns(task, Path(path))
+    return task
 
 
 def load_data(path: str | Path, overrides: _Overrides = None) -> DataConfig:

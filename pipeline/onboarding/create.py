@@ -22,7 +22,7 @@ from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
 from modules.errors import UsageError
-from pipeline.config import recipe
+from pipeline.config import policy, recipe
 from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.sections import MIN_SEQ_LENGTH
@@ -42,12 +42,7 @@ from pipeline.onboarding.recipe_settings import (
 RECIPE_FILE = "recipe.yaml"
 _DATA_FOLDER = "data"
 _OUTPUT_FOLDER = "output"
-_DATA_KEPT = (
-    "data.license",
-    "data.schema_file",
-    "data.slice_columns",
-    "data.forbidden_columns",
-)
+_DATA_KEPT = ("data.license", "data.schema_file", "data.slice_columns")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,8 +197,8 @@ class _Builder:
         resolved = encoder_source.resolve_encoder(config, paths, self._report)
         slices = config.slice_settings
         inspector = Inspector(task, resolved.vocab_file, slices, progress)
-        policy = data_set.settings.on_bad_rows
-        with BadRows(policy, self._directory) as bad_rows:
+        on_bad_rows = data_set.settings.on_bad_rows
+        with BadRows(on_bad_rows, self._directory) as bad_rows:
             splits = self._read_rows(inspector, bad_rows)
         config.require_split(splits)
         longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
@@ -255,7 +250,8 @@ class _Builder:
         else:
             (self._directory / _DATA_FOLDER).rmdir()
         (self._directory / ".gitignore").write_text(f"{_OUTPUT_FOLDER}/\n", "utf-8")
-        readme = _readme(self._target, settings, task)
+        policies = policy.read_all(self._target / RECIPE_FILE)
+        readme = _readme(self._target, settings, task, policies)
         (self._directory / "README.md").write_text(readme, encoding="utf-8")
         is_skipped = bad_rows.skips and bad_rows.counts
         skipped_file = self._target / SKIPPED_FILE if is_skipped else None
@@ -337,13 +333,18 @@ def _input_names(task: TaskConfig, slice_columns: Iterable[str]) -> list[str]:
     return names
 
 
-def _readme(folder: Path, settings: ProjectSettings, task: TaskConfig) -> str:
+def _readme(
+    folder: Path, settings: ProjectSettings, task: TaskConfig, policies: Iterable[Path]
+) -> str:
     name = settings.values["name"]
     texts = ["--text", "TEXT"]
     if len(task.text_columns) == 2:
         texts = ["--pair", "TEXT", "TEXT"]
     predicted = f"`{task.label_column}` from {' and '.join(task.text_columns)}"
     model = OutputPaths(folder / _OUTPUT_FOLDER, name).pushed
+    rules = f"`{policy.FILE}`, here or above, has rules that all recipes obey"
+    if files := ", ".join(f"`{file}`" for file in policies):
+        rules = f"It obeys {files}"
     return f"""# {name}
 
 Predicts {predicted}. From {Path.cwd()}:
@@ -353,5 +354,5 @@ Predicts {predicted}. From {Path.cwd()}:
 {command("predict", "--model", model, *texts)}
 {command("serve", "--model", model)}
 ```
-`{RECIPE_FILE}` has the settings with their reasons.
+`{RECIPE_FILE}` has the settings with their reasons. {rules}.
 """

@@ -135,19 +135,20 @@ def test_choices_overrule_the_guesses(init, tmp_path):
     }
 
 
-def test_forbidden_columns_apply_to_the_guess_and_stay_in_the_recipe(init, tmp_path):
+def test_policy_of_the_project_applies_to_the_guess(init, tmp_path):
     path = write(tmp_path / "rows.csv", make_rows(600))
-    result, folder = init(path, "--set", "data.forbidden_columns=[nach*]")
+    policy = tmp_path / "pipeline-policy.yaml"
+    policy.write_text("forbidden_columns: [nach*]\n")
+    result, folder = init(path)
     assert result.exit_code == 2
-    assert "task.text_columns names 'Nachricht', which data.forbidden_columns" in (
-        result.output
-    )
+    assert f"names 'Nachricht', which forbidden_columns of {policy}" in result.output
     assert not folder.exists()
-    result, folder = init(path, "--set", "data.forbidden_columns=[Autor]")
+    policy.write_text("forbidden_columns: [Autor]\n")
+    result, folder = init(path)
     assert result.exit_code == 0, result.output
-    settings = {"task.text_columns": ["Autor"]}
+    assert str(policy) in (folder / "README.md").read_text()
     with pytest.raises(UsageError, match=r"text_columns names 'Autor'"):
-        load_config(folder / "recipe.yaml", settings)
+        load_config(folder / "recipe.yaml", {"task.text_columns": ["Autor"]})
 
 
 def test_encoding_applies_to_the_file_and_not_to_the_splits(init, tmp_path):

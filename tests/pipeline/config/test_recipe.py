@@ -263,32 +263,6 @@ def test_impossible_setting_is_refused_with_its_key_and_what_is_allowed(
 
 
 @pytest.mark.parametrize(
-    ("settings", "setting", "column"),
-    [
-        (
-            {"task.text_columns": ["a", "client_s_name"]},
-            "text_columns",
-            "client_s_name",
-        ),
-        ({"task.label_column": "CLIENT'S  name"}, "label_column", "CLIENT'S  name"),
-        ({"task.weight_column": "client-s-name"}, "weight_column", "client-s-name"),
-    ],
-)
-def test_forbidden_column_is_refused_whatever_its_use(
-    recipe, settings, setting, column
-):
-    pattern = "client?s name"
-    forbidden = {"data.forbidden_columns": ["*mail", pattern]}
-    with pytest.raises(UsageError) as refused:
-        load_config(recipe, settings | forbidden)
-    assert f"task.{setting} names {column!r}, which data.forbidden_columns" in str(
-        refused.value
-    )
-    assert f"({pattern!r})" in str(refused.value)
-    assert load_config(recipe, settings | {"data.forbidden_columns": ["name"]})
-
-
-@pytest.mark.parametrize(
     "label_range", [[0.0, math.inf], [-math.inf, 0.0], [0.0, 1e39]]
 )
 def test_range_that_float32_does_not_hold_is_refused(recipe, label_range):

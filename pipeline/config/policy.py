@@ -1,0 +1,110 @@
+"""The policy of a project: settings that hold for all of its recipes."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from pathlib import Path
+
+import yaml
+from pydantic import Field, ValidationError
+
+from modules.config.settings import Settings
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from pipeline.config import typed_yaml
+
+FILE = "pipeline-policy.yaml"
+_CODE = Path(__file__).resolve().parent
+_VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
+
+
+class Policy(Settings):
+    """What the owner of a project requires of every recipe.
+
+    Attributes:
+      forbidden_columns: Columns, such as names or e-mail addresses, that no recipe may
+        use as a text, as the label or as the weight. `*` stands for any characters,
+        `?` for one; case, spaces and punctuation do not matter: `client name` is also
+        `Client_Name`.
+    """
+
+    forbidden_columns: list[str] = Field(default_factory=list)
+
+    def find_forbidding(self, column: str) -> str | None:
+        """Returns the first of `forbidden_columns` that a column matches, or None."""
+        name = _without_punctuation(column)
+        for pattern in self.forbidden_columns:
+            if fnmatch.fnmatchcase(name, _without_punctuation(pattern)):
+                return pattern
+        return None
+
+
+def read_all(recipe: Path) -> dict[Path, Policy]:
+    """Returns the policies that hold for a recipe, by their files.
+
+    They are in the directories of the recipe, of the code and of the command, and in
+    all directories above them. All of them hold, so that neither a recipe nor a nearer
+    file can leave one out.
+
+    Args:
+      recipe: The file of the recipe.
+
+    Raises:
+      UsageError: One of them cannot be read, or has a setting that is not allowed.
+    """
+    path = Path(os.path.abspath(recipe))
+    starts = (path.parent, path.resolve().parent, _CODE, Path.cwd())
+    directories = (above for start in starts for above in (start, *start.parents))
+    files = dict.fromkeys(directory / FILE for directory in directories)
+    return {file: _read(file) for file in files if os.path.lexists(file)}
+
+
+def refuse_columns(task: TaskConfig, recipe: Path) -> None:
+    """Refuses a task with a column that a policy forbids.
+
+    Args:
+      task: The task.
+      recipe: The file of its recipe.
+
+    Raises:
+      UsageError: A text, the label or the weight is forbidden, or see `read_all`.
+    """
+    used = {
+        "task.text_columns": task.text_columns,
+        "task.label_column": [task.label_column],
+        "task.weight_column": filter(None, [task.weight_column]),
+    }
+    columns = [(setting, column) for setting in used for column in used[setting]]
+    for file, policy in read_all(recipe).items():
+        for setting, column in columns:
+            pattern = policy.find_forbidding(column)
+            if pattern is not None:
+                raise UsageError(
+                    f"config {recipe} is refused:\n  {setting} names {column!r}, which "
+                    f"forbidden_columns of {file} forbids ({pattern!r}); name another "
+                    "column"
+                )
+
+
+def _read(file: Path) -> Policy:
+    try:
+        settings = typed_yaml.load(file.read_text(encoding="utf-8"), Policy)
+        return Policy.model_validate({} if settings is None else settings)
+    except OSError as error:
+        raise UsageError(f"policy {file} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"policy {file} is not valid YAML: {error}") from error
+    except ValidationError as error:
+        lines = [f"policy {file} is refused; it may have the settings:"]
+        lines[0] += f" {', '.join(Policy.model_fields)}"
+        for detail in error.errors():
+            key = ".".join(str(part) for part in detail["loc"])
+            message = detail["msg"].removeprefix(_VALUE_ERROR)
+            lines.append(f"  {key}: {message}" if key else f"  {message}")
+        raise UsageError("\n".join(lines)) from error
+
+
+def _without_punctuation(name: str) -> str:
+    return re.sub(r"[^\w*?]+", "_", name.casefold())

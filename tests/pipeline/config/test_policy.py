@@ -1,0 +1,104 @@
+"""A policy holds for all recipes of a project, and no recipe can leave it out."""
+
+import pytest
+
+from modules.errors import UsageError
+from pipeline.config import policy
+from pipeline.config.recipe import load_config, load_task
+
+FORBIDDEN = 'forbidden_columns: ["*mail", "client?s name"]\n'
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A directory with a policy, and a recipe below it."""
+    (tmp_path / policy.FILE).write_text(FORBIDDEN)
+    write_recipe(tmp_path / "teams" / "reviews")
+    return tmp_path
+
+
+def write_recipe(directory):
+    directory.mkdir(parents=True)
+    recipe = directory / "recipe.yaml"
+    recipe.write_text(
+        "name: tiny\ndata: {source: pairs}\nencoder: {source: bert}\n"
+        "evaluator: {thresholds: {f1: 0.5}}\n"
+    )
+    return recipe
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "column"),
+    [
+        ("text_columns", ["a", "client_s_name"], "client_s_name"),
+        ("label_column", "CLIENT'S  name", "CLIENT'S  name"),
+        ("weight_column", "client-s-name", "client-s-name"),
+    ],
+)
+def test_forbidden_column_is_refused_whatever_its_use(project, setting, value, column):
+    recipe = project / "teams" / "reviews" / "recipe.yaml"
+    assert load_config(recipe)
+    for load in (load_config, load_task):
+        with pytest.raises(UsageError) as refused:
+            load(recipe, {f"task.{setting}": value})
+        assert (
+            f"task.{setting} names {column!r}, which forbidden_columns of "
+            f"{project / policy.FILE} forbids ('client?s name'); name another column"
+        ) in str(refused.value)
+
+
+def test_nearer_policy_adds_to_one_above_it(project):
+    recipe = project / "teams" / "reviews" / "recipe.yaml"
+    recipe.with_name(policy.FILE).write_text("forbidden_columns: [phone]\n")
+    for column in ("phone", "e-mail"):
+        with pytest.raises(UsageError, match=rf"names '{column}', which forbidden"):
+            load_config(recipe, {"task.label_column": column})
+
+
+@pytest.mark.parametrize("where", ["command", "code", "target of a link"])
+def test_recipe_outside_of_the_project_obeys_the_policy(
+    project, tmp_path_factory, monkeypatch, where
+):
+    recipe = write_recipe(tmp_path_factory.mktemp("elsewhere") / "reviews")
+    settings = {"task.label_column": "e-mail"}
+    assert load_config(recipe, settings)
+    if where == "command":
+        monkeypatch.chdir(project / "teams")
+    elif where == "code":
+        monkeypatch.setattr(policy, "_CODE", project / "code")
+    else:
+        recipe.unlink()
+        recipe.symlink_to(project / "teams" / "reviews" / "recipe.yaml")
+    with pytest.raises(UsageError, match=r"label_column names 'e-mail'"):
+        load_config(recipe, settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("forbidden: [a]\n", r"forbidden_columns\n  forbidden"),
+        ("forbidden_columns: e-mail\n", "forbidden_columns: .*list"),
+        ("- a\n", "is refused"),
+        ("a: [\n", "is not valid YAML"),
+        (b"\xff", "is not valid YAML"),
+    ],
+)
+def test_policy_that_cannot_be_read_refuses_every_recipe(project, text, message):
+    file = project / policy.FILE
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UsageError, match=f"policy {file} [\\s\\S]*{message}"):
+        load_config(project / "teams" / "reviews" / "recipe.yaml")
+
+
+def test_policy_that_is_a_dangling_link_or_unreadable_is_not_ignored(project):
+    file = project / policy.FILE
+    file.unlink()
+    file.symlink_to(project / "missing")
+    with pytest.raises(UsageError, match=f"policy {file} cannot be read: No such file"):
+        load_config(project / "teams" / "reviews" / "recipe.yaml")
+
+
+def test_empty_policy_forbids_nothing(project):
+    (project / policy.FILE).write_text("# nothing yet\n")
+    recipe = project / "teams" / "reviews" / "recipe.yaml"
+    assert load_config(recipe, {"task.label_column": "e-mail"})
