@@ -7,7 +7,7 @@ progress and a report.
 
 import os
 
-from modules import environment
+from modules import environment, files
 from pipeline.config.paths import CONFIG_VARIABLE, DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.console import guard_streams, log_loss
@@ -15,6 +15,7 @@ from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local.run import hold_output, prepare
 from pipeline.platforms import local_platform
 from pipeline.runs import artifact_files
+from pipeline.runs.commit import check_commits, warn
 
 
 def run() -> None:
@@ -24,11 +25,14 @@ def run() -> None:
     config = load_config(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
     paths = OutputPaths.of(config)
     prepare(config, paths)
+    commits = check_commits(config)
+    warn(commits)
     with hold_output(paths, "local_runner.py"):
         from tfx import v1 as tfx
 
         from pipeline.pipeline import create_pipeline
 
+        files.write_record(str(paths.commits), commits.model_dump(mode="json"))
         inputs = resolve_inputs(config, paths)
         dag = create_pipeline(config, inputs, local_platform(paths, config.beam))
         with artifact_files.checked(paths):

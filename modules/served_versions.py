@@ -24,7 +24,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -221,8 +221,19 @@ def read_manifest(path: str) -> dict[str, dict[str, Any]]:
     return {} if content is None else content["files"]
 
 
+def read_commits(path: str) -> dict[str, Any] | None:
+    """Returns what a version was pushed with as `commits`; None if with nothing."""
+    content = files.read_record(uris.join(path, MANIFEST_FILE))
+    return None if content is None else content.get("commits")
+
+
 def push(
-    model: str, directory: str, version: str, *, examples: str | None = None
+    model: str,
+    directory: str,
+    version: str,
+    *,
+    examples: str | None = None,
+    commits: Mapping[str, Any] | None = None,
 ) -> None:
     """Copies a model into a directory as a version, completely or not at all.
 
@@ -234,6 +245,7 @@ def push(
       directory: Contains the versions.
       version: The number of the new version.
       examples: Content of `EXAMPLES_FILE`; None writes no such file.
+      commits: The `modules.commits.Commits` of the run, which the manifest names.
 
     Raises:
       VersionError: The copy differs from the model. No version appears.
@@ -273,7 +285,8 @@ def push(
         files.write(path, examples)
         manifest[EXAMPLES_FILE] = _describe_file(path)
     path = uris.join(incomplete, MANIFEST_FILE)
-    files.write_record(path, {"files": manifest})
+    content = {"files": manifest, **({"commits": commits} if commits else {})}
+    files.write_record(path, content)
     files.sync_directory(incomplete)
     # Nothing is at the destination. On an object store, TensorFlow's cache may still
     # list what was deleted there in the last 5 seconds.

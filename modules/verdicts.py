@@ -24,6 +24,8 @@ PUSHED_VERSION = "pushed_version"
 # Property of a PushedModel that was not pushed: the version under which the same model
 # was rolled back.
 WITHDRAWN_VERSION = "withdrawn_version"
+# Property of a PushedModel: JSON of `modules.commits.Commits`.
+COMMITS = "commits"
 # Property of a report's page: the file that could not be written, and the error.
 MISSING = "missing"
 

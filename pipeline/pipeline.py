@@ -14,7 +14,7 @@ from components.champion import Champion, ChampionCheck
 from components.data_gate import DataGate, DataGateSettings
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
-from components.pusher import AtomicPusher
+from components.pusher import COMMITS_FILE, AtomicPusher
 from components.report import Report, ReportSettings
 from components.serving_check import ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
@@ -244,6 +244,7 @@ def create_pipeline(
                 base_directory=platform.pushed
             )
         ),
+        custom_config={COMMITS_FILE: platform.commits},
     )
     deployments = [platform.deploy(**pusher_inputs)] if platform.deploy else []
     report = Report(

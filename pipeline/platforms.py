@@ -24,6 +24,7 @@ class Platform:
       training: Directory of checkpoints that a retried training resumes from.
       pushed: Directory of versions that a model server watches.
       profiles: Directory of the spans' profiles, which the next span is compared with.
+      commits: File with the `modules.commits.Commits` that a pushed version carries.
       beam_args: Beam arguments of every component, the same wherever Beam runs, because
         they are part of the cache key.
       enable_cache: Whether a component with unchanged inputs is skipped.
@@ -42,6 +43,7 @@ class Platform:
     training: str
     pushed: str
     profiles: str
+    commits: str
     beam_args: tuple[str, ...]
     enable_cache: bool = True
     parameter: Callable[[str, Any], Any] = lambda name, default: default
@@ -68,6 +70,7 @@ def local_platform(paths: OutputPaths, beam: BeamConfig) -> Platform:
         training=str(paths.training),
         pushed=str(paths.pushed),
         profiles=str(paths.profiles),
+        commits=str(paths.commits),
         library_versions=fingerprint.library_versions,
         beam_args=configured_runner.configure(beam_arguments(beam)),
         metadata=tfx.orchestration.metadata.sqlite_metadata_connection_config(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pydantic
 
 from modules import files
+from modules.commits import Commits
 from modules.config.task import TaskConfig
 from modules.run_states import Outcome
 
@@ -490,14 +491,14 @@ class LineageStep(_Part):
     """A step between the data and the model.
 
     Attributes:
-      kind: What it is: data, code, settings, encoder, libraries or model.
+      kind: What it is: data, commit, code, settings, encoder, libraries or model.
       name: Its name.
       version: Its hash or version.
       uri: Its location, or None.
       details: Further facts by name.
     """
 
-    kind: Literal["data", "code", "settings", "encoder", "libraries", "model"]
+    kind: Literal["data", "commit", "code", "settings", "encoder", "libraries", "model"]
     name: str
     version: str
     uri: str | None = None
@@ -521,6 +522,7 @@ class Report(_Part):
       comparison: What the model was compared with, and whether the difference may be
         noise.
       linear_model: The comparison with a linear model on words.
+      commits: The commits of recipe and code; None if they are unknown.
       training: The training.
       classification: The predicted classes; None for a regression.
       regression: The predicted scores; None for a classification.
@@ -550,6 +552,7 @@ class Report(_Part):
     champion: str | None = None
     comparison: str = ""
     linear_model: str = ""
+    commits: Commits | None = None
     training: Training | None = None
     classification: Classification | None = None
     regression: Regression | None = None

@@ -34,7 +34,8 @@ _POLICY = f"""
 ## Policy
 
 The settings of `{policy.FILE}`, which hold for all recipes of a project
-([data.md](data.md#forbidden-columns)). A recipe and `--set` cannot change them.
+([data.md](data.md#forbidden-columns), [runs.md](runs.md#the-commit-of-a-run)). A recipe
+and `--set` cannot change them.
 """
 
 

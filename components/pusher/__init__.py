@@ -1,5 +1,5 @@
 """Pushes a blessed model to a directory atomically."""
 
-from components.pusher.component import AtomicPusher
+from components.pusher.component import COMMITS_FILE, AtomicPusher
 
-__all__ = ["AtomicPusher"]
+__all__ = ["COMMITS_FILE", "AtomicPusher"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from tfx import types
@@ -16,14 +18,16 @@ from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, proto_utils
 
 from components.version_driver import VERSION_KEY, VersionDriver
-from modules import served_versions, uris
-from modules.verdicts import SERVING_EXAMPLES_FILE, WITHDRAWN_VERSION
+from modules import files, served_versions, uris
+from modules.verdicts import COMMITS, SERVING_EXAMPLES_FILE, WITHDRAWN_VERSION
+
+COMMITS_FILE = "commits_file"  # a key of `custom_config`
 
 logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
-    """Pushes a blessed model, with example rows."""
+    """Pushes a blessed model, with example rows and the commits of the run."""
 
     def Do(
         self,
@@ -39,6 +43,10 @@ class Executor(executor.Executor):
         pushed = artifact_utils.get_single_instance(
             output_dict[standard_component_specs.PUSHED_MODEL_KEY]
         )
+        config = json.loads(exec_properties.get("custom_config") or "null") or {}
+        file = config.get(COMMITS_FILE)
+        commits = files.read_record(file) if file else None
+        _set_commits(pushed, commits)
         if not self.CheckBlessing(input_dict):
             self._MarkNotPushed(pushed)
             return
@@ -59,8 +67,13 @@ class Executor(executor.Executor):
             path = uris.join(blessing.uri, SERVING_EXAMPLES_FILE)
             if fileio.exists(path):
                 examples = io_utils.read_string_file(path)
-        served_versions.push(model, directory, version, examples=examples)
-        self._MarkPushed(pushed, uris.join(directory, version), version)
+        served_versions.push(
+            model, directory, version, examples=examples, commits=commits
+        )
+        destination = uris.join(directory, version)
+        # A copy of the model that is served already keeps the commits of its push.
+        _set_commits(pushed, served_versions.read_commits(destination))
+        self._MarkPushed(pushed, destination, version)
 
 
 class Driver(VersionDriver):
@@ -87,11 +100,16 @@ class AtomicPusher(tfx.components.Pusher):
     """Pushes to a filesystem atomically; TFX's Pusher copies into the live directory.
 
     Inputs, outputs and parameters are those of `tfx.components.Pusher`. A version
-    appears completely or not at all, and earlier versions stay.
+    appears completely or not at all, and earlier versions stay. `custom_config` may
+    have the path of a file with the run's commits as `COMMITS_FILE`.
     """
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
     DRIVER_CLASS = Driver
+
+
+def _set_commits(pushed: types.Artifact, commits: Mapping[str, Any] | None) -> None:
+    pushed.set_string_custom_property(COMMITS, json.dumps(commits) if commits else "")
 
 
 def _directory(exec_properties: dict[str, Any]) -> str:

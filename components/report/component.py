@@ -18,7 +18,13 @@ from components.report.driver import RunFacts
 from components.report.settings import ReportSettings
 from components.serving_check import read_permuted, read_report, read_swapped
 from modules import files, served_versions, uris
-from modules.verdicts import MISSING, PUSHED, PUSHED_DESTINATION, WITHDRAWN_VERSION
+from modules.verdicts import (
+    COMMITS,
+    MISSING,
+    PUSHED,
+    PUSHED_DESTINATION,
+    WITHDRAWN_VERSION,
+)
 from report import model_card
 from report.content import ERROR_FILE, MODEL_PICTURE, PAGE_FILE
 from report.model_picture import draw_model
@@ -95,6 +101,7 @@ def Report(
             swapped=read_swapped(infra_blessing.uri),
             pushed=pushed,
             withdrawn=pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
+            commits=pushed_model.get_string_custom_property(COMMITS),
             components=json.loads(components or "[]"),
         )
         write_report(report.uri, written)

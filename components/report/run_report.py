@@ -12,6 +12,7 @@ import numpy as np
 from components.report.settings import ReportSettings
 from components.serving_check import PermutedColumns, SwappedText
 from modules import fingerprint, run_states, verdicts
+from modules.commits import Commits
 from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.evaluation import prediction_files, resampling
 from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
@@ -38,6 +39,7 @@ def describe_run(
     swapped: Mapping[str, Sequence[SwappedText]],
     pushed: str | None,
     withdrawn: str,
+    commits: str,
     components: list[dict[str, Any]],
 ) -> content.Report:
     """Returns the report of a run.
@@ -56,6 +58,8 @@ def describe_run(
       swapped: ServingCheck's rows that swapped words change most, by list.
       pushed: Directory that serves the model; None if it was refused.
       withdrawn: The model's version if it was rolled back, or empty.
+      commits: JSON of the `Commits` of the run that pushed or refused the model; empty
+        if they are unknown.
       components: The fields of each `content.ComponentTime`.
     """
     task, split = settings.run.task, settings.run.gate_split
@@ -103,6 +107,20 @@ def describe_run(
     report.linear_model = linear_model.sentence if linear_model else ""
     libraries = fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
     model = model_digest.read(model_run)
+    if commits:
+        report.commits = Commits.model_validate_json(commits)
+        report.lineage += [
+            content.LineageStep(
+                kind="commit",
+                name=name.removeprefix("the "),
+                version=commit.id,
+                details={"changed": ", ".join(commit.changes)}
+                if commit.changes
+                else {},
+            )
+            for name, commit in report.commits.parts.items()
+            if commit
+        ]
     report.lineage += [
         *settings.lineage,
         content.LineageStep(

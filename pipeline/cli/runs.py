@@ -108,8 +108,12 @@ def show_command(
     console.print(_result(record, whole=True), soft_wrap=True)
     took = _duration(record.seconds) or "end unknown"
     console.print(f"started {local_time(record.started)}, {took}")
-    if record.commit:
-        console.print(f"code: commit {record.commit}")
+    if record.commits:
+        for name, commit in record.commits.parts.items():
+            if commit:
+                console.print(f"{name.removeprefix('the ')}: commit {commit}")
+        for warning in record.commits.warnings:
+            console.print(f"warning: {warning}", soft_wrap=True)
     if verdict:
         lines = [f"verdict: {verdict.summary}"]
         if verdict.linear_model:

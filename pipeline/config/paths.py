@@ -97,6 +97,14 @@ class OutputPaths:
         return self.root / "run.lock"
 
     @property
+    def commits(self) -> Path:
+        """The commits of the run that writes here.
+
+        AtomicPusher gets the path, so that another commit reruns no component.
+        """
+        return self.root / "commits.json"
+
+    @property
     def runs(self) -> Path:
         """The records of the runs, one directory per run."""
         return self.root / "runs"

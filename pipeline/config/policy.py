@@ -6,9 +6,10 @@ import fnmatch
 import os
 import re
 from pathlib import Path
+from typing import Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from modules.config.settings import Settings
 from modules.config.task import TaskConfig
@@ -28,9 +29,25 @@ class Policy(Settings):
         use as a text, as the label or as the weight. `*` stands for any characters,
         `?` for one; case, spaces and punctuation do not matter: `client name` is also
         `Client_Name`.
+      require_commit: Which runs are refused. `committed`: those whose recipe or code
+        differ from a commit, are in none, or have settings of the command line.
+        `submitted`: also those whose commit is not on `branch`. `none` only warns.
+      branch: The branch of reviewed commits, as `git branch -r` prints it, such as
+        `origin/main`; None is any branch of a remote.
     """
 
     forbidden_columns: list[str] = Field(default_factory=list)
+    require_commit: Literal["none", "committed", "submitted"] = "none"
+    branch: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _check_branch(self) -> Policy:
+        if self.branch is not None and self.require_commit != "submitted":
+            raise ValueError(
+                f"branch is {self.branch!r}, which only `require_commit: submitted` "
+                f"uses; require_commit is {self.require_commit}"
+            )
+        return self
 
     def find_forbidding(self, column: str) -> str | None:
         """Returns the first of `forbidden_columns` that a column matches, or None."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ingest import output_directory
 from ingest.examples.bad_rows import BadRowsError
-from modules import environment, file_lock, run_metadata, signals, uris
+from modules import environment, file_lock, files, run_metadata, signals, uris
 from modules.config import cluster
 from modules.errors import DataRefusedError, UsageError
 from modules.run_metadata import MetadataReader
@@ -26,6 +26,7 @@ from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 from pipeline.platforms import local_platform
 from pipeline.runs import artifact_files, dependencies, run_record
+from pipeline.runs.commit import check_commits, warn
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import Run
@@ -50,12 +51,13 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
 
     Raises:
       UsageError: A source, the data or `TF_CONFIG` is invalid, another run uses the
-        output directory, or its ML Metadata cannot be read.
+        output directory, its ML Metadata cannot be read, or a policy requires a commit.
       KeyboardInterrupt: Ctrl-C stopped the run.
       SystemExit: SIGTERM or SIGHUP stopped it.
     """
     paths = OutputPaths.of(config)
     prepare(config, paths)
+    commits = check_commits(config)
     directory = paths.run(run_record.new_id())
     stopper = signals.Stopper()
     with (
@@ -74,7 +76,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
                 "away"
             )
         with _writing(paths):
-            recording = run_record.recording(directory, config, paths.metadata)
+            recording = run_record.recording(directory, config, paths.metadata, commits)
             record = recorded.enter_context(recording)
             recorded.enter_context(stopper.restored())  # the log may, too
             recorded.enter_context(redirect_output(directory / run_record.LOG_FILE))
@@ -97,6 +99,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
             progress.shown(),
             stopper.restored(),
         ):
+            warn(commits)
             try:
                 outputs = _run(config, paths, record, progress)
             except Exception:
@@ -189,6 +192,8 @@ def _run(
         error.card.write(directory)
         write_report(str(directory), report_bad_rows(config, error))
         raise DataRefusedError(f"{error}\nreport: {directory / PAGE_FILE}") from error
+    assert record.commits is not None
+    files.write_record(str(paths.commits), record.commits.model_dump(mode="json"))
     record.dependencies = dependencies.find(inputs.encoder)
     record.write(directory)
     dependencies.warn_of_changes(record, paths)

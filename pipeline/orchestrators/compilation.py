@@ -21,6 +21,7 @@ from pipeline.config.recipe import Config
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.orchestrators import staging
 from pipeline.platforms import Platform
+from pipeline.runs.commit import check_commits, warn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +62,11 @@ def compile_job(
 
     Raises:
       UsageError: The orchestrator's section is missing, the pipeline's name is not
-        allowed there, or a source cannot be read.
+        allowed there, a source cannot be read, or a policy requires a commit.
     """
     settings = orchestrator_settings(config, orchestrator)
+    commits = check_commits(config)
+    warn(commits)
     # TFX takes seconds to import; an error of the settings is reported before.
     from pipeline.orchestrators.dag_runner import DagRunner
     from pipeline.orchestrators.kubeflow import compiler as kubeflow
@@ -83,11 +86,16 @@ def compile_job(
         beam_file=beam_file,
         beam_arguments=beam_arguments(beam, is_here=False),
     )
+    # Another commit runs AtomicPusher again, which names it in a new version.
+    source = commits.model_dump(mode="json")
+    key = fingerprint.of_json(source)
+    commits_file = paths.staged("commits", f"{key[: staging.KEY_LENGTH]}.json")
     platform = Platform(
         pipeline_root=paths.root,
         training=paths.training,
         pushed=settings.pushed or paths.pushed,
         profiles=paths.profiles,
+        commits=commits_file,
         enable_cache=settings.cache,
         parameter=_runtime_parameter,
         beam_args=(f"{entrypoint.BEAM_FILE}{beam_file}",),
@@ -104,7 +112,8 @@ def compile_job(
     )
     content = runner.run(dag, write_out=write_out)
     platform_spec = None if is_vertex else kubeflow.platform_spec(settings)
-    staged = dataclasses.replace(staged, component_files=runner.component_files)
+    records = {**runner.component_files, commits_file: source}
+    staged = dataclasses.replace(staged, records=records)
     return CompiledJob(content, platform_spec, staged)
 
 

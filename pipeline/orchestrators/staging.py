@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from ingest import examples as examples_lib
 from ingest.examples import ExamplesDirectory
@@ -14,7 +15,7 @@ from modules import files, fingerprint, uris
 from modules.data.source_rows import LOCATIONS_FILE
 from modules.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths
-from pipeline.entrypoint import BeamFile, ComponentFile
+from pipeline.entrypoint import BeamFile
 from pipeline.inputs.resolve import ResolvedInputs
 
 KEY_LENGTH = 16
@@ -31,16 +32,14 @@ class StagedInputs:
       copies: Source and destination of each file to copy from this machine.
       beam_file: Path of the file with Beam's arguments, which every job replaces.
       beam_arguments: Beam's arguments.
-      component_files: Content of each component's file by its path.
+      records: Content of each component's file, and of the run's commits, by path.
     """
 
     inputs: ResolvedInputs
     copies: _Copies
     beam_file: str | None = None
     beam_arguments: tuple[str, ...] = ()
-    component_files: Mapping[str, ComponentFile] = dataclasses.field(
-        default_factory=dict
-    )
+    records: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
@@ -124,7 +123,7 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
             if not tf.io.gfile.exists(destination):
                 report(f"copying {source} to {destination}")
                 files.copy(source, destination)
-    for path, content in staged.component_files.items():
+    for path, content in staged.records.items():
         with _clear_errors(path):
             if not tf.io.gfile.exists(path):
                 files.write_record(path, content)

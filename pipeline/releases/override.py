@@ -107,7 +107,8 @@ def _push(
     rows = blessing / verdicts.SERVING_EXAMPLES_FILE
     examples = rows.read_text(encoding="utf-8") if rows.is_file() else None
     directory, version = str(paths.pushed), str(release.version)
-    served_versions.push(model, directory, version, examples=examples)
+    commits = run.commits.model_dump(mode="json") if run.commits else None
+    served_versions.push(model, directory, version, examples=examples, commits=commits)
     _write_metadata(paths, run, outputs, release)
     recorded = release.model_dump(
         mode="json", include=set(verdicts.Override.model_fields)

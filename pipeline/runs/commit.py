@@ -1,58 +1,150 @@
-"""The commit of the code that a run executes."""
+"""Finds the commits of a run's recipe and code, and refuses what a policy requires."""
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import time
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-import pydantic
+from modules.commits import Commit, Commits
+from modules.errors import UsageError
+from pipeline.config import policy
+from pipeline.config.orchestrators import ORCHESTRATORS
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import Config
 
+_PACKAGES = ("components", "ingest", "modules", "pipeline", "report")  # a run's imports
+# Settings of the command line that change where a run reads and writes alone.
+_LOCATIONS = ("beam.", *(f"{name}." for name in ORCHESTRATORS), "data.source")
+_LOCATIONS += ("data.span", "output")
 _TIMEOUT_SECONDS = 2  # of all calls
+_REQUIRED_TIMEOUT_SECONDS = 60
+_MOST_CHANGES = 100  # a property of ML Metadata holds 64 KiB
+_REMOTES = "refs/remotes/"
+
+logger = logging.getLogger(__name__)
+
+_Git = Callable[..., bytes]
 
 
-class Commit(pydantic.BaseModel):
-    """A commit.
-
-    Attributes:
-      id: Its hash.
-      has_changes: Whether tracked files differed from it, or others were not ignored.
-    """
-
-    id: str
-    has_changes: bool
-
-    def __str__(self) -> str:
-        return f"{self.id[:12]}{', with changes' if self.has_changes else ''}"
-
-
-def find_commit(file: Path = Path(__file__)) -> Commit | None:
-    """Returns the commit of a file's repository.
+def check_commits(config: Config) -> Commits:
+    """Returns the commits of a run, or refuses it by a policy.
 
     Args:
-      file: A file of the code.
+      config: The settings.
 
-    Returns:
-      None if there is no git, or it takes longer than 2 s, or no commit has the file:
-      an environment may be in the repository of another project.
+    Raises:
+      UsageError: A policy's `require_commit` is violated.
+    """
+    recipe = config.origin.file or Path(policy.FILE)
+    demanding = {
+        file: rules
+        for file, rules in policy.read_all(recipe).items()
+        if rules.require_commit != "none"
+    }
+    branches = {rules.branch for rules in demanding.values() if rules.branch}
+    timeout = _REQUIRED_TIMEOUT_SECONDS if demanding else _TIMEOUT_SECONDS
+    commits = find_commits(config, branches=branches, timeout_seconds=timeout)
+    for file, rules in demanding.items():
+        problems = commits.uncommitted
+        if rules.require_commit == "submitted":
+            where = rules.branch or "a branch of a remote"
+            problems += [
+                f"commit {commit} is not on {where}"
+                for commit in filter(None, commits.parts.values())
+                if not commit.is_submitted
+            ]
+        if problems:
+            raise UsageError(
+                f"require_commit of {file} is {rules.require_commit}: "
+                f"{'; '.join(dict.fromkeys(problems))}. Commit the changes"
+                + (", have them reviewed" if rules.branch else "")
+                + ", and run from that commit, without settings on the command line"
+            )
+    return commits
+
+
+def warn(commits: Commits) -> None:
+    """Logs a warning of whatever is in no commit, or in none that others have."""
+    for warning in commits.warnings:
+        logger.warning(warning)
+
+
+def find_commits(
+    config: Config,
+    *,
+    code: Path = REPOSITORY,
+    branches: Collection[str] = (),
+    timeout_seconds: float = _TIMEOUT_SECONDS,
+) -> Commits:
+    """Returns the commits of a recipe and of the code.
+
+    A commit is None if there is no git, or it takes too long, or no commit has one of
+    the files: an environment may be in the repository of another project.
+
+    Args:
+      config: The settings.
+      code: The directory of the packages that a run imports.
+      branches: Branches of remotes that must all contain a submitted commit; if empty,
+        one of all must.
+      timeout_seconds: Time of all calls of git.
     """
     # A hook of git sets variables that name another repository.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    end = time.monotonic() + _TIMEOUT_SECONDS
+    end = time.monotonic() + timeout_seconds
 
-    def git(*arguments: str) -> bytes:
+    def git(directory: Path, *arguments: str) -> bytes:
         return subprocess.run(
-            ["git", "--no-optional-locks", "-C", str(file.parent), *arguments],
+            ["git", "--no-optional-locks", "-C", str(directory), *arguments],
             env=environment,
             check=True,
             capture_output=True,
             timeout=max(0.0, end - time.monotonic()),
         ).stdout
 
+    overrides = [
+        key for key in config.origin.overrides if not key.startswith(_LOCATIONS)
+    ]
+    commits = Commits(
+        code=_find(code, _PACKAGES, branches, git, is_recipe=False),
+        overrides=overrides,
+    )
+    if config.origin.file is not None:
+        file = config.origin.file.resolve()
+        commits.recipe = _find(file.parent, [file.name], branches, git, is_recipe=True)
+        commits.recipe_file = file.name
+    return commits
+
+
+def _find(
+    directory: Path,
+    names: Sequence[str],
+    branches: Collection[str],
+    git: _Git,
+    *,
+    is_recipe: bool,
+) -> Commit | None:
     try:
-        git("ls-files", "--error-unmatch", file.name)
-        commit = git("rev-parse", "--verify", "HEAD").decode().strip()
-        return Commit(id=commit, has_changes=bool(git("status", "--porcelain")))
+        commit = git(directory, "rev-parse", "--verify", "HEAD").decode().strip()
+        # `:(literal)`: a name may have the characters of a pattern.
+        paths = ["--", *(f":(literal){name}" for name in names)]
+        if not is_recipe and not git(directory, "ls-files", *paths):
+            return None
+        options = ["--porcelain", "-z", "--untracked-files=all", "--no-renames"]
+        if is_recipe:  # ignored files next to the code are caches
+            options.append("--ignored")
+        lines = git(directory, "status", *options, *paths).split(b"\0")
+        changes = [line[3:].decode(errors="replace") for line in lines if line]
+        del changes[_MOST_CHANGES:]
+        is_submitted = None
+        if git(directory, "remote").strip():
+            name = "--format=%(refname)"
+            refs = git(directory, "for-each-ref", "--contains", commit, name, _REMOTES)
+            found = {ref.removeprefix(_REMOTES) for ref in refs.decode().split()}
+            is_submitted = bool(found) and found.issuperset(branches)
+        return Commit(id=commit, changes=changes, is_submitted=is_submitted)
     except (OSError, subprocess.SubprocessError):
         return None

@@ -12,12 +12,12 @@ from pathlib import Path
 import pydantic
 
 from modules import file_format
+from modules.commits import Commits
 from modules.errors import DataRefusedError
 from modules.run_metadata import MetadataError, MetadataReader
 from modules.run_states import DATA_REFUSED, PUSHED, REFUSED, RunState
 from pipeline.config.recipe import Config
 from pipeline.runs import damage
-from pipeline.runs.commit import Commit, find_commit
 from pipeline.runs.run_outputs import RunOutputs
 
 # In the same directory: the recipe with every setting, the log, data card and report.
@@ -46,8 +46,7 @@ class RunRecord(pydantic.BaseModel):
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
       pushed: Directory of the version that the run pushed, or that an override pushed.
       reason: Why nothing was pushed, or which signal stopped it.
-      commit: The commit of the code; None without git, outside of a repository, and
-        for runs of earlier releases.
+      commits: The commits of recipe and code; None for runs of earlier releases.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
       dependencies: What `dependencies.find` returns; empty before the encoder is known.
       damage: Why the record cannot be read; empty if it can. It is not written.
@@ -61,7 +60,7 @@ class RunRecord(pydantic.BaseModel):
     value: float | None = None
     pushed: str | None = None
     reason: str = ""
-    commit: Commit | None = None
+    commits: Commits | None = None
     tfx_run_id: str | None = None
     dependencies: dict[str, str] = {}
     damage: str = pydantic.Field("", exclude=True)
@@ -151,13 +150,16 @@ def read(directory: Path) -> RunRecord:
 
 
 @contextlib.contextmanager
-def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRecord]:
+def recording(
+    directory: Path, config: Config, metadata: Path, commits: Commits | None = None
+) -> Iterator[RunRecord]:
     """Records the start and the end of a run.
 
     Args:
       directory: The directory of the record, which must not exist.
       config: The settings.
       metadata: The database of ML Metadata.
+      commits: The commits of recipe and code.
 
     Yields:
       The record. Call its `finish` at the end of the run.
@@ -167,7 +169,7 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
         id=directory.name,
         recipe=config.name,
         metric=config.task.metric,
-        commit=find_commit(),
+        commits=commits,
     )
     record.write(directory)
     try:

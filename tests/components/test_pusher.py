@@ -29,7 +29,12 @@ def push(tmp_path):
     """Runs driver and executor on a model; returns the PushedModel artifact."""
 
     def push(
-        model, blessed=True, with_driver=True, infra_blessing=None, directory=None
+        model,
+        blessed=True,
+        with_driver=True,
+        infra_blessing=None,
+        directory=None,
+        commits=None,
     ):
         artifact = tfx.types.standard_artifacts.Model()
         artifact.uri = str(model)
@@ -46,7 +51,11 @@ def push(tmp_path):
                 base_directory=str(directory or tmp_path / "serving")
             )
         )
-        properties = {"push_destination": proto_utils.proto_to_json(destination)}
+        config = {"commits_file": str(commits)} if commits else None
+        properties = {
+            "push_destination": proto_utils.proto_to_json(destination),
+            "custom_config": json.dumps(config),
+        }
         info = data_types.ExecutionInfo(
             input_dict=inputs, exec_properties=properties, output_dict={}
         )
@@ -99,6 +108,25 @@ def test_examples_of_the_serving_check_are_pushed_and_in_the_manifest(
     assert path.read_text() == examples
     path.unlink()
     assert list(served_versions.list_complete(str(tmp_path / "serving"))) == []
+
+
+def test_version_has_the_commits_of_its_first_push(push, model, tmp_path):
+    file = tmp_path / "commits.json"
+    first = {"code": {"id": "0123456789abcdef", "changes": []}, "recipe": None}
+    files.write_record(str(file), first)
+    pushed = push(model, commits=file)
+    (version,) = served(tmp_path)
+    directory = str(tmp_path / "serving" / version)
+    assert served_versions.read_commits(directory)["code"] == first["code"]
+    assert "saved_model.pb" in served_versions.read_manifest(directory)
+    files.write_record(str(file), {"code": None, "recipe": None})
+    again = push(model, commits=file)
+    for artifact in (pushed, again):
+        commits = json.loads(artifact.get_string_custom_property("commits"))
+        assert commits["code"] == first["code"]
+    refused = push(model, blessed=False, commits=file)
+    commits = json.loads(refused.get_string_custom_property("commits"))
+    assert commits["code"] is None
 
 
 def test_model_that_is_not_blessed_leaves_no_trace(push, model, tmp_path):

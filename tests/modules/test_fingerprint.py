@@ -289,6 +289,7 @@ def test_another_tensorflow_reruns_only_transform_and_trainer(
         training="gs://b/t",
         pushed="gs://b/p",
         profiles="gs://b/profiles",
+        commits="gs://b/commits.json",
         beam_args=(),
     )
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from modules.commits import Commit, Commits
 from report.content import (
     Batch,
     Calibration,
@@ -390,6 +391,11 @@ def components():
         "AtomicPusher": 0.6,
     }
     return [ComponentTime(name=name, seconds=time) for name, time in seconds.items()]
+
+
+def commits():
+    code = Commit(id="0123456789abcdef" * 2, changes=["modules/a.py"])
+    return Commits(code=code, recipe=code, recipe_file="sample.yaml")
 
 
 def lineage():

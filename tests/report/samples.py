@@ -67,6 +67,7 @@ def pushed(gate_rows=200, worst_rows=60):
         batch=parts.batch(),
         components=parts.components(),
         lineage=parts.lineage(),
+        commits=parts.commits(),
         serving_check={
             "reasons": [],
             "rows": 64,

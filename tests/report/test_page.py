@@ -205,6 +205,11 @@ def test_every_part_of_a_finished_run_is_on_the_page():
     assert rendered("pushed").count('role="img"') == 13
 
 
+def test_model_of_changed_files_has_a_warning_below_the_verdict():
+    (header,) = re.findall(r"<header.*?</header>", rendered("pushed"), re.DOTALL)
+    assert "Warning: modules/a.py differs from commit 0123456789ab" in header
+
+
 def test_column_without_a_benefit_is_a_warning_beside_its_tokens():
     (section,) = re.findall(
         r'<section id="text-columns">.*?</section>', rendered("pushed"), re.DOTALL

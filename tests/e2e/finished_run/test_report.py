@@ -59,7 +59,7 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     assert [split.name for split in report.data.splits] == ["train", "eval"]
     assert sum(report.data.splits[0].lengths.counts) == 48
     assert report.serving_check["blessed"]
-    kinds = [step.kind for step in report.lineage]
+    kinds = [step.kind for step in report.lineage if step.kind != "commit"]
     assert kinds == ["data", "code", "settings", "encoder", "libraries", "model"]
     times = {component.name: component.seconds for component in report.components}
     assert times["Trainer"] > times["SchemaGen"]
@@ -82,6 +82,17 @@ def test_card_is_next_to_the_pushed_model(finished):
     card = Path(finished.report.pushed, "README.md").read_text()
     assert card.startswith("---\n")
     assert "library_name: tf-keras" in card or "tags:" in card
+    # The recipe is in a temporary directory.
+    assert f"the recipe {finished.recipe.name}" in card.split("## Lineage")[1]
+
+
+def test_commits_are_in_the_record_the_version_and_the_report(finished):
+    report = read(finished)
+    record = json.loads((last_record(finished) / "run.json").read_text())
+    manifest = json.loads(Path(report.pushed, "manifest.json").read_text())
+    assert record["commits"]["recipe_file"] == finished.recipe.name
+    assert manifest["commits"]["recipe_file"] == finished.recipe.name
+    assert report.commits.model_dump() == manifest["commits"]
 
 
 @pytest.mark.nightly

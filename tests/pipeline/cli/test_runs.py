@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from modules import file_lock, run_metadata
+from modules.commits import Commit, Commits
 from modules.verdicts import ServingReport, Verdict, WordChanges
 from pipeline.cli.main import main
-from pipeline.runs.commit import Commit
 from tests.pipeline.past_runs import PastRuns
 
 LONG = "train.tsv:3: label is '7'; allowed are 0 to 1, " * 9
@@ -76,11 +76,18 @@ def test_start_is_shown_in_local_time_and_written_in_utc(invoke, past, zone):
         assert run["started"] == "2025-11-25T01:49:07.123456+00:00"
 
 
-def test_commit_of_the_code_is_shown(invoke, past):
-    past.run(commit=Commit(id="0123456789abcdef", has_changes=True))
-    assert "code: commit 0123456789ab, with changes" in invoke("show", "latest")
+def test_commits_of_code_and_recipe_are_shown_with_what_is_in_none(invoke, past):
+    code = Commit(id="0123456789abcdef", changes=["modules/a.py"], is_submitted=True)
+    recipe = Commit(id="fedcba9876543210", is_submitted=False)
+    commits = Commits(code=code, recipe=recipe, recipe_file="recipe.yaml")
+    past.run(commits=commits)
+    shown = joined(invoke("show", "latest"))
+    assert "code: commit 0123456789ab, with changes" in shown
+    assert "recipe recipe.yaml: commit fedcba987654" in shown
+    assert "warning: modules/a.py differs from commit 0123456789ab" in shown
+    assert "warning: commit fedcba987654 is on no branch of a remote" in shown
     content = json.loads(invoke("show", "latest", "--json"))
-    assert content["commit"] == {"id": "0123456789abcdef", "has_changes": True}
+    assert content["commits"] == commits.model_dump()
     past.run()
     assert "code:" not in invoke("show", "latest")
 

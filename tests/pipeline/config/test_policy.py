@@ -76,8 +76,10 @@ def test_recipe_outside_of_the_project_obeys_the_policy(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("forbidden: [a]\n", r"forbidden_columns\n  forbidden"),
+        ("forbidden: [a]\n", r"forbidden_columns, require_commit, branch\n  forbidden"),
         ("forbidden_columns: e-mail\n", "forbidden_columns: .*list"),
+        ("require_commit: yes\n", "require_commit: .*'none', 'committed' or"),
+        ("branch: origin/main\n", "only `require_commit: submitted` uses"),
         ("- a\n", "is refused"),
         ("a: [\n", "is not valid YAML"),
         (b"\xff", "is not valid YAML"),

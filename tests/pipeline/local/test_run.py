@@ -15,10 +15,12 @@ import pytest
 from ingest import examples
 from modules.errors import UsageError
 from pipeline import exit_status
+from pipeline.config import policy
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.local import run
 from pipeline.runs import run_record
+from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.runs import RunList
 from tests import tiny
 from tests.e2e import commands
@@ -93,6 +95,27 @@ def test_run_starts_with_the_empty_database_of_a_killed_run(
     monkeypatch.setattr(run, "_run", run_no_component)
     with pytest.raises(UsageError, match="the first component would run"):
         run.run_locally(config, console)
+
+
+def test_run_of_uncommitted_files_is_refused_before_it_writes(tmp_path, console):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    (tmp_path / policy.FILE).write_text("require_commit: committed\n")
+    config = load_config(recipe)
+    message = f"require_commit of {tmp_path / policy.FILE} .* the recipe recipe.yaml"
+    with pytest.raises(UsageError, match=message):
+        run.run_locally(config, console)
+    assert not OutputPaths.of(config).root.exists()
+
+
+def test_run_warns_once_that_its_recipe_is_in_no_commit(tmp_path, console, monkeypatch):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    monkeypatch.setattr(run, "_run", lambda *_: RunOutputs())
+    run.run_locally(config, console)
+    shown = console.file.getvalue()
+    assert shown.count("git has no commit of") == 1
+    assert "the recipe recipe.yaml" in shown
+    (record,) = RunList(OutputPaths.of(config))
+    assert record.commits.recipe_file == "recipe.yaml"
 
 
 @pytest.mark.parametrize("is_empty", [False, True])

@@ -122,7 +122,7 @@ def component_file(job, task):
 
 
 def constants(job, task):
-    return job.staged.component_files[component_file(job, task)]["parameters"] | {
+    return job.staged.records[component_file(job, task)]["parameters"] | {
         name: value["runtimeValue"]["constant"]
         for name, value in tasks(job)[task]["inputs"].get("parameters", {}).items()
         if "runtimeValue" in value
@@ -358,8 +358,27 @@ def test_parameters_of_kubeflow_are_in_files_named_by_their_content(recipe, kube
         for name, container in containers(kubeflow).items()
         if containers(other)[name] != container
     }
-    # Kubeflow's cache key has the arguments of a container. Report shows all settings.
-    assert differing == {"ServingCheck", "Report"}
+    # Kubeflow's cache key has the arguments of a container. Report shows all settings,
+    # and a pushed version carries the names of those that no recipe has.
+    assert differing == {"ServingCheck", "AtomicPusher", "Report"}
+
+
+def test_job_has_the_commits_that_its_version_carries(kubeflow, vertex, recipe):
+    for job in (kubeflow, vertex):
+        config = json.loads(constants(job, "AtomicPusher")["custom_config"])
+        commits = job.staged.records[config["commits_file"]]
+        assert commits["recipe_file"] == recipe.name
+        assert config["commits_file"].startswith(job.spec["defaultPipelineRoot"])
+
+
+def test_job_of_changed_files_is_refused_by_the_policy(recipe):
+    policy = recipe.with_name("pipeline-policy.yaml")
+    policy.write_text("require_commit: committed\n")
+    try:
+        with pytest.raises(UsageError, match=f"require_commit of {policy}"):
+            compilation.compile_job(load_config(recipe), "kubeflow")
+    finally:
+        policy.unlink()
 
 
 def test_serving_check_has_the_champion_if_the_latency_has_a_limit(
@@ -375,8 +394,8 @@ def test_serving_check_has_the_champion_if_the_latency_has_a_limit(
 
 def test_vertex_keeps_the_parameters_that_it_shows(vertex):
     assert "settings" in tasks(vertex)["ServingCheck"]["inputs"]["parameters"]
-    for content in vertex.staged.component_files.values():
-        assert content["parameters"] == {}
+    for content in vertex.staged.records.values():
+        assert content.get("parameters", {}) == {}
 
 
 @pytest.mark.parametrize("orchestrator", ["kubeflow", "vertex"])

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from modules.commits import Commit, Commits
 from modules.errors import DataRefusedError, UsageError
 from pipeline.config.recipe import load_config
 from pipeline.runs import run_record, runs
-from pipeline.runs.commit import Commit
 from tests import tiny
 
 HOLD = """
@@ -82,14 +82,12 @@ def test_outcome_of_a_finished_run_is_recorded(record):
     assert refused.recipe == "tiny"
 
 
-def test_commit_of_the_code_is_recorded_before_the_first_component(
-    record, past, monkeypatch
-):
-    commit = Commit(id="0123456789abcdef", has_changes=True)
-    monkeypatch.setattr(run_record, "find_commit", lambda: commit)
-    commits = []
-    assert record(lambda _: commits.append(read(past).commit)).commit == commit
-    assert commits == [commit]
+def test_commits_are_recorded_before_the_first_component(past, config):
+    commits = Commits(code=Commit(id="0123456789abcdef", changes=["modules/a.py"]))
+    directory, metadata = past.paths.run(ID), past.paths.metadata
+    with run_record.recording(directory, config, metadata, commits):
+        assert read(past).commits == commits
+    assert read(past).commits == commits
 
 
 def test_record_has_the_number_of_its_format(record, past):
