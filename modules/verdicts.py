@@ -14,6 +14,9 @@ import pydantic
 
 VERDICT_FILE = "verdict.json"  # of DataGate and of the Evaluator
 SERVING_CHECK_FILE = "serving_check.json"
+# Keys of ServingCheck's latency with and without a text column.
+ALL_TEXTS = "all texts"
+WITHOUT_COLUMN = "without {}"
 # Rows that ServingCheck keeps, for AtomicPusher to push with the model.
 SERVING_EXAMPLES_FILE = "examples.json"
 # Properties that TFX's Pusher sets on a PushedModel. Champion sets the destination on
@@ -337,6 +340,9 @@ class ServingReport(pydantic.BaseModel, frozen=True):
         None if the model failed before.
       latency_compared_ms: Median of a request with one row, in milliseconds, of `model`
         and `champion`, which were timed in turn; empty if they were not.
+      latency_of_columns_ms: Median of a request with one row of a pair, in
+        milliseconds, by `ALL_TEXTS` and, for each column, by `WITHOUT_COLUMN`, in turn;
+        empty if it was not timed.
       not_compared: Why the champion was not timed, if there is one and a limit; else
         None.
       group_words: What swapped words change, by list; empty if nothing was swapped, or
@@ -355,6 +361,7 @@ class ServingReport(pydantic.BaseModel, frozen=True):
     latency_ms: dict[str, float] | None
     rows_per_second: float | None
     latency_compared_ms: dict[str, float] = {}
+    latency_of_columns_ms: dict[str, float] = {}
     not_compared: str | None = None
     group_words: list[WordChanges] = []
     not_swapped: str | None = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from modules import metrics
+from modules import metrics, verdicts
 from modules.config.task import TaskConfig
 from modules.evaluation import resampling
 from modules.export import token_positions
@@ -23,6 +23,7 @@ def describe_columns(
     vocab_file: str,
     max_seq_length: int,
     *,
+    latency: Mapping[str, float],
     threshold: float | None = None,
 ) -> list[TextColumn]:
     """Describes the text columns of a pair.
@@ -38,6 +39,7 @@ def describe_columns(
       permuted: By column, the outputs if each row has that column of another row.
       vocab_file: One token a line. Its encoder's settings are next to it.
       max_seq_length: Longest row in tokens; longer ones are cut.
+      latency: ServingCheck's `latency_of_columns_ms`; empty if it was not timed.
       threshold: As in `Rows.of`.
     """
     features = [example.features.feature for example in examples]
@@ -59,6 +61,10 @@ def describe_columns(
     described = []
     for index, name in enumerate(task.text_columns):
         without = Rows.of(labels, permuted[name], threshold=threshold)
+        seconds = latency.get(verdicts.WITHOUT_COLUMN.format(name))
+        time_share = None
+        if seconds is not None:
+            time_share = max(0.0, 1 - seconds / latency[verdicts.ALL_TEXTS])
         test = resampling.paired_test(task, without, rows, task.metric)
         described.append(
             TextColumn(
@@ -71,6 +77,7 @@ def describe_columns(
                 may_be_noise=test.may_be_noise,
                 tokens=read[index] / len(rows),
                 token_share=read[index] / max(sum(read), 1),
+                time_share=time_share,
                 cut_rows=int(np.count_nonzero(cut[:, index])),
             )
         )

@@ -10,6 +10,7 @@ from modules import files
 from modules.commits import Commits
 from modules.config.task import TaskConfig
 from modules.run_states import Outcome
+from report import formatting
 
 # The files of a report. If it failed, the last one has the missing parts, then the
 # traceback.
@@ -17,6 +18,8 @@ JSON_FILE = "report.json"
 PAGE_FILE = "report.html"
 MODEL_PICTURE = "model.svg"
 ERROR_FILE = "report_error.txt"
+# A text column without a benefit that costs this share of tokens or time is a warning.
+COSTLY_SHARE = 0.1
 
 
 class _Part(pydantic.BaseModel):
@@ -333,6 +336,8 @@ class TextColumn(_Part):
       may_be_noise: Whether the loss may be noise.
       tokens: Mean tokens of the column that the model reads.
       token_share: Their share of those of all columns.
+      time_share: What a request with one row takes less if the column is empty, as a
+        share; None if it was not timed.
       cut_rows: Rows in which truncation cut the column.
     """
 
@@ -345,7 +350,24 @@ class TextColumn(_Part):
     may_be_noise: bool
     tokens: float
     token_share: float
+    time_share: float | None = None
     cut_rows: int
+
+    @property
+    def warning(self) -> str:
+        """Why the column is too costly; empty if it is not."""
+        time_share = self.time_share or 0.0
+        is_cheap = max(self.token_share, time_share) < COSTLY_SHARE
+        if self.is_beneficial or is_cheap:
+            return ""
+        time = (
+            f" and {formatting.percent(time_share)} of the time" if time_share else ""
+        )
+        return (
+            f"{self.name}: no benefit was found on {self.rows:,} rows, but it has "
+            f"{formatting.percent(self.token_share)} of the tokens{time}: leave the "
+            "column out, or raise serving.rows for a narrower interval"
+        )
 
     @property
     def is_beneficial(self) -> bool:
@@ -568,6 +590,11 @@ class Report(_Part):
     serving_check: dict[str, Any] | None = None
     pushed: str | None = None
     settings: dict[str, Any] = {}
+
+    @property
+    def column_warnings(self) -> list[str]:
+        """A warning of each text column that costs more than it may bring."""
+        return [column.warning for column in self.text_columns if column.warning]
 
 
 def read_report(path: str) -> Report | None:

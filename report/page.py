@@ -85,13 +85,6 @@ def _view(report: Report) -> dict[str, Any]:
         "confusion": _confusion(report),
         "confusions": _confusions(report),
         "slice_metrics": _slice_metrics(report, overall),
-        "column_warnings": [
-            f"{column.name}: no benefit was found on {column.rows:,} rows, but it has "
-            f"{formatting.percent(column.token_share)} of the tokens: leave the column "
-            "out, or raise serving.rows for a narrower interval"
-            for column in report.text_columns
-            if not column.is_beneficial
-        ],
         "rows": _rows(report),
         "labels": _labels(report.data.splits),
         "total_seconds": sum(component.seconds for component in report.components),

@@ -161,6 +161,7 @@ def describe_run(
             threshold=threshold,
             vocab_file=settings.vocab_file,
             max_seq_length=settings.run.max_seq_length,
+            latency=serving_check.get("latency_of_columns_ms", {}),
         )
     report.worst_rows = predictions_part.worst_rows(
         task,

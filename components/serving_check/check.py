@@ -63,10 +63,7 @@ def check_model(
             )
             max_skew[signature.name] = skew
             reasons += differences
-    latency_compared = {
-        name: float(np.median(seconds)) * 1000
-        for name, seconds in response.get("compared_seconds", {}).items()
-    }
+    latency_compared = _medians(response.get("compared_seconds", {}))
     reasons += _find_slow(latency_compared, request)
     words, changes, warnings = request.words, list[WordChanges](), list[str]()
     if not reasons:
@@ -89,9 +86,15 @@ def check_model(
         group_words=changes,
         not_swapped=outcome.not_swapped or request.not_swapped,
         warnings=warnings,
+        latency_of_columns_ms=_medians(response.get("column_seconds", {})),
         **_measure(predictions),
     )
     return report, predictions
+
+
+def _medians(seconds: dict[str, list[float]]) -> dict[str, float]:
+    """Returns medians in milliseconds."""
+    return {name: float(np.median(times)) * 1000 for name, times in seconds.items()}
 
 
 def _find_slow(latency: dict[str, float], request: ServingRequest) -> list[str]:

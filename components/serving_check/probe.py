@@ -23,7 +23,9 @@ The response has:
   and `swapped` inputs and, if timed, `values_by_row`, `row_seconds` of each call with
   one row, and `batch_seconds` of a call with all rows;
 - `compared_seconds` of each call with one row, of the `model` and of the `champion` in
-  turn.
+  turn;
+- `column_seconds` of each call with one row of a pair, in turn with all texts and with
+  one column empty: `all texts`, `without COLUMN`.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 IMPORTING = "importing TensorFlow and tensorflow-text"
@@ -47,6 +49,11 @@ CALLING = "calling {}"
 COMPARING = "timing the model beside the champion (serving.max_latency_ratio)"
 SWAPPING = "predicting rows with swapped words (evaluator.group_words)"
 PERMUTING = "predicting rows with texts of other rows"
+# Keys of `column_seconds`.
+ALL_TEXTS = "all texts"
+WITHOUT = "without {}"
+# Rows that are timed without each column: a call of a large model takes a second.
+_COLUMN_ROWS = 16
 
 
 class Journal:
@@ -128,6 +135,9 @@ def main(request_path: str, response_path: str) -> None:
                     for key, inputs in signature[kind].items()
                 }
                 journal.record(predictions=predictions)
+                if kind == "permuted":
+                    seconds = time_columns((session, definitions), request)
+                    journal.record(column_seconds=seconds)
 
 
 def load(model: str) -> tuple[Any, Any]:
@@ -249,21 +259,56 @@ def compare(model: tuple[Any, Any], request: dict[str, Any]) -> dict[str, list[f
     Raises:
       ValueError: The champion has other signatures.
     """
-    (signature,) = (entry for entry in request["signatures"] if entry["timed"])
-    inputs = signature["inputs"]
+    signature = _timed(request)
     champion = load(request["champion"])
     if mismatches := find_mismatches(champion[1], signature):
         raise ValueError(
             f"the champion cannot be called: {'; '.join(mismatches)}. To push without "
             "a comparison, set serving.max_latency_ratio=null"
         )
-    rows = [slice(row, row + 1) for row in range(len(next(iter(inputs.values()))))]
-    runs = {}
+    inputs, runs = signature["inputs"], {}
     for key, (session, definitions) in {"model": model, "champion": champion}.items():
         run = caller(session, definitions[signature["name"]], signature["output"])
         runs[key] = functools.partial(run, inputs)
+    return _time_in_turn(runs, len(next(iter(inputs.values()))))
+
+
+def time_columns(
+    model: tuple[Any, Any], request: dict[str, Any]
+) -> dict[str, list[float]]:
+    """Times the model with all texts and without those of each column, in turn.
+
+    Args:
+      model: The model that was checked, as `load` returns it.
+      request: The request.
+
+    Returns:
+      The seconds of each row, by what was sent.
+    """
+    session, definitions = model
+    signature = _timed(request)
+    inputs = signature["inputs"]
+    run = caller(session, definitions[signature["name"]], signature["output"])
+    runs = {ALL_TEXTS: functools.partial(run, inputs)}
+    for column, texts in inputs.items():
+        emptied = {**inputs, column: [""] * len(texts)}
+        runs[WITHOUT.format(column)] = functools.partial(run, emptied)
+    count = len(next(iter(inputs.values())))
+    return _time_in_turn(runs, min(count, _COLUMN_ROWS))
+
+
+def _timed(request: dict[str, Any]) -> dict[str, Any]:
+    (signature,) = (entry for entry in request["signatures"] if entry["timed"])
+    return signature
+
+
+def _time_in_turn(
+    runs: Mapping[str, Callable[..., tuple[Any, float]]], count: int
+) -> dict[str, list[float]]:
+    rows = [slice(row, row + 1) for row in range(count)]
+    for run in runs.values():
         for row in rows:  # the first call with texts of a length is slower
-            runs[key](row)
+            run(row)
     seconds: dict[str, list[float]] = {key: [] for key in runs}
     for number, row in enumerate(rows):
         # Each is first every other time.

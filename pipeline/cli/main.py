@@ -41,7 +41,7 @@ from pipeline.console import (
 )
 from pipeline.inputs import encoder_source
 from pipeline.local.interruption import end_process
-from report.content import PAGE_FILE
+from report.content import JSON_FILE, PAGE_FILE, read_report
 
 if TYPE_CHECKING:
     from pipeline.runs.runs import Run
@@ -212,6 +212,9 @@ def show(run: Run, console: Console) -> int:
     assert verdict is not None
     check = outputs.serving_check
     for warning in [*data_verdict.warnings, *(check.warnings if check else [])]:
+        _print_prose(f"warning: {warning}", console)
+    written = read_report(str(run.directory / JSON_FILE))  # missing if Report failed
+    for warning in written.column_warnings if written else ():
         _print_prose(f"warning: {warning}", console)
     for table in verdict_tables(verdict.metrics):
         console.print(table)

@@ -123,8 +123,8 @@ class ServingConfig(Settings):
       max_memory_bytes: Maximum memory of the process.
       timeout_seconds: Maximum time to load the model and to predict. The champion,
         which `max_latency_ratio` compares, has as much again. So have the rows with
-        swapped words of `evaluator.group_words`, and those with texts of other rows; if
-        they take longer, only the report lacks them.
+        swapped words of `evaluator.group_words`, and those with texts of other rows or
+        with an empty column; if they take longer, only the report lacks them.
       max_latency_ratio: Refuses a model whose median time of a request with one row,
         divided by that of the champion, exceeds it, such as 1.5. Both are loaded in one
         process and timed in turn. None does not compare them.

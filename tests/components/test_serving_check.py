@@ -228,12 +228,19 @@ def test_column_that_the_model_does_not_need_has_no_benefit(check, tmp_path):
     predictions.parent.mkdir(parents=True)
     predictions.write_text("idx\tprobability_a\tprobability_b\n")
     model = served.save_toy(tmp_path / "trained", predict)
-    blessing, _ = check(model, examples, predictions, settings={"rows": 15})
+    blessing, report = check(model, examples, predictions, settings={"rows": 15})
     permuted = read_permuted(blessing.uri)
     task = TaskConfig(classes=["a", "b"])
     vocab_file = str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
+    latency = report["latency_of_columns_ms"]
     needed, other = columns_part.describe_columns(
-        task, permuted.examples, permuted.outputs, permuted.permuted, vocab_file, 8
+        task,
+        permuted.examples,
+        permuted.outputs,
+        permuted.permuted,
+        vocab_file,
+        8,
+        latency,
     )
     assert needed.rows == 60
     assert needed.metrics["accuracy"] == 1.0
@@ -246,6 +253,24 @@ def test_column_that_the_model_does_not_need_has_no_benefit(check, tmp_path):
     # What the column costs is beside it: of 8 tokens, 3 are special.
     assert (needed.tokens, needed.cut_rows) == (2, 0)
     assert (other.tokens, other.token_share, other.cut_rows) == (3, 0.6, 60)
+    assert latency.keys() == {"all texts", "without sentence1", "without sentence2"}
+    assert 0 <= other.time_share < 1
+
+
+def test_column_that_takes_the_time_has_its_share(check, tmp_path):
+    def predict(left, right):
+        # Each character of the second text is 2,000 steps.
+        steps = tf.reduce_max(tf.strings.length(right)) * 2_000
+        start = tf.zeros([tf.size(left)])
+        last = tf.while_loop(
+            lambda i, _: i < steps, lambda i, x: (i + 1, x * 0.5), [0, start]
+        )[1]
+        return served.share(left, right) + last[:, None] * 0.0
+
+    _, report = check(served.save_toy(tmp_path / "trained", predict))
+    latency = report["latency_of_columns_ms"]
+    assert latency["without sentence2"] < latency["all texts"] / 2
+    assert latency["without sentence1"] > latency["all texts"] / 2
 
 
 def test_nan_for_a_text_with_that_of_another_row_is_refused(check, tmp_path):

@@ -254,6 +254,7 @@ def text_columns():
             may_be_noise=False,
             tokens=21.6,
             token_share=0.4,
+            time_share=0.22,
             cut_rows=0,
         ),
         TextColumn(
@@ -266,6 +267,7 @@ def text_columns():
             may_be_noise=True,
             tokens=32.4,
             token_share=0.6,
+            time_share=0.31,
             cut_rows=14,
         ),
     ]

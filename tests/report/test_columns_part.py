@@ -19,7 +19,8 @@ def describe(task, labels, outputs, permuted, vocab_file):
         records.example(sentence1=[b"the cat"], sentence2=[b"a dog"], label=[label])
         for label in labels
     ]
-    return describe_columns(task, examples, outputs, permuted, vocab_file, 16)
+    latency = {"all texts": 8.0, "without sentence1": 6.0, "without sentence2": 8.1}
+    return describe_columns(task, examples, outputs, permuted, vocab_file, 16, latency)
 
 
 def test_columns_of_a_regression_are_compared_by_their_correlation(vocab_file):
@@ -30,6 +31,7 @@ def test_columns_of_a_regression_are_compared_by_their_correlation(vocab_file):
     first, second = describe(task, labels, scores, permuted, vocab_file)
     assert first.metrics["pearson_spearman"] == pytest.approx(1)
     assert first.benefit == pytest.approx(1 - first.permuted["pearson_spearman"])
+    assert (first.time_share, second.time_share) == (0.25, 0)
     assert first.is_beneficial
     assert not second.is_beneficial
     assert (first.tokens, first.token_share, first.cut_rows) == (2, 0.5, 0)

@@ -14,7 +14,7 @@ import pytest
 from report import page
 from report.content import Metric, Report
 from tests.nightly import nightly
-from tests.report import samples
+from tests.report import sample_parts, samples
 
 KINDS = {
     "pushed": samples.pushed,
@@ -215,10 +215,10 @@ def test_column_without_a_benefit_is_a_warning_beside_its_tokens():
         r'<section id="text-columns">.*?</section>', rendered("pushed"), re.DOTALL
     )
     text = " ".join(re.sub(r"<.*?>", " ", section).split())
-    assert "0.405 0.331 to 0.479 21.6 40.0 % 0 sentence2 0.920" in text
+    assert "0.405 0.331 to 0.479 21.6 40.0 % 22.0 % 0 sentence2 0.920" in text
     (warning,) = re.findall(r"<li.*?</li>", section)
     assert "sentence2: no benefit was found on 200 rows" in warning
-    assert "it has 60.0 % of the tokens" in warning
+    assert "it has 60.0 % of the tokens and 31.0 % of the time" in warning
     assert "Text columns" not in Parser(rendered("60 classes")).text
 
 
@@ -232,6 +232,19 @@ def test_threshold_and_temperature_have_what_they_change_in_each_split():
     assert "divided by a temperature of 2.13, fitted on eval" in text
     assert "eval without 0.081 0.171 0.640 eval with 0.032 0.158 0.477" in text
     assert "Decision" not in Parser(rendered("60 classes")).text
+
+
+@pytest.mark.parametrize(
+    ("tokens", "time", "is_costly"),
+    [(0.1, None, True), (0.02, 0.1, True), (0.09, 0.09, False)],
+)
+def test_column_without_a_benefit_that_costs_little_is_no_warning(
+    tokens, time, is_costly
+):
+    cost = {"token_share": tokens, "time_share": time}
+    column = sample_parts.text_columns()[1].model_copy(update=cost)
+    assert bool(column.warning) == is_costly
+    assert not column.model_copy(update={"may_be_noise": False}).warning
 
 
 def test_texts_of_the_data_are_not_markup():

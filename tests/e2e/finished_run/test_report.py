@@ -78,6 +78,23 @@ def test_graph_of_the_models_layers_is_next_to_the_page(finished):
     assert "transformer/layer_1" in page.with_name("model.svg").read_text()
 
 
+def test_column_that_costs_more_than_it_may_bring_is_a_warning_at_the_end(
+    run, finished, console
+):
+    run()  # everything is cached
+    latest = Run(finished.paths, RunList(finished.paths).find("latest"))
+    file = latest.directory / "report.json"
+    report = read(finished)
+    assert all(0 <= column.time_share < 1 for column in report.text_columns)
+    for column, benefit in zip(report.text_columns, (0.0, 0.5), strict=True):
+        column.benefit, column.may_be_noise = benefit, False
+    file.write_text(report.model_dump_json())
+    assert main.show(latest, console) == 0
+    warning = "warning: sentence1: no benefit was found on 16 rows, but it has "
+    assert console.file.getvalue().count("no benefit was found") == 1
+    assert warning in " ".join(console.file.getvalue().split())
+
+
 def test_card_is_next_to_the_pushed_model(finished):
     card = Path(finished.report.pushed, "README.md").read_text()
     assert card.startswith("---\n")
