@@ -106,7 +106,7 @@ def output_paths(config_file: Path | None, output: str | None) -> OutputPaths:
     The name is empty without a recipe.
     """
     if output is None or config_file is not None:
-        config = recipe.load_config(config_file or DEFAULT_CONFIG)
+        config = recipe.load_config(config_file or DEFAULT_CONFIG, is_past=True)
         if output is None:
             return OutputPaths.of(config)
         return OutputPaths.at(output, config.name)

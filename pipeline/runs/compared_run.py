@@ -81,7 +81,8 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
     try:
         try:
             # Settings that the release of the run did not have get today's defaults.
-            settings = recipe.load_config(settings_file).model_dump(mode="json")
+            config = recipe.load_config(settings_file, is_past=True)
+            settings = config.model_dump(mode="json")
         except UsageError:
             settings = yaml.safe_load(settings_file.read_text(encoding="utf-8"))
         task = TaskConfig.model_validate(settings["task"])

@@ -3,6 +3,7 @@
 import pytest
 
 from modules.errors import UsageError
+from pipeline.cli import options
 from pipeline.config import policy
 from pipeline.config.recipe import load_config, load_task
 
@@ -53,6 +54,14 @@ def test_nearer_policy_adds_to_one_above_it(project):
     for column in ("phone", "e-mail"):
         with pytest.raises(UsageError, match=rf"names '{column}', which forbidden"):
             load_config(recipe, {"task.label_column": column})
+
+
+def test_past_runs_of_a_recipe_that_is_forbidden_now_can_be_found(project):
+    recipe = project / "teams" / "reviews" / "recipe.yaml"
+    (project / policy.FILE).write_text("forbidden_columns: [label]\n")
+    with pytest.raises(UsageError, match="names 'label'"):
+        load_config(recipe)
+    assert options.find_output(recipe, str(project)).name == "tiny"
 
 
 @pytest.mark.parametrize("where", ["command", "code", "target of a link"])
