@@ -22,8 +22,8 @@ def describe_columns(
     permuted: Mapping[str, np.ndarray],
     vocab_file: str,
     max_seq_length: int,
-    *,
     latency: Mapping[str, float],
+    *,
     threshold: float | None = None,
 ) -> list[TextColumn]:
     """Describes the text columns of a pair.
