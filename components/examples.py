@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tfx import types
 from tfx.types import artifact_utils
@@ -31,6 +34,25 @@ def read_records(examples: types.Artifact, split: str) -> Iterator[bytes]:
     pattern = uris.join(artifact_utils.get_split_uri([examples], split), "*")
     paths = files.list_records([pattern])
     yield from tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator()
+
+
+def sample_records(examples: types.Artifact, split: str, most: int) -> list[bytes]:
+    """Returns records of a split: a sample if there are more than `most`.
+
+    It is the same for any order of the records and of the files.
+    """
+    return heapq.nsmallest(
+        most,
+        read_records(examples, split),
+        key=lambda record: hashlib.blake2b(record, digest_size=8).digest(),
+    )
+
+
+def read_column(records: Sequence[bytes], column: str) -> np.ndarray:
+    """Returns the values of a column with one number in each row, float64[rows]."""
+    parsed = map(tf.train.Example.FromString, records)
+    values = (value for example in parsed for value in read_values(example, column))
+    return np.fromiter(values, float, len(records))
 
 
 def read_slices(

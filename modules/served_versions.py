@@ -4,6 +4,7 @@
       1795571468258/               a version: a SavedModel, and of a push also
         manifest.json                size and SHA-256 of each of its files
         README.md                    its card
+        evaluation.json              its metrics at the gate, and its data
         assets.extra/examples.json   rows for people to try it with
       .1795574731049.incomplete/   a push that is running or was killed
       .withdrawn/1795570000000/    a version that was rolled back
@@ -20,6 +21,7 @@ Directories are local or remote. Reading local ones does not import TensorFlow.
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 import re
@@ -38,6 +40,7 @@ MANIFEST_FILE = "manifest.json"
 # Directory of the versions that were rolled back, next to those that are served.
 WITHDRAWN = ".withdrawn"
 CARD_FILE = "README.md"  # as Hugging Face names it
+EVALUATION_FILE = "evaluation.json"
 DESCRIPTION_FILE = description.FILE  # what the model predicts
 # A predict request with rows for people to try the model with.
 EXAMPLES_FILE = f"{EXTRA_ASSETS}/examples.json"
@@ -136,14 +139,31 @@ def push_time(path: str) -> float:
     A version that `push` numbered has the time as its number, which a copy keeps. For
     others it is the time at which the file of the graph was last changed.
     """
-    name = os.path.basename(path.rstrip("/"))
+    numbered = numbered_time(os.path.basename(path.rstrip("/")))
+    if numbered is not None:
+        return numbered
+    return os.stat(uris.join(path, GRAPH_FILE)).st_mtime
+
+
+def numbered_time(name: str) -> float | None:
+    """Returns the time that a version has as its number, in Unix seconds, or None."""
     if is_version(name) and _OLDEST_PUSH <= int(name) <= time.time() * _MILLISECONDS:
         return int(name) / _MILLISECONDS
-    return os.stat(uris.join(path, GRAPH_FILE)).st_mtime
+    return None
 
 
 def find_newest(directory: str, *, excluded: str = "") -> str:
     """Returns the newest complete version; empty if no version is complete.
+
+    Args:
+      directory: Contains the versions.
+      excluded: As in `list_others`.
+    """
+    return next(list_others(directory, excluded), "")
+
+
+def list_others(directory: str, excluded: str) -> Iterator[str]:
+    """Yields the names of the complete versions of other models, the newest first.
 
     Args:
       directory: Contains the versions.
@@ -153,8 +173,7 @@ def find_newest(directory: str, *, excluded: str = "") -> str:
     for version in list_complete(directory):
         path = uris.join(directory, version)
         if not excluded or model_digest.identity(path) != excluded:
-            return version
-    return ""
+            yield version
 
 
 def choose_version(directory: str, model: str) -> str:
@@ -362,6 +381,26 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
     card = render(next((card for card in cards if card is not None), None))
     # If a rollback moves the version now, no directory with only a card may appear.
     files.write(uris.join(version, CARD_FILE), card, create_directory=False)
+
+
+def write_evaluation(pushed: str, evaluation: Mapping[str, Any]) -> None:
+    """Writes the evaluation of a version next to its card.
+
+    Args:
+      pushed: Directory that the version was pushed to.
+      evaluation: A `modules.verdicts.Evaluation` as JSON.
+
+    Raises:
+      tf.errors.NotFoundError: The version was moved or deleted.
+    """
+    content = json.dumps(file_format.with_format(evaluation), indent=1)
+    path = uris.join(pushed, EVALUATION_FILE)
+    files.write(path, content, create_directory=False)
+
+
+def read_evaluation(version: str) -> Any:
+    """Returns what `write_evaluation` wrote; None for a version without it."""
+    return files.read_record(uris.join(version, EVALUATION_FILE))
 
 
 def _verify(directory: str, version: str) -> bool:

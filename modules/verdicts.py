@@ -1,7 +1,8 @@
 """The verdicts of a run's components: their files, and why a model is refused.
 
 DataGate writes a `DataVerdict`, the Evaluator a `Verdict`, ServingCheck a
-`ServingReport`. AtomicPusher and Report set properties of their artifacts.
+`ServingReport`, OlderVersions `ModelAges`. AtomicPusher and Report set properties of
+their artifacts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ SERVING_CHECK_FILE = "serving_check.json"
 # Keys of ServingCheck's latency with and without a text column.
 ALL_TEXTS = "all texts"
 WITHOUT_COLUMN = "without {}"
+AGES_FILE = "ages.json"  # of OlderVersions
 # Rows that ServingCheck keeps, for AtomicPusher to push with the model.
 SERVING_EXAMPLES_FILE = "examples.json"
 # Properties that TFX's Pusher sets on a PushedModel. Champion sets the destination on
@@ -37,6 +39,7 @@ TOLERANCE = 1e-9
 
 # The share of the range by which a score must change to be another prediction.
 CHANGED_SHARE = 0.1
+_SIGNIFICANCE = 0.05  # of the tests of older versions
 
 ALL_ROWS = "all rows"
 NOT_BLESSED = "the Evaluator did not bless the model"
@@ -323,6 +326,159 @@ class WordChanges(pydantic.BaseModel):
             f"{100 * most:g} %; the report has the rows that change most: add rows to "
             "train whose label does not depend on these words, or raise the setting if "
             "it may"
+        )
+
+
+class Estimate(pydantic.BaseModel):
+    """A metric of a sample of rows.
+
+    Attributes:
+      value: Its value.
+      interval: Its 95 % interval; None if it is undefined.
+    """
+
+    value: Number
+    interval: tuple[float, float] | None = None
+
+
+class Evaluation(pydantic.BaseModel):
+    """The evaluation of a pushed version, and the data that it was trained on.
+
+    Attributes:
+      split: The split that decided.
+      rows: Its rows.
+      metric: The metric of the task.
+      metrics: The metrics on all rows by name.
+      data: Name of the data: the last part of their source, such as a span's directory.
+      data_version: Their hash.
+    """
+
+    split: str
+    rows: int
+    metric: str
+    metrics: dict[str, Estimate]
+    data: str
+    data_version: str
+
+
+class OlderVersion(pydantic.BaseModel):
+    """An older pushed version of the model, on the rows of a run.
+
+    Attributes:
+      version: Its number.
+      pushed: When it was pushed, in ISO 8601; None if that is unknown.
+      age_days: Its age at the measurement; None if that is unknown.
+      data: The data that it was trained on; empty if that is not recorded.
+      measured: The metric of the task; None if it was not measured.
+      paired: A test of it and the new model on the same rows, with its `sentence`; None
+        if it was not measured, or if the rows have no unique ids.
+      problem: Why it was not measured; empty if it was.
+    """
+
+    version: str
+    pushed: str | None = None
+    age_days: float | None = None
+    data: str = ""
+    measured: Estimate | None = None
+    paired: dict[str, Any] | None = None
+    problem: str = ""
+
+    @property
+    def age(self) -> str:
+        """The age in words."""
+        if self.age_days is None:
+            return "of unknown age"
+        if self.age_days < 2:
+            return f"{24 * self.age_days:.0f} hours old"
+        return f"{self.age_days:.0f} days old"
+
+    @property
+    def name(self) -> str:
+        """The version with its age and data."""
+        data = f", trained on {self.data}" if self.data else ""
+        return f"version {self.version} ({self.age}{data})"
+
+    @property
+    def sentence(self) -> str:
+        """The new model compared with it, in a sentence."""
+        if self.problem:
+            return f"not compared with {self.name}: {self.problem}"
+        if self.paired is not None:
+            return f"compared with {self.name}, {self.paired['sentence']}"
+        assert self.measured is not None
+        return f"{self.name} has {self.measured.value:.4f}"
+
+
+class ModelAges(pydantic.BaseModel):
+    """How a model ages: older versions and the new model on the same rows.
+
+    Attributes:
+      metric: The metric of the task.
+      split: The evaluated split.
+      rows: The rows that were predicted, all of the split or a sample.
+      measured: The metric of the new model on these rows; None without older versions,
+        or if the rows have no unique ids.
+      versions: The newest first.
+    """
+
+    metric: str
+    split: str
+    rows: int = 0
+    measured: Estimate | None = None
+    versions: list[OlderVersion] = []
+
+    @property
+    def warnings(self) -> list[str]:
+        """The versions that are better than the new model."""
+        return [
+            f"{version.name} is better than the new model: {self._describe(version)}; "
+            "check the data that were added since, and serve the older one with "
+            "`rollback` if the new model was pushed"
+            for version in self._differing(-1)
+        ]
+
+    @property
+    def conclusion(self) -> str:
+        """How the model ages, in a sentence; empty without older versions."""
+        compared = [version for version in self.versions if version.paired]
+        if not compared:
+            return "; ".join(version.sentence for version in self.versions)
+        if self.warnings:
+            return "newer data did not help: " + "; ".join(self.warnings)
+        if aged := self._differing(1):
+            return f"the model ages: {aged[0].name} is worse: {self._describe(aged[0])}"
+        return (
+            f"no sign of ageing: {self.metric} of {compared[-1].name} and of newer "
+            f"versions differs from the new model's by what may be noise "
+            f"({self.rows:,} rows of {self.split}); retraining may be unnecessary"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the content of `ages.json`: the conclusion first."""
+        return {"summary": self.conclusion, **self.model_dump(mode="json")}
+
+    def _differing(self, sign: int) -> list[OlderVersion]:
+        """Returns the versions that are worse (1) or better (-1) than the new model."""
+        return [
+            version
+            for version in self.versions
+            if version.paired
+            and sign * version.paired["difference"] > 0  # False for NaN
+            and self._p_value(version) < _SIGNIFICANCE
+        ]
+
+    def _p_value(self, version: OlderVersion) -> float:
+        """Returns the p-value, multiplied by the number of tests (Bonferroni)."""
+        assert version.paired is not None
+        tests = sum(version.paired is not None for version in self.versions)
+        return min(1.0, tests * version.paired["p_value"])
+
+    def _describe(self, version: OlderVersion) -> str:
+        assert version.paired is not None
+        a, b = version.paired["a"], version.paired["b"]
+        return (
+            f"{self.metric} is {a:.3f} instead of {b:.3f} on {self.rows:,} rows of "
+            f"{self.split} (p = {self._p_value(version):.2g})"
         )
 
 

@@ -14,9 +14,10 @@ from components.champion import Champion, ChampionCheck
 from components.data_gate import DataGate, DataGateSettings
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
+from components.older_versions import OlderVersions, OlderVersionsSettings
 from components.pusher import COMMITS_FILE, AtomicPusher
 from components.report import Report, ReportSettings
-from components.serving_check import ServingCheck, ServingCheckSettings
+from components.serving_check import Limits, ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
 from modules import fingerprint
 from modules.config.evaluator import EvaluatorSettings
@@ -232,6 +233,27 @@ def create_pipeline(
         fingerprint=fingerprint.of_code(ServingCheck.__module__),
         **compared,
     )
+    older_versions: list[Any] = []
+    if config.evaluator.older_versions:
+        older_settings = OlderVersionsSettings(
+            run=config.run_settings,
+            versions=config.evaluator.older_versions,
+            rows=config.evaluator.older_version_rows,
+            limits=Limits(
+                tf_serving_version=config.serving.tf_serving_version,
+                max_memory_bytes=config.serving.max_memory_bytes,
+                timeout_seconds=config.serving.timeout_seconds,
+            ),
+        )
+        older_versions = [
+            OlderVersions(
+                candidate=model_run,
+                examples=examples,
+                directory=platform.pushed,
+                settings=older_settings.model_dump_json(),
+                fingerprint=fingerprint.of_code(OlderVersions.__module__),
+            )
+        ]
     pusher_inputs = {
         "model": model,
         "model_blessing": evaluator.outputs["blessing"],
@@ -257,6 +279,7 @@ def create_pipeline(
         model_verdict=evaluator.outputs["verdict"],
         infra_blessing=serving_check.outputs["blessing"],
         pushed_model=pusher.outputs["pushed_model"],
+        ages=older_versions[0].outputs["ages"] if older_versions else None,
         settings=_report_settings(config, inputs).model_dump_json(),
         fingerprint=fingerprint.of_code(Report.__module__),
     )
@@ -281,6 +304,7 @@ def create_pipeline(
             serving_check,
             pusher,
             *deployments,
+            *older_versions,
             report,
         ],
         enable_cache=platform.enable_cache,

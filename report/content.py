@@ -10,6 +10,7 @@ from modules import files
 from modules.commits import Commits
 from modules.config.task import TaskConfig
 from modules.run_states import Outcome
+from modules.verdicts import ModelAges
 from report import formatting
 
 # The files of a report. If it failed, the last one has the missing parts, then the
@@ -545,6 +546,7 @@ class Report(_Part):
         noise.
       linear_model: The comparison with a linear model on words.
       commits: The commits of recipe and code; None if they are unknown.
+      ages: Older versions on the rows of this run; None without older versions.
       training: The training.
       classification: The predicted classes; None for a regression.
       regression: The predicted scores; None for a classification.
@@ -575,6 +577,7 @@ class Report(_Part):
     comparison: str = ""
     linear_model: str = ""
     commits: Commits | None = None
+    ages: ModelAges | None = None
     training: Training | None = None
     classification: Classification | None = None
     regression: Regression | None = None

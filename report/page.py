@@ -157,7 +157,9 @@ def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
 
 def _figures(report: Report) -> dict[str, Any]:
     names = ("training", "precision_recall", "reliability", "confusion", "scores")
-    figures: dict[str, Any] = dict.fromkeys((*names, "batch"))
+    figures: dict[str, Any] = dict.fromkeys((*names, "ages", "batch"))
+    if report.ages and any(v.measured for v in report.ages.versions):
+        figures["ages"] = plots.ages(report.ages)
     if report.training:
         training = report.training
         figures["training"] = {

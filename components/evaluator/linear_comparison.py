@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import collections
-import hashlib
-import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -14,7 +12,13 @@ from tfx import types
 
 from components.evaluator import verdict
 from components.evaluator.slices import SliceKey
-from components.examples import read_id, read_records, read_values
+from components.examples import (
+    read_column,
+    read_id,
+    read_records,
+    read_values,
+    sample_records,
+)
 from modules import metrics
 from modules.config.evaluator import EvaluatorSettings
 from modules.config.task import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
@@ -52,21 +56,16 @@ def compare(
       The comparison, and why the model is worse; empty if it may not be.
     """
     task, split = settings.run.task, settings.run.gate_split
-    # A sample of all rows, the same for any order of the records and of the files.
-    records = heapq.nsmallest(
-        linear_model.most_rows(task),
-        read_records(examples, TRAIN_SPLIT),
-        key=lambda record: hashlib.blake2b(record, digest_size=8).digest(),
-    )
-    labels = _column(records, task.label_column)
-    weights = _column(records, task.weight_column) if task.weight_column else None
+    records = sample_records(examples, TRAIN_SPLIT, linear_model.most_rows(task))
+    labels = read_column(records, task.label_column)
+    weights = read_column(records, task.weight_column) if task.weight_column else None
     model = LinearModel(task, _words(records, task), labels, weights)
     others = read_records(examples, split)
     batches, slices = [], dict[str, list[str]]()
     while batch := list(itertools.islice(others, _PREDICTED_ROWS)):
         ids = np.array([read_id(e, task.id_column) for e in _parse(batch)])
         outputs = model.predict(_words(batch, task))
-        batches.append((ids, _column(batch, task.label_column), outputs))
+        batches.append((ids, read_column(batch, task.label_column), outputs))
         for feature, values in _slice(batch, task, settings.slices.columns):
             slices.setdefault(feature, []).extend(values)
     ids, labels, outputs = map(np.concatenate, zip(*batches, strict=True))
@@ -146,12 +145,6 @@ def compare_slices(
 
 def _parse(records: Sequence[bytes]) -> Iterator[tf.train.Example]:
     return map(tf.train.Example.FromString, records)
-
-
-def _column(records: Sequence[bytes], column: str) -> np.ndarray:
-    """Returns the values of a column with one value in each row, float64[rows]."""
-    values = (value for e in _parse(records) for value in read_values(e, column))
-    return np.fromiter(values, float, len(records))
 
 
 def _words(records: Sequence[bytes], task: TaskConfig) -> Iterator[Words]:

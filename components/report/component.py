@@ -9,15 +9,16 @@ from tfx.types import artifact_utils
 from tfx.types import standard_artifacts as standard
 from tfx.utils import io_utils
 
-from components.artifacts import HTML, DataVerdict, ModelVerdict
+from components.artifacts import HTML, DataVerdict, ModelAges, ModelVerdict
 from components.data_gate.verdict import read_data_verdict
 from components.evaluator.slices import read_slices
 from components.evaluator.verdict import read_verdict
+from components.older_versions import read_ages
 from components.report import run_report
 from components.report.driver import RunFacts
 from components.report.settings import ReportSettings
 from components.serving_check import read_permuted, read_report, read_swapped
-from modules import files, served_versions, uris
+from modules import files, uris
 from modules.verdicts import (
     COMMITS,
     MISSING,
@@ -25,7 +26,7 @@ from modules.verdicts import (
     PUSHED_DESTINATION,
     WITHDRAWN_VERSION,
 )
-from report import model_card
+from report import version_files
 from report.content import ERROR_FILE, MODEL_PICTURE, PAGE_FILE
 from report.model_picture import draw_model
 from report.report_files import statistics_files, write_error, write_report
@@ -47,6 +48,7 @@ def Report(
     report: tfx.dsl.components.OutputArtifact[HTML],
     settings: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
+    ages: tfx.dsl.components.InputArtifact[ModelAges] = None,
     components: tfx.dsl.components.Parameter[str] = None,
     last_failure: tfx.dsl.components.Parameter[int] = None,
 ) -> None:
@@ -68,6 +70,7 @@ def Report(
       report: `report.html`; `report.json` and `model.svg` are next to it.
       settings: JSON of `ReportSettings`.
       fingerprint: Hash of this code and its templates; part of the cache key.
+      ages: OlderVersions'; None if the recipe measures none.
       components: JSON: name and seconds of each component. Set by the driver; None if
         no driver runs.
       last_failure: ID of the last page with an error, or 0. Set by the driver, so that
@@ -99,6 +102,7 @@ def Report(
             serving_check=read_report(infra_blessing.uri),
             permuted=read_permuted(infra_blessing.uri),
             swapped=read_swapped(infra_blessing.uri),
+            ages=None if ages is None else read_ages(ages.uri),
             pushed=pushed,
             withdrawn=pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
             commits=pushed_model.get_string_custom_property(COMMITS),
@@ -107,9 +111,7 @@ def Report(
         write_report(report.uri, written)
         has_page, missing = True, "the model card"
         if pushed is not None:
-            served_versions.write_card(
-                pushed, lambda previous: model_card.render(written, previous)
-            )
+            version_files.write(pushed, written)
         missing = MODEL_PICTURE
         draw_model(model_run.uri, report.uri)
     except Exception as error:

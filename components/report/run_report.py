@@ -18,7 +18,7 @@ from modules.evaluation import prediction_files, resampling
 from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
 from modules.export import model_digest
 from modules.metrics import Rows, predict_classes
-from modules.verdicts import DataVerdict, Verdict
+from modules.verdicts import DataVerdict, ModelAges, Verdict
 from report import columns_part, content, predictions_part
 from report.data_part import begin_report
 from report.training_part import read_batch, read_training
@@ -37,6 +37,7 @@ def describe_run(
     serving_check: dict[str, Any],
     permuted: PermutedColumns | None,
     swapped: Mapping[str, Sequence[SwappedText]],
+    ages: ModelAges | None,
     pushed: str | None,
     withdrawn: str,
     commits: str,
@@ -56,6 +57,7 @@ def describe_run(
       serving_check: ServingCheck's report.
       permuted: ServingCheck's predictions without each column of a pair, or None.
       swapped: ServingCheck's rows that swapped words change most, by list.
+      ages: OlderVersions' result; None if the recipe measures none.
       pushed: Directory that serves the model; None if it was refused.
       withdrawn: The model's version if it was rolled back, or empty.
       commits: JSON of the `Commits` of the run that pushed or refused the model; empty
@@ -105,6 +107,7 @@ def describe_run(
     report.comparison = verdict.comparison
     linear_model = verdict.linear_model
     report.linear_model = linear_model.sentence if linear_model else ""
+    report.ages = ages if ages and ages.versions else None
     libraries = fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
     model = model_digest.read(model_run)
     if commits:

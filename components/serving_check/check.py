@@ -66,7 +66,7 @@ def check_model(
     latency_compared = _medians(response.get("compared_seconds", {}))
     reasons += _find_slow(latency_compared, request)
     words, changes, warnings = request.words, list[WordChanges](), list[str]()
-    if not reasons:
+    if words is not None and not reasons:
         changes = swapped_words.measure(request, predictions)
         excess = (part.find_excess(words.max_changed) for part in changes)
         warnings = [reason for reason in excess if reason is not None]

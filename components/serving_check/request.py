@@ -140,14 +140,14 @@ class ServingRequest(Limits, ser_json_inf_nan="constants"):
       signatures: The signatures to call, in this order.
       tolerance: Largest difference between a prediction and its expected value,
         relative for expected values above 1.
-      words: What swapped words may change.
+      words: What swapped words may change; None swaps none.
       not_swapped: Why no words are swapped; None if they are.
       threshold: The model's, as in `metrics.Rows.of`.
     """
 
     ids: list[int]
     signatures: list[SignatureRequest]
-    words: WordSettings
+    words: WordSettings | None = None
     not_swapped: str | None = None
     threshold: float | None = None
     tolerance: float = TOLERANCES["float32"]

@@ -240,12 +240,13 @@ def _read_text(
     try:
         return texts[0].decode("utf-8")
     except UnicodeDecodeError:  # the model must get the same bytes
-        return _encode(texts[0])
+        return encode(texts[0])
 
 
 def _serialize(examples: list[tf.train.Example]) -> list[str | dict[str, str]]:
-    return [_encode(example.SerializeToString()) for example in examples]
+    return [encode(example.SerializeToString()) for example in examples]
 
 
-def _encode(value: bytes) -> dict[str, str]:
+def encode(value: bytes) -> dict[str, str]:
+    """Returns bytes as an entry of `SignatureRequest.inputs`."""
     return {"b64": base64.b64encode(value).decode()}

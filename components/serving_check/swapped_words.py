@@ -183,6 +183,8 @@ def _compare(
     request: ServingRequest, predictions: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[SwappedText]]]:
     """Yields each list with its versions beside their rows."""
+    words = request.words
+    assert words is not None
     for signature in request.signatures:
         outputs = predictions.get(signature.name, {}).get("swapped", {})
         for name, values in outputs.items():
@@ -191,7 +193,7 @@ def _compare(
             before, after = array[sent.rows], array[count:]
             if signature.width is None:
                 change = np.abs(after - before)
-                is_changed = change > (request.words.least_change or 0)
+                is_changed = change > (words.least_change or 0)
             else:
                 predicted = predict_classes(before, request.threshold)
                 rows = np.arange(len(predicted))

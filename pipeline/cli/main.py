@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -210,15 +211,17 @@ def show(run: Run, console: Console) -> int:
     data_verdict, verdict = outputs.data_verdict, outputs.verdict
     assert data_verdict is not None
     assert verdict is not None
-    check = outputs.serving_check
-    for warning in [*data_verdict.warnings, *(check.warnings if check else [])]:
-        _print_prose(f"warning: {warning}", console)
+    check, ages = outputs.serving_check, outputs.ages
+    warnings = [check.warnings if check else [], ages.warnings if ages else []]
     written = read_report(str(run.directory / JSON_FILE))  # missing if Report failed
-    for warning in written.column_warnings if written else ():
+    warnings.append(written.column_warnings if written else [])
+    for warning in itertools.chain(data_verdict.warnings, *warnings):
         _print_prose(f"warning: {warning}", console)
     for table in verdict_tables(verdict.metrics):
         console.print(table)
     _print_prose(verdict.comparison, console)
+    if ages and ages.conclusion and not ages.warnings:
+        _print_prose(ages.conclusion, console)
     page = run.directory / PAGE_FILE
     console.print(f"report {page}", soft_wrap=True)
     missing = f"; missing: {outputs.missing}" if outputs.missing else ""

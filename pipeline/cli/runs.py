@@ -94,6 +94,7 @@ def show_command(
         content = {
             **_run_as_json(record),
             "verdict": verdict.as_json() if verdict else {},
+            "ages": outputs.ages.as_json() if outputs.ages else {},
             "serving_check": check.model_dump(mode="json") if check else {},
             "components": components,
             "data_card": card.model_dump(mode="json") if card else {},
@@ -118,6 +119,8 @@ def show_command(
         lines = [f"verdict: {verdict.summary}"]
         if verdict.linear_model:
             lines.append(verdict.linear_model.sentence)
+        if ages := outputs.ages:
+            lines += [v.sentence for v in ages.versions]
         if override := verdict.override:
             lines.append(
                 f"overridden: pushed as version {override.version} by {override.by}: "

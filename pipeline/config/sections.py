@@ -75,6 +75,11 @@ class EvaluatorConfig(Settings):
         last, has other text columns, classes or range. `ignore` applies only the
         thresholds and reports it in the verdict; `refuse` stops the run before
         training.
+      older_versions: How many older pushed versions each run measures on the rows of
+        `split`, the newest first, to show how the model ages. They decide nothing. 0
+        measures none.
+      older_version_rows: Most rows of `split` to predict with each of them; of more, a
+        sample is predicted.
     """
 
     split: str = EVAL_SPLIT
@@ -88,6 +93,8 @@ class EvaluatorConfig(Settings):
     max_changed_by_words: float = Field(default=0.05, ge=0, le=1)
     changed_by_words: ChangedByWords = "warn"
     incompatible_champion: Literal["ignore", "refuse"] = "ignore"
+    older_versions: NonNegativeInt = 3
+    older_version_rows: PositiveInt = 1000
 
     @field_validator("split")
     @classmethod

@@ -11,6 +11,7 @@ TRAINER = "Trainer"
 EVALUATOR = "Evaluator"
 SERVING_CHECK = "ServingCheck"
 PUSHER = "AtomicPusher"
+OLDER_VERSIONS = "OlderVersions"
 REPORT = "Report"
 # The command `override` records its push as an execution of this type.
 OVERRIDE = "Override"
@@ -23,6 +24,7 @@ MODEL_RUN = (TRAINER, "model_run")
 MODEL_BLESSING = (EVALUATOR, "blessing")
 MODEL_VERDICT = (EVALUATOR, "verdict")
 INFRA_BLESSING = (SERVING_CHECK, "blessing")
+AGES = (OLDER_VERSIONS, "ages")
 PUSHED_MODEL = (PUSHER, "pushed_model")
 PAGE = (REPORT, "report")
 

@@ -13,14 +13,20 @@ from tfx import v1 as tfx
 
 from components.artifacts import HTML
 from components.champion import Champion, ChampionCheck
+from components.older_versions import OlderVersions
 from components.report import Report
 from modules import fingerprint
 from pipeline import entrypoint
 from pipeline.config.orchestrators import OrchestratorConfig
 
-# The pushed model can change while the inputs of Champion and its check do not. Report
+# The pushed models can change while the inputs of the first three do not. Report
 # succeeds even if it cannot write the page, so its cache could hold an error.
-_NEVER_CACHED = (Champion.__name__, ChampionCheck.__name__, Report.__name__)
+_NEVER_CACHED = (
+    Champion.__name__,
+    ChampionCheck.__name__,
+    OlderVersions.__name__,
+    Report.__name__,
+)
 
 
 class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):

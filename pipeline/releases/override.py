@@ -25,7 +25,7 @@ from pipeline.runs import artifact_files, damage
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import Run
-from report import model_card
+from report import version_files
 from report.content import JSON_FILE, read_report
 
 
@@ -126,9 +126,7 @@ def _push(
     run.write(paths.run(run.id))
     report = read_report(str(paths.run(run.id) / JSON_FILE))
     if report is not None:  # the component Report may have failed
-        served_versions.write_card(
-            run.pushed, lambda previous: model_card.render(report, previous, recorded)
-        )
+        version_files.write(run.pushed, report, recorded)
 
 
 def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:

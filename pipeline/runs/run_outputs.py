@@ -10,7 +10,7 @@ import pydantic
 
 from modules import uris, verdicts
 from modules.run_metadata import ComponentRun, MetadataReader, values
-from modules.verdicts import DataVerdict, ServingReport, Verdict
+from modules.verdicts import DataVerdict, ModelAges, ServingReport, Verdict
 from pipeline.config import tfx_names
 from pipeline.runs import damage
 
@@ -59,6 +59,11 @@ class RunOutputs:
         """The report of the serving check."""
         file = verdicts.SERVING_CHECK_FILE
         return self._read(tfx_names.INFRA_BLESSING, file, ServingReport)
+
+    @functools.cached_property
+    def ages(self) -> ModelAges | None:
+        """The older versions on the rows of the run."""
+        return self._read(tfx_names.AGES, verdicts.AGES_FILE, ModelAges)
 
     @property
     def pushed(self) -> str | None:

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from components.older_versions import read_ages
 from ingest import examples as examples_lib
 from modules import files
 from pipeline.config.recipe import load_task
@@ -23,6 +24,7 @@ from tests.compiled.backends import LOGS_KEY, LOGS_TYPE
 from tests.compiled.runner import JobRun
 from tests.compiled.spec import check_spec, container_of
 from tests.e2e import jobs
+from tests.e2e.finished_run.components import RELEASE
 
 pytestmark = pytest.mark.e2e
 
@@ -116,8 +118,10 @@ def test_second_run_is_compared_with_what_the_first_one_pushed(story):
 @pytest.mark.nightly
 def test_second_model_is_pushed_next_to_the_first_one(story):
     run = story.job.runner.run(story.job.spec, parameters=SECOND)
-    executed = {"Champion", "Evaluator", "ServingCheck", "AtomicPusher", "Report"}
-    assert jobs.executed(run) == executed
+    assert jobs.executed(run) == set(RELEASE)
+    (older,) = read_ages(jobs.output(run, "OlderVersions", "ages")).versions
+    assert older.problem == ""
+    assert older.paired["rows"] == 48
     jobs.check_serving(run, story.job.served[1])
     check_report(run, 0.002)
 

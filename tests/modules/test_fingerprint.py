@@ -161,15 +161,20 @@ def edit(monkeypatch):
             "components/serving_check/text_ops.json",
             "2.16",
             "2.15",
-            {"ServingCheck", "Report"},
+            {"ServingCheck", "OlderVersions", "Report"},
         ),
         (
             "components/serving_check/probe.py",
             'READING = "reading the graph"',
             'READING = "reading"',
-            {"ServingCheck", "Report"},
+            {"ServingCheck", "OlderVersions", "Report"},
         ),
-        ("modules/served_versions.py", "def push(", "def put(", {"Report"}),
+        (
+            "modules/served_versions.py",
+            "def push(",
+            "def put(",
+            {"OlderVersions", "Report"},
+        ),
     ],
 )
 def test_an_edit_reruns_the_components_that_use_the_code(

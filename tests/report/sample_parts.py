@@ -3,6 +3,7 @@
 import numpy as np
 
 from modules.commits import Commit, Commits
+from modules.verdicts import Estimate, ModelAges, OlderVersion
 from report.content import (
     Batch,
     Calibration,
@@ -239,6 +240,48 @@ def swapped_words(texts):
             ],
         )
     ]
+
+
+def ages():
+    pushed = ("2026-11-24T10:00:00+00:00", "2026-08-25T10:00:00+00:00")
+    values, days = (0.905, 0.86), (0.66, 91.7)
+    return ModelAges(
+        metric="accuracy",
+        split="test",
+        rows=200,
+        measured=Estimate(value=0.925, interval=(0.88, 0.955)),
+        versions=[
+            *(
+                OlderVersion(
+                    version=str(number),
+                    pushed=when,
+                    age_days=age,
+                    data=f"span-{number % 10} (1b726d42)",
+                    measured=Estimate(
+                        value=value, interval=(value - 0.04, value + 0.04)
+                    ),
+                    paired={
+                        "difference": 0.925 - value,
+                        "a": value,
+                        "b": 0.925,
+                        "low": 0.005,
+                        "high": 0.09,
+                        "p_value": 0.34 if value > 0.9 else 0.004,
+                        "sentence": f"accuracy is {0.925 - value:.3f} higher",
+                    },
+                )
+                for number, when, value, age in zip(
+                    (1795548948935, 1787652000002), pushed, values, days, strict=True
+                )
+            ),
+            OlderVersion(
+                version="1780000000001",
+                pushed="2026-05-28T20:26:40+00:00",
+                age_days=180.2,
+                problem="another task: classes ['no', 'yes'] instead of ['a', 'b']",
+            ),
+        ],
+    )
 
 
 def text_columns():

@@ -23,6 +23,7 @@ NO_DATA = Data(
 WITHOUT_FIGURES = {
     "training": None,
     "classification": None,
+    "ages": None,
     "batch": None,
     "data": NO_DATA,
 }
@@ -62,6 +63,7 @@ def pushed(gate_rows=200, worst_rows=60):
         slice_gaps=parts.slice_gaps(parts.slices(has_champion=True)),
         swapped_words=parts.swapped_words(["He lost his keys."]),
         text_columns=parts.text_columns(),
+        ages=parts.ages(),
         worst_rows=parts.worst_rows(task, worst_rows),
         data=parts.data(task, gate_rows),
         batch=parts.batch(),
@@ -172,6 +174,7 @@ def classes(count):
         "slice_gaps": [],
         "swapped_words": [],
         "text_columns": [],
+        "ages": None,
         "worst_rows": parts.worst_rows(task, 40),
         "data": parts.data(task, 40 * count),
     }

@@ -57,6 +57,13 @@ def test_head_is_as_hugging_face_specifies(kind):
         assert math.isfinite(metric["value"])
 
 
+def test_card_has_the_older_versions():
+    card = model_card.render(samples.pushed())
+    assert "The model ages: version 1787652000002 (92 days old" in card
+    row = "| 1787652000002 | 2026-08-25T10:00:00+00:00 | 92 days old | 0.86 | 0.820 to"
+    assert row in card
+
+
 def test_metrics_have_the_names_of_the_hub():
     head = head_of(model_card.render(samples.pushed()))
     (result,) = head["model-index"][0]["results"]

@@ -202,7 +202,7 @@ def test_every_part_of_a_finished_run_is_on_the_page():
         "learning_rate: 5.0e-05",
     ):
         assert content in text, content
-    assert rendered("pushed").count('role="img"') == 13
+    assert rendered("pushed").count('role="img"') == 14
 
 
 def test_model_of_changed_files_has_a_warning_below_the_verdict():
@@ -245,6 +245,32 @@ def test_column_without_a_benefit_that_costs_little_is_no_warning(
     column = sample_parts.text_columns()[1].model_copy(update=cost)
     assert bool(column.warning) == is_costly
     assert not column.model_copy(update={"may_be_noise": False}).warning
+
+
+def test_older_versions_show_how_the_model_ages():
+    (section,) = re.findall(
+        r'<section id="ages">.*?</section>', rendered("pushed"), re.DOTALL
+    )
+    text = " ".join(re.sub(r"<.*?>", " ", section).split())
+    assert (
+        "the model ages: version 1787652000002 (92 days old, trained on span-2 "
+        "(1b726d42)) is worse: accuracy is 0.860 instead of 0.925 on 200 rows of test "
+        "(p = 0.008)" in text
+    )
+    assert "0 days: 0.925; 0.7 days: 0.905; 91.7 days: 0.860" in text
+    assert "180 days old another task: classes" in text
+    assert "Older versions" not in Parser(rendered("60 classes")).text
+
+
+def test_older_version_that_is_better_is_a_warning():
+    report = KINDS["pushed"]()
+    test = report.ages.versions[1].paired
+    test |= {"difference": -0.065, "a": 0.99, "b": 0.925}
+    (section,) = re.findall(
+        r'<section id="ages">.*?</section>', page.render(report), re.DOTALL
+    )
+    (warning,) = re.findall(r"<li.*?</li>", section)
+    assert "is better than the new model: accuracy is 0.990 instead of 0.925" in warning
 
 
 def test_texts_of_the_data_are_not_markup():

@@ -8,6 +8,7 @@ DATA = (
     "SchemaGen",
     "DataGate",
 )
-RELEASE = ("Champion", "Evaluator", "ServingCheck", "AtomicPusher", "Report")
+COMPARED = ("Champion", "Evaluator", "OlderVersions", "AtomicPusher", "Report")
+RELEASE = (*COMPARED, "ServingCheck")
 MODEL = ("Trainer", *RELEASE)
 EVERYTHING = (*DATA, "Transform", "Hyperparameters", *MODEL)

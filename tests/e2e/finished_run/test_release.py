@@ -10,6 +10,7 @@ from modules import served_versions
 from modules.errors import UsageError
 from modules.export import description
 from tests.e2e import released as released_lib
+from tests.e2e.finished_run.components import COMPARED
 
 pytestmark = pytest.mark.e2e
 
@@ -60,7 +61,7 @@ def test_new_model_is_compared_with_the_served_one_and_the_old_one_can_be_pushed
     assert again.verdict.champion == first.pushed
 
     back, executed = run()
-    assert executed == {"Champion", "Evaluator", "AtomicPusher", "Report"}
+    assert executed == set(COMPARED)
     assert version(back.pushed) > version(new.pushed)
     graphs = {Path(m.pushed, "saved_model.pb").read_bytes() for m in (first, back)}
     assert len(graphs) == 1
@@ -97,7 +98,7 @@ def test_champion_of_another_task_is_refused_before_training(run, finished):
 @pytest.mark.nightly
 def test_champion_of_another_task_is_not_compared(run, champion_of_another_task):
     report, executed = run()
-    assert executed == {"Champion", "Evaluator", "AtomicPusher", "Report"}
+    assert executed == set(COMPARED)
     assert report.verdict.champion is None
     expected = f"not compared with the champion {champion_of_another_task}"
     assert expected in report.verdict.summary

@@ -1,9 +1,11 @@
 """The report of a run: its numbers, its page and the model card."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from modules.errors import UsageError
 from pipeline.cli import main
@@ -110,6 +112,43 @@ def test_commits_are_in_the_record_the_version_and_the_report(finished):
     assert record["commits"]["recipe_file"] == finished.recipe.name
     assert manifest["commits"]["recipe_file"] == finished.recipe.name
     assert report.commits.model_dump() == manifest["commits"]
+
+
+def test_run_with_two_older_versions_shows_how_the_model_ages(
+    run, finished, second, console
+):
+    """The first model was pushed today, and a copy of it 92 days ago."""
+    newer = Path(finished.report.pushed)
+    older = newer.with_name(str(int(newer.name) - 92 * 86_400_000))
+    shutil.copytree(newer, older)
+    report, executed = run(**second.settings)
+    assert executed == {"OlderVersions", "Report"}
+    ages = read(finished).ages
+    assert ages == report.ages
+    assert ages.rows == 48
+    value = next(
+        m.value for m in second.report.verdict.metrics if m.metric == "accuracy"
+    )
+    assert ages.measured.value == pytest.approx(value, abs=1e-6)
+    before = {m.metric: m.value for m in finished.report.verdict.metrics}
+    assert [version.version for version in ages.versions] == [newer.name, older.name]
+    assert [round(version.age_days) for version in ages.versions] == [0, 92]
+    for version in ages.versions:
+        assert version.measured.value == pytest.approx(before["accuracy"], abs=0.2)
+        assert version.paired["b"] == ages.measured.value
+        assert version.data.startswith("data (")
+    page = (last_record(finished) / "report.html").read_text()
+    card = Path(second.report.pushed, "README.md").read_text()
+    options = ["--config", str(finished.recipe)]
+    shown = CliRunner().invoke(main.main, ["show", "latest", *options]).output
+    for version in ages.versions:
+        assert f'<th scope="row">{version.version}</th>' in page
+        assert f"| {version.version} | " in card
+        assert version.version in shown
+    assert "92 days old" in page
+    assert "92 days old" in card
+    assert "92 days old" in shown
+    assert 'id="figure-ages-title"' in page
 
 
 @pytest.mark.nightly

@@ -199,14 +199,14 @@ def test_every_task_is_retried(kubeflow):
         assert task["retryPolicy"]["maxRetryCount"] == 3
 
 
-def test_all_but_the_champion_and_the_report_are_cached(kubeflow, vertex):
+def test_all_but_what_reads_versions_and_the_report_are_cached(kubeflow, vertex):
     for job in (kubeflow, vertex):
         cached = {
             name
             for name, task in tasks(job).items()
             if task.get("cachingOptions", {}).get("enableCache")
         }
-        assert set(tasks(job)) - cached == {"Champion", "Report"}
+        assert set(tasks(job)) - cached == {"Champion", "OlderVersions", "Report"}
 
 
 @pytest.mark.parametrize("orchestrator", ORCHESTRATORS)

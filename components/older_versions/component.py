@@ -1,0 +1,81 @@
+"""OlderVersions: the metrics of older pushed versions on today's rows."""
+
+import itertools
+import logging
+
+from tfx import types
+from tfx import v1 as tfx
+from tfx.orchestration.portable import data_types
+
+from components.artifacts import ModelAges
+from components.older_versions import measurement
+from components.older_versions.settings import OlderVersionsSettings
+from components.version_driver import VersionDriver
+from modules import files, served_versions, uris, verdicts
+from modules.export import model_digest
+
+logger = logging.getLogger(__name__)
+
+
+class Driver(VersionDriver):
+    """Adds the older versions to the cache key."""
+
+    def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
+        """Returns the versions; empty without older versions."""
+        (candidate,) = execution_info.input_dict["candidate"]
+        properties = execution_info.exec_properties
+        settings = OlderVersionsSettings.model_validate_json(properties["settings"])
+        return _find_versions(properties["directory"], candidate, settings)
+
+
+@tfx.dsl.components.component
+def OlderVersions(
+    candidate: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.ModelRun],
+    examples: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Examples],
+    ages: tfx.dsl.components.OutputArtifact[ModelAges],
+    directory: tfx.dsl.components.Parameter[str],
+    settings: tfx.dsl.components.Parameter[str],
+    fingerprint: tfx.dsl.components.Parameter[str],
+    version: tfx.dsl.components.Parameter[str] = None,
+) -> None:
+    """Predicts the evaluated rows with older versions, and compares the metrics.
+
+    It decides nothing. An orchestrator without drivers must not cache this component,
+    because a new version changes none of its inputs.
+
+    Args:
+      candidate: The Trainer's `ModelRun`, with the predictions of the new model.
+      examples: The raw Examples.
+      ages: `ages.json`, a `modules.verdicts.ModelAges`.
+      directory: Contains the pushed versions.
+      settings: JSON of `OlderVersionsSettings`.
+      fingerprint: Hash of this code; part of the cache key.
+      version: The versions to measure, the newest first, with commas between them. Set
+        by the driver, empty without older versions; None if no driver runs.
+    """
+    del fingerprint
+    config = OlderVersionsSettings.model_validate_json(settings)
+    if version is None:
+        version = _find_versions(directory, candidate, config)
+    paths = [uris.join(directory, name) for name in version.split(",") if name]
+    result = measurement.measure(config, examples, candidate.uri, paths)
+    files.write_record(uris.join(ages.uri, verdicts.AGES_FILE), result.as_json())
+    for warning in result.warnings:
+        logger.warning(warning)
+
+
+def read_ages(directory: str) -> verdicts.ModelAges:
+    """Reads the result in the directory of the component's `ages`."""
+    content = files.read_record(uris.join(directory, verdicts.AGES_FILE))
+    return verdicts.ModelAges.model_validate(content)
+
+
+def _find_versions(
+    directory: str, candidate: types.Artifact, settings: OlderVersionsSettings
+) -> str:
+    excluded = model_digest.read(candidate.uri).identity
+    others = served_versions.list_others(directory, excluded)
+    return ",".join(itertools.islice(others, settings.versions))
+
+
+OlderVersions.DRIVER_CLASS = Driver

@@ -1,0 +1,142 @@
+"""Predicts rows with older versions, each in a process, and compares the metrics."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+from tfx import types
+
+from components.examples import read_column, read_id, sample_records
+from components.older_versions.settings import OlderVersionsSettings
+from components.serving_check import rows as request_rows
+from components.serving_check.check import check_model
+from components.serving_check.request import ServingRequest, SignatureRequest
+from modules import metrics, served_versions, uris
+from modules.config.task import TaskConfig
+from modules.evaluation import prediction_files, resampling
+from modules.export import description, signatures
+from modules.metrics import Rows
+from modules.verdicts import Estimate, Evaluation, ModelAges, OlderVersion
+
+_DAY = 86_400
+_SHOWN_HASH = 8
+
+
+def measure(
+    settings: OlderVersionsSettings,
+    examples: types.Artifact,
+    model_run: str,
+    versions: Sequence[str],
+) -> ModelAges:
+    """Measures versions on the evaluated split.
+
+    Args:
+      settings: The task, the split, the most rows, and the limits of a process.
+      examples: The Examples.
+      model_run: Directory of the `ModelRun`, with the predictions of the new model.
+      versions: Directories of older versions, the newest first.
+    """
+    task, split = settings.run.task, settings.run.gate_split
+    ages = ModelAges(metric=task.metric, split=split)
+    if not versions:
+        return ages
+    records = sample_records(examples, split, settings.rows)
+    labels = read_column(records, task.label_column)
+    parsed = map(tf.train.Example.FromString, records)
+    ids = np.array([read_id(example, task.id_column) for example in parsed])
+    described = prediction_files.describe_predictions(task, split)
+    requests = signatures.describe_requests(task)
+    encoded = [request_rows.encode(record) for record in records]
+    request = ServingRequest(
+        ids=ids.tolist(),
+        signatures=[
+            SignatureRequest(
+                name=requests["examples_signature"],
+                inputs={requests["examples_input"]: encoded},
+                output=described["output"],
+                width=None if task.is_regression else len(described["columns"]),
+                expected=None,
+                timed=False,
+            )
+        ],
+        **settings.limits.model_dump(),
+    )
+    new = _predicted_rows(model_run, task, split, ids)
+    ages.rows = len(records)
+    ages.measured = None if new is None else _estimate(task, new)
+    for path in versions:
+        version = OlderVersion(version=os.path.basename(path))
+        ages.versions.append(version)
+        try:
+            _describe(version, path)
+            served_versions.verify(path)
+            expected = description.describe_task(task)
+            if difference := description.find_task_difference(path, expected):
+                version.problem = f"another task: {difference}"
+                continue
+            report, predictions = check_model(path, request)
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+            served_versions.VersionError,
+            tf.errors.OpError,
+        ) as error:
+            version.problem = f"{type(error).__name__}: {error}"
+            continue
+        if report.reasons:
+            version.problem = "; ".join(report.reasons)
+            continue
+        ((_, outputs),) = predictions.items()
+        values = np.asarray(outputs["values"], float)
+        exported = description.read_description(path) or {}
+        threshold = exported.get(description.THRESHOLD)
+        old = Rows.of(labels, values, threshold=threshold)
+        version.measured = _estimate(task, old)
+        if new is not None:
+            test = resampling.paired_test(task, old, new, task.metric)
+            version.paired = test.model_dump(mode="json")
+    return ages
+
+
+def _predicted_rows(
+    model_run: str, task: TaskConfig, split: str, ids: np.ndarray
+) -> Rows | None:
+    """Returns the new model's predictions of rows; None without unique ids."""
+    recorded = prediction_files.read_predictions(model_run, task, split)
+    index = {row: number for number, row in enumerate(recorded.ids.tolist())}
+    is_unique = len(index) == len(recorded.ids) and len(np.unique(ids)) == len(ids)
+    if not (is_unique and index.keys() >= set(ids.tolist())):
+        return None
+    order = np.array([index[row] for row in ids.tolist()])
+    return recorded.rows.take(order)
+
+
+def _estimate(task: TaskConfig, rows: Rows) -> Estimate:
+    (value,) = metrics.compute(task.classes, rows, [task.metric]).values()
+    interval = resampling.confidence_intervals(task, rows)[task.metric]
+    return Estimate(value=value, interval=None if math.isnan(interval[0]) else interval)
+
+
+def _describe(version: OlderVersion, path: str) -> None:
+    """Adds the age of a version and its data."""
+    pushed = served_versions.numbered_time(version.version)
+    if pushed is None and uris.is_local(path):
+        pushed = served_versions.push_time(path)
+    if pushed is not None:
+        utc = datetime.timezone.utc
+        version.pushed = datetime.datetime.fromtimestamp(pushed, utc).isoformat(
+            "T", "seconds"
+        )
+        version.age_days = (time.time() - pushed) / _DAY
+    recorded = served_versions.read_evaluation(path)
+    if recorded is not None:
+        evaluation = Evaluation.model_validate(recorded)
+        digest = evaluation.data_version[:_SHOWN_HASH]
+        version.data = f"{evaluation.data} ({digest})"

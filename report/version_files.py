@@ -1,0 +1,43 @@
+"""The files that describe a pushed version: its card, and its evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from modules import served_versions
+from modules.verdicts import Estimate, Evaluation
+from report import model_card
+from report.content import Report
+
+
+def write(
+    pushed: str, report: Report, override: Mapping[str, Any] | None = None
+) -> None:
+    """Writes the card of a version, and the evaluation that later runs read.
+
+    Args:
+      pushed: Directory that the version was pushed to.
+      report: The run that made it.
+      override: As in `model_card.render`.
+
+    Raises:
+      VersionError: As in `served_versions.write_card`.
+      tf.errors.NotFoundError: The version was moved or deleted in the meantime.
+    """
+    served_versions.write_card(
+        pushed, lambda previous: model_card.render(report, previous, override)
+    )
+    (data,) = (step for step in report.lineage if step.kind == "data")
+    evaluation = Evaluation(
+        split=report.split,
+        rows=sum(s.rows for s in report.data.splits if s.name == report.split),
+        metric=report.task.metric,
+        metrics={
+            metric.name: Estimate(value=metric.value, interval=metric.interval)
+            for metric in report.metrics
+        },
+        data=data.name,
+        data_version=data.version,
+    )
+    served_versions.write_evaluation(pushed, evaluation.model_dump(mode="json"))
