@@ -24,6 +24,9 @@ def render(
     checks: Mapping[str, Sequence[Check]],
     rows: Mapping[str, int],
     metrics: Sequence[Check],
+    compared: Sequence[Check] = (),
+    history: Sequence[Check] = (),
+    correlation: tuple[float, float] | None = None,
 ) -> str:
     """Returns the page.
 
@@ -33,8 +36,13 @@ def render(
       rows: The rows of each window.
       metrics: Metrics of the labelled rows. The template reads their `name`, `value`
         and `threshold`.
+      compared: Metrics of each version, live and at the gate. The template reads the
+        fields of a `GateComparison`.
+      history: The last comparison of each version, also by earlier calls.
+      correlation: The rank correlation of gate and live in it, and its p-value.
     """
-    alarms = sum(check.is_alarm for check in chain(metrics, *checks.values()))
+    judged = chain(metrics, compared, *checks.values())
+    alarms = sum(check.is_alarm for check in judged)
     verdict = f"alarms: {alarms}" if checks or alarms else "not compared"
     style = templates.style()
     page = templates.environment().get_template("monitor.html.jinja")
@@ -42,6 +50,9 @@ def render(
         checks=checks,
         rows=rows,
         metrics=metrics,
+        compared=compared,
+        history=history,
+        correlation=correlation,
         verdict=verdict,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
         style=Markup(style),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import math
+import os
 import sys
 import time
 from itertools import chain
@@ -26,6 +27,7 @@ from prediction.predictor import find_model
 if TYPE_CHECKING:
     from pipeline.monitoring.delayed_labels import LiveMetric
     from pipeline.monitoring.drift import Limits
+    from pipeline.monitoring.gate import GateComparison
 
 _HOUR = 3600
 _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
@@ -76,6 +78,13 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
     "accuracy=0.9: those of evaluator.thresholds. Repeatable.",
 )
 @click.option(
+    "--history",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Append the metric of each version, live and at the gate, to a file of JSON "
+    "lines, and compare all versions in it.",
+)
+@click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -99,6 +108,7 @@ def monitor_command(
     labels_file: str | None,
     label_column: str,
     thresholds: tuple[str, ...],
+    history: Path | None,
     report: Path | None,
     prometheus_file: Path | None,
     pushgateway: str | None,
@@ -107,7 +117,7 @@ def monitor_command(
 
     Exits with 4 if a difference or a metric is an alarm.
     """
-    from pipeline.monitoring import delayed_labels, drift, gauges
+    from pipeline.monitoring import delayed_labels, drift, gate, gauges
 
     allowed = _parse_limits(limits)
     uris.refuse_pattern("--samples", samples)
@@ -122,6 +132,11 @@ def monitor_command(
     labels, lowest = None, {}
     if labels_file is None and thresholds:
         raise UsageError("--threshold needs labels: add --labels FILE")
+    if history is not None:
+        if labels_file is None:
+            raise UsageError("--history needs labels: add --labels FILE")
+        if not history.absolute().parent.is_dir():
+            raise UsageError(f"--history {history}: there is no such directory")
     if labels_file is not None:
         task = _task_of(directory, label_column)
         lowest = _parse_thresholds(thresholds, task)
@@ -169,6 +184,7 @@ def monitor_command(
     if checks:
         console.print(table)
     live: list[LiveMetric] = []
+    at_gate: list[GateComparison] = []
     if labels is not None:
         labelled = [row for row in windows[_WINDOW] if row.texts in labels]
         count = f"{len(labelled)} of {rows[_WINDOW]} rows of the window have a label"
@@ -176,9 +192,7 @@ def monitor_command(
             count += f"; fewer than {allowed.min_rows} are not compared with thresholds"
             lowest = {}
         console.print(count)
-        described = description.read_description(directory) or {}
-        threshold = described.get(description.THRESHOLD)
-        live = delayed_labels.measure(labelled, labels, task, lowest, threshold)
+        live = delayed_labels.measure(labelled, labels, task, lowest)
         table = Table("metric", "value", "threshold", "")
         for metric in live:
             bound = "" if metric.threshold is None else f"{metric.threshold:g}"
@@ -186,11 +200,43 @@ def monitor_command(
             table.add_row(metric.name, f"{metric.value:.4f}", bound, alarm)
         if live:
             console.print(table)
+        for version in sorted({row.version for row in labelled if row.version}):
+            served_by = [row for row in labelled if row.version == version]
+            evaluation = gate.read_evaluation(os.path.dirname(directory), version)
+            if len(served_by) < allowed.min_rows:
+                problem = f"{len(served_by)} rows have a label; {allowed.min_rows} must"
+            elif evaluation is None:
+                problem = "it has no evaluation.json, which Report writes"
+            else:
+                joined = delayed_labels.join(served_by, labels, task)
+                at_gate += gate.compare(version, evaluation, joined, task, allowed.p)
+                continue
+            console.print(f"version {version} is not compared with the gate: {problem}")
+        table = Table("version", "metric", "gate", "live", "difference", "p", "")
+        for entry in at_gate:
+            difference = (
+                f"{entry.difference:+.3f} ({entry.low:+.3f} to {entry.high:+.3f})"
+            )
+            numbers = f"{entry.gate:.4f}", f"{entry.live:.4f}", difference
+            alarm = "ALARM" * entry.is_alarm
+            table.add_row(
+                entry.version, entry.metric, *numbers, f"{entry.p:.2g}", alarm
+            )
+        if at_gate:
+            console.print(table)
+    versions = gate.record(history, at_gate) if history is not None else []
+    correlation = gate.rank_correlation(versions)
+    if correlation is not None:
+        console.print(
+            f"rank correlation of gate and live over {len(versions)} versions: "
+            f"{correlation[0]:.2f} (p = {correlation[1]:.2g})"
+        )
     if report is not None:
-        files.write(str(report.absolute()), monitor_page.render(checks, rows, live))
-    has_alarm = any(metric.is_alarm for metric in live)
-    has_alarm |= any(check.is_alarm for check in chain(*checks.values()))
-    registry = gauges.build(checks, rows, live)
+        page = monitor_page.render(checks, rows, live, at_gate, versions, correlation)
+        files.write(str(report.absolute()), page)
+    judged = chain(live, at_gate, *checks.values())
+    has_alarm = any(check.is_alarm for check in judged)
+    registry = gauges.build(checks, rows, live, at_gate)
     if prometheus_file is not None:
         # Renamed when it is complete.
         prometheus_client.write_to_textfile(str(prometheus_file), registry)

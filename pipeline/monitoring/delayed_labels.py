@@ -77,7 +77,6 @@ def measure(
     labels: Mapping[Texts, float],
     task: TaskConfig,
     thresholds: Mapping[str, float],
-    decision_threshold: float | None = None,
 ) -> list[LiveMetric]:
     """Computes the metrics of the Evaluator.
 
@@ -86,19 +85,35 @@ def measure(
       labels: Labels by texts.
       task: The task.
       thresholds: The lowest value by metric.
-      decision_threshold: The model's `threshold`, as in `Rows.of`.
 
     Returns:
       The metrics; none without rows.
     """
     if not rows:
         return []
+    values = metrics.compute(task.classes, join(rows, labels, task))
+    return [LiveMetric(*value, thresholds.get(value[0])) for value in values.items()]
+
+
+def join(
+    rows: Sequence[PredictedRow], labels: Mapping[Texts, float], task: TaskConfig
+) -> metrics.Rows:
+    """Returns the rows with their labels.
+
+    Args:
+      rows: At least one row that was served and has a label.
+      labels: Labels by texts.
+      task: The task.
+    """
     outputs = np.array([row.outputs for row in rows])
     actual = np.array([labels[row.texts] for row in rows])
     if task.is_regression:
         outputs = outputs[:, 0]
     else:
         actual = actual.astype(int)
-    table = metrics.Rows.of(actual, outputs, threshold=decision_threshold)
-    values = metrics.compute(task.classes, table)
-    return [LiveMetric(*value, thresholds.get(value[0])) for value in values.items()]
+    if task.classes is None:
+        return metrics.Rows.of(actual, outputs)
+    # The served class, because a model may have a threshold.
+    names = [row.class_name for row in rows]
+    predicted = np.array([task.classes.index(name) for name in names])
+    return metrics.Rows.of(actual, outputs, predicted=predicted)

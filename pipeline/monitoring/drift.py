@@ -35,7 +35,8 @@ class Limits(Settings):
       unknown: Of the mean share of a row's tokens that are `[UNK]`.
       domain: Area under the ROC curve of a classifier that tells both windows apart by
         the texts' embeddings; 0.5 is chance.
-      p: Probability under which chance is no explanation.
+      p: Probability under which chance is no explanation, also of a live metric that is
+        below that of the gate.
       min_rows: Fewer rows in a window are not compared.
     """
 

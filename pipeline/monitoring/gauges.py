@@ -9,12 +9,14 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from pipeline.monitoring.delayed_labels import LiveMetric
 from pipeline.monitoring.drift import Check
+from pipeline.monitoring.gate import GateComparison
 
 
 def build(
     checks: Mapping[str, Sequence[Check]],
     rows: Mapping[str, int],
     metrics: Sequence[LiveMetric],
+    at_gate: Sequence[GateComparison],
 ) -> CollectorRegistry:
     """Returns a registry with the gauges.
 
@@ -22,6 +24,7 @@ def build(
       checks: The checks of the window, by what it was compared with.
       rows: The rows of each window.
       metrics: Metrics of the labelled rows.
+      at_gate: Metrics of each version, live and at the gate.
     """
     registry = CollectorRegistry()
     labels = ("reference", "check")
@@ -64,6 +67,30 @@ def build(
         live.labels(metric.name).set(metric.value)
         if metric.threshold is not None:
             below.labels(metric.name).set(metric.is_alarm)
+    labels = ("metric", "version")
+    gate = Gauge(
+        "monitor_gate_metric",
+        "Metric of a version on the split that decided its push.",
+        labels,
+        registry=registry,
+    )
+    beyond = Gauge(
+        "monitor_gate_difference",
+        "Metric of the labelled rows of a version minus that of the gate.",
+        labels,
+        registry=registry,
+    )
+    worse = Gauge(
+        "monitor_gate_alarm",
+        "1 if the metric that decides is significantly below that of the gate.",
+        labels,
+        registry=registry,
+    )
+    for entry in at_gate:
+        gate.labels(entry.metric, entry.version).set(entry.gate)
+        beyond.labels(entry.metric, entry.version).set(entry.difference)
+        if entry.decides:
+            worse.labels(entry.metric, entry.version).set(entry.is_alarm)
     Gauge(
         "monitor_last_run_timestamp_seconds",
         "Unix time of the last comparison.",

@@ -16,9 +16,11 @@ class PredictedRow:
       outputs: The probabilities of the classes, or the score alone.
       class_name: The predicted class; empty for a score.
       time: When it was predicted, in Unix seconds.
+      version: The version that predicted it; empty if that is unknown.
     """
 
     texts: Texts
     outputs: tuple[float, ...]
     class_name: str = ""
     time: int = 0
+    version: str = ""

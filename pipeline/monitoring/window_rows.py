@@ -179,7 +179,11 @@ def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
             if not name and len(outputs[0]) > 1:
                 continue
             class_name = name[0].decode() if name else ""
-            rows.append(PredictedRow(texts, tuple(outputs[0]), class_name, times[0]))
+            versions = _values(features, sampling.MODEL_VERSION, "int64_list")
+            version = str(versions[0]) if versions else ""
+            rows.append(
+                PredictedRow(texts, tuple(outputs[0]), class_name, times[0], version)
+            )
     return rows
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import getpass
-import json
-import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -20,7 +18,7 @@ from typing import Literal
 
 import pydantic
 
-from modules import file_format
+from modules import json_lines
 from modules.errors import UsageError
 from pipeline.runs import damage
 
@@ -28,8 +26,6 @@ FILE = "releases.jsonl"
 ADVICE = f"{damage.ADVICE}, or move it away"  # if it cannot be read
 
 Action = Literal["rollback", "override"]
-
-logger = logging.getLogger(__name__)
 
 
 def _user() -> str:
@@ -100,22 +96,11 @@ def read(directory: Path) -> list[Release]:
     """
     path = directory / FILE
     try:
-        if not path.is_file():
-            return []
-        lines = path.read_bytes().splitlines()
+        records = list(json_lines.read(path, Release))
     except OSError as error:
         raise UsageError(damage.describe(path, error, ADVICE)) from error
     releases: list[Release] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            release = Release.model_validate(file_format.parse(line, path))
-        except file_format.FormatError:
-            raise
-        except ValueError:  # its writer was killed, or the disk was full
-            logger.warning(
-                "%s:%d is not a record and is skipped; delete the line", path, number
-            )
-            continue
+    for release in records:
         kind = release.action, release.run
         releases = [r for r in releases if r.confirmed or (r.action, r.run) != kind]
         releases.append(release)
@@ -129,24 +114,8 @@ def add(directory: Path, release: Release) -> None:
       UsageError: The journal cannot be written.
     """
     path = directory / FILE
-    content = file_format.with_format(release.model_dump(mode="json"))
-    line = json.dumps(content).encode() + b"\n"
     try:
-        # Without a buffer, which would write the line later, after an error.
-        with open(path, "ab+", buffering=0) as file:
-            if size := file.tell():
-                file.seek(-1, os.SEEK_END)
-                if file.read() != b"\n":  # the last line was not written whole
-                    line = b"\n" + line
-            try:
-                while line:  # a full disk takes a part first
-                    line = line[file.write(line) :]
-                os.fsync(file.fileno())
-            except OSError:
-                # The user is told that nothing was recorded, so remove what was.
-                with contextlib.suppress(OSError):
-                    file.truncate(size)
-                raise
+        json_lines.append(path, release)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}. Correct the cause and run "

@@ -29,7 +29,7 @@ NAME = re.compile(r"\b(?:serving|monitor)_[a-z_]+")
 def exported():
     """Returns the names of all time series of the server and of `monitor`."""
     names = set()
-    for registry in (Metrics().registry, gauges.build({}, {}, {})):
+    for registry in (Metrics().registry, gauges.build({}, {}, (), ())):
         for family in registry.collect():
             suffixes = {
                 "counter": ("_total",),

@@ -12,7 +12,9 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
+from modules import served_versions
 from modules.export import description
+from modules.verdicts import Estimate, Evaluation
 from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.monitoring.window_rows import ServedModel
@@ -68,9 +70,11 @@ def monitor(directory, served, tmp_path):
     samples = tmp_path / "samples"
     samples.mkdir()
 
-    def serve(texts, age):
+    def serve(texts, age, version=None):
+        of_version = {} if version is None else {sampling.MODEL_VERSION: [version]}
         rows = [
             {
+                **of_version,
                 "sentence": [*row.texts],
                 "prediction/class": [row.class_name.encode()],
                 "prediction/probabilities": [*row.outputs],
@@ -78,10 +82,13 @@ def monitor(directory, served, tmp_path):
             }
             for row in served.predict([(text.encode(),) for text in texts])
         ]
-        write_records(samples / sampling.FILES.replace("*", str(age)), rows)
+        name = f"{age}-{version}"
+        write_records(samples / sampling.FILES.replace("*", name), rows)
 
     def run(texts, previous=(), *arguments):
-        serve(texts, 60)
+        by_version = texts if isinstance(texts, dict) else {None: texts}
+        for version, served_texts in by_version.items():
+            serve(served_texts, 60, version)
         if previous:
             serve(previous, HOUR + 60)
         options = {"--model": directory, "--samples": samples, "--reference": reference}
@@ -224,6 +231,97 @@ def test_live_metric_below_a_threshold_is_an_alarm(monitor, served, tmp_path):
     assert values["monitor_metric_alarm", f"recall/{names[0]}"] == 0
 
 
+@pytest.fixture
+def pushed(directory):
+    """Writes the accuracy of versions at the gate; the later ones were rolled back."""
+
+    def write(accuracies):
+        for version, accuracy in accuracies.items():
+            parent = directory if version == 1 else directory / ".withdrawn"
+            path = parent / str(version)
+            path.mkdir(parents=True, exist_ok=True)
+            interval = (accuracy - 0.02, accuracy + 0.02)
+            evaluation = Evaluation(
+                split="eval",
+                rows=400,
+                metric="accuracy",
+                metrics={"accuracy": Estimate(value=accuracy, interval=interval)},
+                data="data",
+                data_version="0",
+            )
+            content = evaluation.model_dump(mode="json")
+            served_versions.write_evaluation(str(path), content)
+
+    yield write
+    (directory / "1" / served_versions.EVALUATION_FILE).unlink(missing_ok=True)
+    shutil.rmtree(directory / ".withdrawn", ignore_errors=True)
+
+
+def test_live_metrics_of_three_versions_are_compared_with_those_of_the_gate(
+    monitor, served, pushed, tmp_path
+):
+    """Two versions are as good as at the gate; the third one is not."""
+    labels, gauges = tmp_path / "labels.csv", tmp_path / "bert.prom"
+    page, history = tmp_path / "live.html", tmp_path / "history.jsonl"
+    pushed({1: 0.95, 2: 0.85, 3: 0.9})
+    wrong = {1: 6, 2: 24, 3: 60}  # of 150 rows
+    other = {"bad": "good", "good": "bad"}
+    texts, lines = {}, ["sentence,label"]
+    for version, count in wrong.items():
+        texts[version] = [f"the cat {version} {row}" for row in range(ROWS)]
+        rows = served.predict([(text.encode(),) for text in texts[version]])
+        names = [row.class_name for row in rows]
+        lines += [
+            f"{text},{other[name] if row < count else name}"
+            for row, (text, name) in enumerate(zip(texts[version], names, strict=True))
+        ]
+    labels.write_text("\n".join(lines) + "\n")
+    checks = ("classes", "scores", "lengths", "domain")
+    arguments = [f"--limit={check}=1" for check in (*checks, "unknown")]
+    arguments += ["--labels", labels, "--history", history]
+    two = {version: texts[version] for version in (1, 2)}
+    result = monitor(two, (), *arguments)
+    assert result.exit_code == 0, result.output
+    assert len(history.read_text().splitlines()) == 2
+    assert "rank correlation" not in result.output
+
+    arguments += ["--prometheus-file", gauges, "--report", page]
+    result = monitor(texts, (), *arguments)
+    assert result.exit_code == exit_status.ALARM, result.output
+    (alarm,) = (line for line in result.output.splitlines() if "ALARM" in line)
+    for value in ("3", "accuracy", "0.9000", "0.6000", "-0.300"):
+        assert value in alarm
+    shown = "ank correlation of gate and live over 3 versions: 0.50"
+    assert shown in result.output
+    values = read_gauges(gauges)
+    assert values["monitor_gate_metric", "accuracy", "2"] == 0.85
+    difference = values["monitor_gate_difference", "accuracy", "1"]
+    assert difference == pytest.approx(0.96 - 0.95)
+    assert [values["monitor_gate_alarm", "accuracy", v] for v in "123"] == [0, 0, 1]
+    assert "All versions" in page.read_text()
+    assert shown in page.read_text()
+    assert "alarms: 1" in page.read_text()
+    assert len(history.read_text().splitlines()) == 5
+
+
+def test_version_without_an_evaluation_or_with_few_labels_is_named(
+    monitor, served, tmp_path, pushed
+):
+    pushed({1: 0.95})
+    texts = draw_texts(1, ROWS)
+    rows = served.predict([(text.encode(),) for text in texts])
+    labels = tmp_path / "labels.csv"
+    lines = [f"{t},{row.class_name}" for t, row in zip(texts, rows, strict=True)]
+    labels.write_text("\n".join(["sentence,label", *lines]) + "\n")
+    result = monitor({1: texts[:20], 8: texts}, (), "--labels", labels)
+    assert result.exit_code == 0, result.output
+    output = " ".join(result.output.split())
+    assert "version 1 is not compared with the gate: 20 rows have a label" in output
+    assert (
+        "version 8 is not compared with the gate: it has no evaluation.json" in output
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -232,6 +330,8 @@ def test_live_metric_below_a_threshold_is_an_alarm(monitor, served, tmp_path):
         (("--limit", "domain=2"), "--limit domain=2: "),
         (("--limit", "min_rows=1000"), "--reference "),
         (("--threshold", "f1=0.5"), "--threshold needs labels: add --labels FILE"),
+        (("--history", "h.jsonl"), "--history needs labels: add --labels FILE"),
+        (("--labels", "a.csv", "--history", "/no/h"), "--history /no/h: there is no"),
         (("--labels", "a.csv", "--threshold", "loss=1"), "no such metric; it has acc"),
         (("--labels", "a.csv", "--threshold", "f1=2"), "allowed are 0 to 1"),
         (("--labels", "a.csv", "--threshold", "f1"), "allowed are 0 to 1"),

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from modules import json_lines
 from modules.errors import UsageError
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
@@ -73,7 +74,7 @@ def test_error_between_the_two_records_leaves_the_intent(tmp_path):
 @pytest.mark.parametrize("torn", ['{"format": 1, "act', '"rollback"', "\0\0\0"])
 def test_line_that_was_not_written_whole_is_skipped(file, tmp_path, caplog, torn):
     file.write_text(BEFORE + torn)
-    with caplog.at_level(logging.WARNING, logger=journal.logger.name):
+    with caplog.at_level(logging.WARNING, logger=json_lines.logger.name):
         assert len(journal.read(tmp_path)) == 2
     assert "releases.jsonl:3 is not a record and is skipped" in caplog.text
     journal.add(tmp_path, Release(action="rollback", version=8))
