@@ -234,8 +234,9 @@ def monitor_command(
     if report is not None:
         page = monitor_page.render(checks, rows, live, at_gate, versions, correlation)
         files.write(str(report.absolute()), page)
-    judged = chain(live, at_gate, *checks.values())
-    has_alarm = any(check.is_alarm for check in judged)
+    has_alarm = any(metric.is_alarm for metric in live)
+    has_alarm |= any(entry.is_alarm for entry in at_gate)
+    has_alarm |= any(check.is_alarm for check in chain(*checks.values()))
     registry = gauges.build(checks, rows, live, at_gate)
     if prometheus_file is not None:
         # Renamed when it is complete.
