@@ -35,6 +35,7 @@ setup(
     ),
     package_data={
         "components.serving_check": ["*.json"],
+        "prediction.portable": ["*.jinja"],
         "pipeline.ui": ["*.css", "*.js", "templates/*.jinja"],
         "report": ["*.css", "*.jinja", "*.js"],
         "sample_data": ["*.txt"],

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import shutil
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import layers, models, networks
-from safetensors.numpy import save_file
 
 from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
 from modules.data import tokenizer_files
-from modules.encoder import hugging_face
 from modules.encoder.directory import EncoderDirectory
-from modules.encoder_files import (
-    HUGGING_FACE_CONFIG,
-    HUGGING_FACE_WEIGHTS,
-    SIZE_KEYS,
-    TOKENIZER_CONFIG,
-    VOCAB_FILE,
-)
+from modules.encoder_files import SIZE_KEYS
 from modules.export import signatures
 from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
-
-_HEAD = "sentence_prediction/logits"
 
 
 def restore(
@@ -156,53 +142,3 @@ def build_stock(encoder: EncoderDirectory, outputs: int) -> models.BertClassifie
         dict_outputs=True,
     )
     return models.BertClassifier(network=network, num_classes=outputs)
-
-
-def write_hugging_face(
-    model: tf_keras.Model, encoder: EncoderDirectory, task: TaskConfig, directory: Path
-) -> None:
-    """Writes a folder for Transformers' sequence classification.
-
-    Args:
-      model: Our model.
-      encoder: Its encoder.
-      task: Names the classes.
-      directory: A new directory.
-    """
-    directory.mkdir(parents=True)
-    variables = {v.name.removesuffix(":0"): v.numpy() for v in model.variables}
-    shapes = hugging_face.expected_shapes(encoder.config)
-    names = hugging_face._variable_names(encoder.config["num_hidden_layers"])
-    tensors = {}
-    for name, shape in shapes.items():
-        value = variables[names[name]]
-        # PyTorch's linear layers have [outputs, inputs].
-        is_kernel = names[name].endswith("/kernel")
-        tensors[f"bert.{name}"] = (
-            _transposed(value.reshape(shape[::-1]))
-            if is_kernel
-            else value.reshape(shape)
-        )
-    tensors["classifier.weight"] = _transposed(variables[f"{_HEAD}/kernel"])
-    tensors["classifier.bias"] = variables[f"{_HEAD}/bias"]
-    save_file(tensors, directory / HUGGING_FACE_WEIGHTS, metadata={"format": "pt"})
-    activation = "gelu_new" if encoder.is_gelu_approximate else "gelu"
-    config = {
-        **{key: encoder.config[key] for key in SIZE_KEYS},
-        "model_type": "bert",
-        "architectures": ["BertForSequenceClassification"],
-        "hidden_act": activation,
-        "layer_norm_eps": encoder.config.get("layer_norm_eps", 1e-12),
-        "id2label": dict(enumerate(task.classes or [])),
-        "label2id": {name: index for index, name in enumerate(task.classes or [])},
-    }
-    (directory / HUGGING_FACE_CONFIG).write_text(json.dumps(config))
-    shutil.copy(encoder.vocab_file, directory / VOCAB_FILE)
-    settings = tokenizer_files.read_settings(encoder.vocab_file)
-    tokenizer = {"tokenizer_class": "BertTokenizer", **dataclasses.asdict(settings)}
-    (directory / TOKENIZER_CONFIG).write_text(json.dumps(tokenizer))
-
-
-def _transposed(kernel: np.ndarray) -> np.ndarray:
-    # safetensors writes memory in its order and ignores strides.
-    return np.ascontiguousarray(kernel.T)

@@ -136,6 +136,7 @@ def prepare_peers(
     # These import TensorFlow, which takes seconds.
     from benchmarks import same_weights
     from modules import encoder as encoder_lib
+    from prediction.portable import export
 
     task, length = config.task, config.preprocessing.max_seq_length
     encoder = encoder_lib.open_encoder(resolve_encoder(config).directory)
@@ -144,7 +145,7 @@ def prepare_peers(
     same_weights.write_tutorial(
         restored, encoder, task, tutorial, max_seq_length=length
     )
-    same_weights.write_hugging_face(restored, encoder, task, hugging_face)
+    export.export(str(model), str(hugging_face), lambda line: None)
 
     def settings(served: Path, predictions: str, **more: Any) -> dict[str, Any]:
         return more | {

@@ -34,6 +34,7 @@ SIZE_KEYS = (
 APPROXIMATE_GELU_KEY = "approximate_gelu"  # only `import-encoder` writes it
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+MASK_TOKEN = "[MASK]"  # of pre-training; a vocabulary may lack it
 
 
 class EncoderError(UsageError):

@@ -19,7 +19,7 @@ from modules import environment
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs, preprocessing
-from modules.export import serving_model, traced_model
+from modules.export import description, serving_model, traced_model
 from modules.training import experiment
 from pipeline.inputs.schema import build_schema
 from tests import tiny
@@ -130,12 +130,12 @@ def raw_spec(kind):
     return spec
 
 
-def run_transform(root, kind, rows, vocab_file):
+def run_transform(root, kind, rows, vocab_file, max_seq_length=MAX_SEQ_LENGTH):
     """Writes Transform's graph and the transformed rows."""
     metadata = tft.DatasetMetadata.from_feature_spec(raw_spec(kind))
     custom_config = {
         "task": TASKS[kind].model_dump(),
-        "max_seq_length": MAX_SEQ_LENGTH,
+        "max_seq_length": max_seq_length,
         "vocab_file": vocab_file,
     }
     with (
@@ -201,23 +201,36 @@ def export_tiny(root, kind, vocab=None, threshold=None):
       vocab: Tokens instead of the tiny encoder's.
       threshold: That of the positive class of two.
     """
-    environment.set_up()
-    task = TASKS[kind]
-    texts = [pair[: len(task.text_columns)] for pair in PAIRS]
-    training = root / "training"
     # Random scales of LayerNorm leave outputs that hardly differ from row to row.
     ones = {
         name: np.ones_like(tensor)
         for name, tensor in tiny.hugging_face_tensors().items()
         if name.endswith("LayerNorm.weight")
     }
-    path = tiny.write_encoder(training / "encoder", **ones)
+    path = tiny.write_encoder(root / "training" / "encoder", **ones)
     if vocab:
         (path / "vocab.txt").write_text("\n".join(vocab) + "\n")
     encoder = encoder_lib.open_encoder(str(path))
+    return export(root, kind, encoder, MAX_SEQ_LENGTH, threshold)
+
+
+def export(root, kind, encoder, max_seq_length, threshold=None):
+    """Exports a model of an encoder as `export_tiny` does.
+
+    Args:
+      root: The SavedModel is moved to `served/1` there, and `training` is deleted.
+      kind: As for `export_tiny`.
+      encoder: The encoder's directory.
+      max_seq_length: Longest packed example in tokens.
+      threshold: As for `export_tiny`.
+    """
+    environment.set_up()
+    task = TASKS[kind]
+    texts = [pair[: len(task.text_columns)] for pair in PAIRS]
+    training = root / "training"
     labels = [0.5 if task.is_regression else 0] * len(texts)
     rows = rows_of(task, texts, labels, encoder.vocab_file)
-    transform = run_transform(training, kind, rows, encoder.vocab_file)
+    transform = run_transform(training, kind, rows, encoder.vocab_file, max_seq_length)
     model = build_model(encoder, task.outputs)
     serving_model.export_model(
         traced_model.TracedModel(model),
@@ -225,9 +238,21 @@ def export_tiny(root, kind, vocab=None, threshold=None):
         task,
         str(training / "saved_model"),
         vocab_file=encoder.vocab_file,
-        max_seq_length=MAX_SEQ_LENGTH,
+        max_seq_length=max_seq_length,
         temperature=TEMPERATURE,
         threshold=threshold,
+    )
+    serving_model.describe_model(
+        str(training / "saved_model"),
+        task,
+        encoder,
+        max_seq_length=max_seq_length,
+        precision="float32",
+        score_scale=[0.0, 1.0],
+        fitted={
+            description.TEMPERATURE: TEMPERATURE,
+            **({} if threshold is None else {description.THRESHOLD: threshold}),
+        },
     )
     rows_by_one = experiment.examples_config(
         task, [f"{training}/examples*"], TrainerConfig(batch_size=1)

@@ -14,6 +14,7 @@ import tensorflow as tf
 from modules.encoder_files import (
     ADDED_TOKENS_FILE,
     LOWER_CASE_KEY,
+    MASK_TOKEN,
     SPECIAL_TOKENS,
     SPECIAL_TOKENS_FILE,
     TOKENIZER_CONFIG,
@@ -25,7 +26,6 @@ from modules.encoder_files import (
 )
 
 _SUBWORD_PREFIX = "##"
-_MASK = "[MASK]"
 _LONGEST = "max_input_chars_per_word"
 _FAST = "Fast"  # the end of a class's name, for a tokenizer in Rust
 # Classes of Transformers that split text as BERT does. The last two take everything
@@ -44,11 +44,11 @@ _SUPPORTED = {
     "unk_token": "[UNK]",
     "cls_token": "[CLS]",
     "sep_token": "[SEP]",
-    "mask_token": _MASK,
+    "mask_token": MASK_TOKEN,
 }
 # BERT's example: what precedes, separates and follows texts A and B, and their types.
-_SINGLE = [("[CLS]", 0), ("A", 0), ("[SEP]", 0)]
-_PAIR = [*_SINGLE, ("B", 1), ("[SEP]", 1)]
+SINGLE = [("[CLS]", 0), ("A", 0), ("[SEP]", 0)]
+PAIR = [*SINGLE, ("B", 1), ("[SEP]", 1)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,11 +251,11 @@ def _check_keys(path: str, config: dict[str, Any]) -> None:
 def _check_added(origin: str, tokens: Iterable[Any]) -> None:
     """Refuses tokens that are looked for in a text before it is split into words."""
     contents = [t["content"] if isinstance(t, dict) else t for t in tokens]
-    others = [token for token in contents if token not in (*SPECIAL_TOKENS, _MASK)]
+    others = [token for token in contents if token not in (*SPECIAL_TOKENS, MASK_TOKEN)]
     if others:
         raise EncoderError(
             f"{origin} has {others[0]!r}, which is found in a text before it is split "
-            f"into words; only BERT's {', '.join((*SPECIAL_TOKENS, _MASK))} are "
+            f"into words; only BERT's {', '.join((*SPECIAL_TOKENS, MASK_TOKEN))} are "
             "supported"
         )
 
@@ -305,8 +305,8 @@ def _read_tokenizer(
             ]
             for form in ("single", "pair")
         )
-        expected = [(t, 0) for t, _ in _PAIR] if has_one_type else _PAIR
-        is_berts = (single, pair) == (_SINGLE, expected)
+        expected = [(t, 0) for t, _ in PAIR] if has_one_type else PAIR
+        is_berts = (single, pair) == (SINGLE, expected)
     if not is_berts:
         raise EncoderError(
             f"{path}: post_processor does not pack [CLS] A [SEP] and [CLS] A [SEP] B "

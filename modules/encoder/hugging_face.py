@@ -147,6 +147,29 @@ def expected_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
     return {name: _stored_shape(variable, shapes) for name, variable in names.items()}
 
 
+def to_tensors(
+    variables: Mapping[str, np.ndarray], config: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Returns the variables of an encoder as the tensors of Hugging Face's `BertModel`.
+
+    The inverse of `HuggingFaceWeights.restore`.
+
+    Args:
+      variables: The value of each variable by its name.
+      config: The encoder's configuration.
+
+    Returns:
+      float32 tensors by name, contiguous as safetensors needs them.
+    """
+    names = _variable_names(config["num_hidden_layers"])
+    tensors = {}
+    for name, shape in expected_shapes(config).items():
+        value, is_kernel = variables[names[name]], names[name].endswith("/kernel")
+        tensor = value.reshape(shape[::-1]).T if is_kernel else value.reshape(shape)
+        tensors[name] = np.ascontiguousarray(tensor, np.float32)
+    return tensors
+
+
 def _stored_shape(variable: str, shapes: Mapping[str, Shape]) -> Shape:
     shape = shapes[variable]
     if variable.endswith("/kernel"):

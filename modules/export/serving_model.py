@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 import tensorflow_transform as tft
 from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
-from modules import metrics
+from modules import files, metrics, uris
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
-from modules.data import preprocessing, slicing
-from modules.export import token_positions
+from modules.data import preprocessing, slicing, tokenizer_files
+from modules.encoder import EncoderDirectory, describe_architecture
+from modules.encoder.model import DEFAULTS
+from modules.export import description, token_positions
 from modules.export.signatures import (
     CLASS,
     CLASS_ID,
@@ -69,6 +72,48 @@ def export_model(
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     with keras_saving.keras_option_scope(save_traces=False):
         tf.saved_model.save(serving, directory, serving.signatures(), options)
+
+
+def describe_model(
+    directory: str,
+    task: TaskConfig,
+    encoder: EncoderDirectory,
+    *,
+    max_seq_length: int,
+    precision: str,
+    score_scale: list[float],
+    fitted: Mapping[str, float],
+) -> None:
+    """Writes the description of an exported model, and its vocabulary.
+
+    The graph has the vocabulary in a form that other runtimes cannot read.
+
+    Args:
+      directory: Directory of the SavedModel.
+      task: The task of its training.
+      encoder: The encoder of its training.
+      max_seq_length: Longest packed sequence in tokens.
+      precision: Type of the exported weights.
+      score_scale: The `ScoreScale` of a regression.
+      fitted: `FittedOutputs.description`, of classes.
+    """
+    tokenizer = tokenizer_files.read_settings(encoder.vocab_file)
+    epsilon = {**DEFAULTS, **encoder.config}[description.LAYER_NORM_EPS]
+    description.write_description(
+        directory,
+        {
+            **description.describe_task(task),
+            **describe_architecture(encoder),
+            description.LAYER_NORM_EPS: epsilon,
+            description.TOKENIZER: dataclasses.asdict(tokenizer),
+            description.MAX_SEQ_LENGTH: max_seq_length,
+            description.PRECISION: precision,
+            **(
+                {description.SCORE_SCALE: score_scale} if task.is_regression else fitted
+            ),
+        },
+    )
+    files.copy(encoder.vocab_file, uris.join(directory, description.VOCABULARY_FILE))
 
 
 class ServingModel(tf.Module):

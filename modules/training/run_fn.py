@@ -18,10 +18,10 @@ from modules import environment, files, metrics, uris
 from modules.config.decision import DecisionConfig
 from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
-from modules.data import inputs, tokenizer_files
+from modules.data import inputs
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
-from modules.export import description, model_digest, serving_model
+from modules.export import model_digest, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import (
     checkpoint_key,
@@ -339,17 +339,13 @@ def _export(
         temperature=fitted.temperature or 1.0,
         threshold=fitted.threshold,
     )
-    description.write_description(
+    serving_model.describe_model(
         fn_args.serving_model_dir,
-        {
-            **description.describe_task(task),
-            **encoder_lib.describe_architecture(encoder),
-            description.TOKENIZER: dataclasses.asdict(
-                tokenizer_files.read_settings(encoder.vocab_file)
-            ),
-            description.PRECISION: settings["serving_precision"],
-            **({description.SCORE_SCALE: score_scale} if task.is_regression else {}),
-            **fitted.description,
-        },
+        task,
+        encoder,
+        max_seq_length=settings["max_seq_length"],
+        precision=settings["serving_precision"],
+        score_scale=score_scale,
+        fitted=fitted.description,
     )
     model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)

@@ -19,6 +19,7 @@ from pipeline.cli import (
     compare,
     completion,
     doctor,
+    export,
     monitor,
     onboarding,
     options,
@@ -264,6 +265,7 @@ _SECTIONS: dict[str, list[click.Command]] = {
     "Serve": [
         serve.serve_command,
         predict.predict_command,
+        export.export_command,
         monitor.monitor_command,
         releases.versions_command,
         releases.rollback_command,

@@ -1,11 +1,8 @@
 """The peers' copies of a tiny model have the same tensors and predictions."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from safetensors.numpy import load_file
 
 from benchmarks import same_weights
 from modules import encoder as encoder_lib
@@ -37,21 +34,6 @@ def model(encoder):
     model = FineTuningTask(params, TASK).build_model()
     encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
     return model
-
-
-def test_folder_for_transformers_has_the_tensors_of_the_encoder(
-    model, encoder, tmp_path
-):
-    same_weights.write_hugging_face(model, encoder, TASK, tmp_path / "folder")
-    found = load_file(tmp_path / "folder" / "model.safetensors")
-    expected = tiny.hugging_face_tensors()
-    head = {"classifier.weight": (2, tiny.HIDDEN), "classifier.bias": (2,)}
-    assert set(found) == {f"bert.{name}" for name in expected} | set(head)
-    for name, tensor in expected.items():
-        np.testing.assert_array_equal(found[f"bert.{name}"], tensor, err_msg=name)
-    assert {name: found[name].shape for name in head} == head
-    config = json.loads((tmp_path / "folder" / "config.json").read_text())
-    assert config["id2label"] == {"0": "not_equivalent", "1": "equivalent"}
 
 
 def test_tutorial_pads_to_its_length_and_predicts_the_same(model, encoder, tmp_path):

@@ -1,0 +1,1 @@
+"""A pushed model in the formats of other runtimes."""

@@ -1,0 +1,166 @@
+"""A pushed model as weights, vocabulary and settings, read without its graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from modules import files, served_versions, uris
+from modules.data import tokenizer_files
+from modules.data.tokenizer_files import TokenizerSettings
+from modules.encoder import EncoderError, hugging_face
+from modules.encoder.object_checkpoint import ROOT, ObjectCheckpoint
+from modules.encoder.tensors import Shape, check_tensors, variable_shapes
+from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS
+from modules.errors import UsageError
+from modules.export import description
+from modules.export.signatures import SCORE
+from modules.saved_model_files import VARIABLES
+from prediction.predictor import find_model
+
+_HEAD = "sentence_prediction/logits"
+# Our name of an activation -> Hugging Face's `hidden_act`.
+_ACTIVATIONS = {"gelu": "gelu", "approximate gelu": "gelu_new", "relu": "relu"}
+
+
+@dataclasses.dataclass(frozen=True)
+class PushedModel:
+    """A pushed model.
+
+    Attributes:
+      directory: The version.
+      config: Sizes, `hidden_act` and `layer_norm_eps`, under Hugging Face's names.
+      words: The vocabulary in the order of the ids.
+      tokenizer: The tokenizer's settings.
+      max_seq_length: Longest packed example in tokens.
+      text_columns: The names of its texts, in order.
+      labels: The names of its outputs: the classes, or `score` of a regression.
+      is_regression: Whether it predicts a score.
+      precision: Type of the weights that it was pushed with.
+      tensors: float32 weights by the names of `BertForSequenceClassification`. The
+        score of a regression is in the units of the labels.
+    """
+
+    directory: str
+    config: Mapping[str, Any]
+    words: list[str]
+    tokenizer: TokenizerSettings
+    max_seq_length: int
+    text_columns: list[str]
+    labels: list[str]
+    is_regression: bool
+    precision: str
+    tensors: Mapping[str, np.ndarray]
+
+    @property
+    def name(self) -> str:
+        """The names of the model and the version."""
+        model, version = self.directory.rstrip("/").split("/")[-2:]
+        return f"{model}, version {version}"
+
+    @property
+    def budget(self) -> int:
+        """Tokens of a pair that are left for its two texts."""
+        return self.max_seq_length - 3  # [CLS], and a [SEP] a text
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """The ids of the tokens that every BERT has."""
+        return {token: self.words.index(token) for token in SPECIAL_TOKENS}
+
+
+def read_pushed(model: str) -> PushedModel:
+    """Reads a pushed version, or the newest of several.
+
+    Args:
+      model: As for `predictor.find_model`.
+
+    Raises:
+      UsageError: The version is incomplete, damaged, withdrawn, of another release or
+        of another pipeline, or its encoder is not a BERT that Hugging Face's code has.
+    """
+    directory = find_model(model)
+    parent, version = os.path.split(directory.rstrip("/"))
+    if os.path.basename(parent) == served_versions.WITHDRAWN:
+        raise UsageError(
+            f"--model {directory} was rolled back; `rollback {version}` serves it "
+            "again, and then it can be exported"
+        )
+    described = description.read_description(directory)
+    if described is None:
+        raise UsageError(
+            f"--model {directory} has no {description.FILE}; give a model that this "
+            "pipeline pushed"
+        )
+    vocabulary = uris.join(directory, description.VOCABULARY_FILE)
+    missing = {description.LAYER_NORM_EPS, description.MAX_SEQ_LENGTH} - set(described)
+    if missing or not files.exists(vocabulary):
+        raise UsageError(
+            f"--model {directory} is of an earlier release, which left its vocabulary "
+            "out; run the pipeline again, and export the version that it pushes"
+        )
+    if described["activation"] not in _ACTIVATIONS:
+        raise UsageError(
+            f"--model {directory} has the activation {described['activation']!r}, "
+            f"which is exported for {', '.join(_ACTIVATIONS)} only"
+        )
+    config = {
+        **{key: described[key] for key in SIZE_KEYS},
+        "hidden_act": _ACTIVATIONS[described["activation"]],
+        "layer_norm_eps": described[description.LAYER_NORM_EPS],
+    }
+    labels = described["classes"] or [SCORE]
+    try:
+        weights = _read_weights(directory, config, len(labels))
+    except EncoderError as error:
+        raise UsageError(
+            f"--model {directory} cannot be exported: its weights are not those of "
+            f"Hugging Face's BertForSequenceClassification: {error}"
+        ) from error
+    tensors = {
+        f"bert.{name}": tensor
+        for name, tensor in hugging_face.to_tensors(weights, config).items()
+    }
+    mean, std = described.get(description.SCORE_SCALE, (0.0, 1.0))
+    head = {part: weights[f"{_HEAD}/{part}"] for part in ("kernel", "bias")}
+    # In float64: a large mean must not cost the digits of the score.
+    kernel, bias = (head[part].astype(np.float64) * std for part in head)
+    tensors["classifier.weight"] = np.ascontiguousarray(kernel.T, np.float32)
+    tensors["classifier.bias"] = (bias + mean).astype(np.float32)
+    return PushedModel(
+        directory=directory,
+        config=config,
+        words=tokenizer_files.read_words(vocabulary),
+        tokenizer=TokenizerSettings(**described[description.TOKENIZER]),
+        max_seq_length=described[description.MAX_SEQ_LENGTH],
+        text_columns=described["text_columns"],
+        labels=labels,
+        is_regression=described["classes"] is None,
+        precision=described[description.PRECISION],
+        tensors=tensors,
+    )
+
+
+def _read_weights(
+    directory: str, config: Mapping[str, Any], outputs: int
+) -> dict[str, np.ndarray]:
+    """Returns the value of each variable by its name, every one checked."""
+    folder = uris.join(directory, VARIABLES)
+    data = [name for name in files.list_files(folder) if ".data-" in name]
+    # The variables of a SavedModel are a checkpoint.
+    checkpoint = ObjectCheckpoint(
+        uris.join(folder, VARIABLES), [uris.join(folder, name) for name in data]
+    )
+    nodes = checkpoint.reachable(ROOT)
+    keys = {name: key for _, name, key in checkpoint.variables(sorted(nodes))}
+    head: dict[str, Shape] = {
+        f"{_HEAD}/kernel": (config["hidden_size"], outputs),
+        f"{_HEAD}/bias": (outputs,),
+    }
+    shapes = {name: checkpoint.shapes[key] for name, key in keys.items()}
+    check_tensors(checkpoint.path, shapes, {**variable_shapes(config), **head})
+    return {name: checkpoint.read(key) for name, key in keys.items()}

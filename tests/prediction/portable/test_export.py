@@ -1,0 +1,225 @@
+"""A pushed model as a folder for Transformers, checked without Transformers."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+from click.testing import CliRunner
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
+from modules import served_versions
+from modules.data import preprocessing, tokenizer_files
+from modules.encoder import EncoderError, hugging_face, open_encoder
+from modules.errors import UsageError
+from modules.export import description
+from pipeline.cli.main import main
+from prediction.portable import export
+from tests import exported, tiny
+from tests.nightly import nightly
+from tests.prediction.portable import bert
+
+pytestmark = pytest.mark.slow
+
+KINDS = ["pairs", nightly("sentences"), nightly("scores"), nightly("tokens of pairs")]
+WORDS = ["the", "cats", "see", "dog", "birding", "xyz", ",", "[SEP]", "[MASK]", "É!"]
+
+
+def push(model, directory, **changes):
+    """Pushes a model as version 7, with changes to its description."""
+    described = description.read_description(str(model))
+    copy = shutil.copytree(model, directory / "changed")
+    description.write_description(str(copy), described | changes)
+    served_versions.push(str(copy), str(directory / "served"), "7")
+    return directory / "served"
+
+
+def write(model, target):
+    """Exports to a new directory; returns it and the lines that were printed."""
+    lines = []
+    export.export(str(model), str(target), lines.append)
+    return target, lines
+
+
+@pytest.fixture(scope="module")
+def folder(export, tmp_path_factory):
+    """The folder of a model of pairs of three classes."""
+    root = tmp_path_factory.mktemp("portable")
+    target, _ = write(push(export("pairs").directory, root), root / "folder")
+    return target
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_equal_those_of_the_pushed_model(export, tmp_path, kind):
+    model = export(kind)
+    task = model.task
+    target, _ = write(push(model.directory, tmp_path), tmp_path / "folder")
+    # The pair that both tokenizers cut differently is left out.
+    texts = [
+        row[: len(task.text_columns)]
+        for row in (*exported.PAIRS[:2], ("the cat " * 40, "a dog " * 8), ("a", ""))
+    ]
+    served = tf.saved_model.load(str(model.directory)).signatures["serving_default"]
+    columns = map(tf.constant, zip(*texts, strict=True))
+    outputs = served(**dict(zip(task.text_columns, columns, strict=True)))
+    expected = outputs["score"][:, None] if task.is_regression else outputs["logits"]
+    config = json.loads((target / "config.json").read_text())
+    tensors = load_file(target / "model.safetensors")
+    actual = bert.classify(tensors, config, *bert.encode(target, texts))
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+    assert config["text_columns"] == task.text_columns
+    assert config["max_seq_length"] == exported.MAX_SEQ_LENGTH
+    labels = task.classes or ["score"]
+    assert list(config["id2label"].values()) == labels
+    assert config["label2id"] == {label: index for index, label in enumerate(labels)}
+    kind_of_problem = {True: "regression", False: "single_label_classification"}
+    assert config["problem_type"] == kind_of_problem[task.is_regression]
+
+
+def test_token_ids_differ_in_the_stated_case_only(folder, tmp_path):
+    random = np.random.default_rng(0)
+    counts = random.integers(0, 30, [300, 2])
+    texts = [tuple(" ".join(random.choice(WORDS, n)) for n in row) for row in counts]
+    ids, mask, types = bert.encode(folder, texts)
+    directory = tiny.write_encoder(tmp_path / "encoder")
+    packed = preprocessing.text_to_inputs(
+        [tf.constant(column) for column in zip(*texts, strict=True)],
+        str(directory / "vocab.txt"),
+        exported.MAX_SEQ_LENGTH,
+    )
+    rows = packed["input_word_ids"].to_list(), packed["input_type_ids"].to_list()
+    readme = (folder / "README.md").read_text()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    # As the README says, this makes the same ids in all cases.
+    functions = {"tokenizer": lambda text, **kw: {"input_ids": _whole(tokenizer, text)}}
+    exec(readme.split("```python")[2].split("```")[0], functions)
+    cut = []
+    for pair, word_ids, used, type_ids, *expected in zip(
+        texts, ids, mask, types, *rows, strict=True
+    ):
+        length = used.sum()
+        actual = word_ids[:length].tolist(), type_ids[:length].tolist()
+        first, second = (len(_whole(tokenizer, text)) for text in pair)
+        is_stated = first > 10 and second > 10 and second >= first
+        assert (actual == tuple(expected)) != is_stated, pair
+        assert functions["encode"](*pair) == tuple(expected)
+        cut.append(is_stated)
+    assert 0 < sum(cut) < len(cut)
+    assert "if both texts have more than 10 tokens and the second is at" in readme
+
+
+def _whole(tokenizer, text):
+    whole = Tokenizer.from_str(tokenizer.to_str())
+    whole.no_truncation()
+    return whole.encode(text, add_special_tokens=False).ids
+
+
+def test_folder_has_the_tokenizer_that_this_pipeline_reads(folder):
+    settings = tokenizer_files.find_settings(str(folder))
+    described = description.read_description(str(folder.parent / "served" / "7"))
+    assert settings == described["tokenizer"]
+    for name in ("vocab.txt", "tokenizer.json"):
+        assert tokenizer_files.read_words(str(folder / name)) == tiny.VOCAB
+    encoder = open_encoder(str(folder))
+    with pytest.raises(EncoderError) as error:  # the head of a task is no encoder's
+        hugging_face.HuggingFaceWeights(encoder)
+    assert "unexpected classifier.bias, classifier.weight" in str(error.value)
+    assert "missing" not in str(error.value)
+
+
+def test_command_exports_a_version_and_states_the_case(folder, tmp_path):
+    target = tmp_path / "folder"
+    arguments = ["--model", str(folder.parent / "served"), "--output", str(target)]
+    arguments = ["export", "--format", "huggingface", *arguments]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert f"served, version 7 is exported to {target}" in result.output
+    assert "differs in one case: if both texts have more than 10" in result.output
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "README.md"):
+        assert (target / name).read_bytes() == (folder / name).read_bytes()
+    assert not list(tmp_path.glob(".*"))
+    again = CliRunner().invoke(main, arguments)
+    assert again.exit_code == 2
+    assert f"error: {target} exists; name a new directory" in again.output
+
+
+def test_card_of_the_version_is_beside_the_readme(export, tmp_path):
+    served = push(export("pairs").directory, tmp_path)
+    (served / "7" / "README.md").write_text("# The card\n")
+    target, _ = write(served, tmp_path / "folder")
+    assert (target / "MODEL_CARD.md").read_text() == "# The card\n"
+    assert "`MODEL_CARD.md` is the card" in (target / "README.md").read_text()
+
+
+def test_even_budget_has_no_different_case(export, tmp_path):
+    length = exported.MAX_SEQ_LENGTH - 1
+    served = push(export("pairs").directory, tmp_path, max_seq_length=length)
+    target, lines = write(served, tmp_path / "folder")
+    assert len(lines) == 1
+    assert "differs" not in (target / "README.md").read_text()
+
+
+@pytest.mark.nightly
+def test_scale_of_scores_is_part_of_the_head(export, tmp_path):
+    heads = []
+    for mean, std in ((0.0, 1.0), (90.5, 2.0)):
+        root = tmp_path / str(mean)
+        root.mkdir()
+        served = push(export("scores").directory, root, score_scale=[mean, std])
+        tensors = load_file(write(served, root / "folder")[0] / "model.safetensors")
+        heads.append([tensors["classifier.weight"], tensors["classifier.bias"]])
+    (kernel, bias), scaled = heads
+    np.testing.assert_array_equal(scaled[0], kernel * 2)
+    np.testing.assert_allclose(scaled[1], bias * 2 + 90.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"activation": "swish"}, "activation 'swish', which is exported for gelu, ap"),
+        ({"num_hidden_layers": 3}, r"missing transformer/layer_2/intermediate/bias"),
+        ({"format": 2}, "has the format 2, and this release reads the format 1"),
+        ({"max_seq_length": None}, "is of an earlier release, which left its vocabul"),
+    ],
+)
+def test_model_without_a_counterpart_is_refused(export, tmp_path, changes, message):
+    model = shutil.copytree(export("pairs").directory, tmp_path / "7")
+    path = model / description.FILE
+    described = json.loads(path.read_text())
+    for name, value in changes.items():
+        if value is None:
+            del described[name]
+        else:
+            described[name] = value
+    path.write_text(json.dumps(described))
+    with pytest.raises(UsageError, match=message):
+        write(model, tmp_path / "folder")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["7"]
+
+
+def test_version_that_is_not_served_is_refused(export, tmp_path):
+    served = push(export("pairs").directory, tmp_path)
+    withdrawn = served / served_versions.WITHDRAWN / "7"
+    withdrawn.parent.mkdir()
+    (served / "7").rename(withdrawn)
+    with pytest.raises(UsageError, match=r"7 was rolled back; `rollback 7` serves it"):
+        write(withdrawn, tmp_path / "folder")
+    with pytest.raises(UsageError, match="has no SavedModel"):
+        write(served, tmp_path / "folder")
+    (withdrawn / "variables" / "variables.index").unlink()
+    with pytest.raises(UsageError, match=r"7 is incomplete: variables/variables.index"):
+        write(withdrawn, tmp_path / "folder")
+    (withdrawn / description.FILE).unlink()
+    (withdrawn / served_versions.MANIFEST_FILE).unlink()
+    other = shutil.copytree(export("pairs").directory, tmp_path / "other" / "1")
+    (other / description.FILE).unlink()
+    with pytest.raises(UsageError, match="give a model that this pipeline pushed"):
+        write(other, tmp_path / "folder")
+
+
+def test_remote_destination_is_refused(folder):
+    with pytest.raises(UsageError, match="gs://bucket/x is remote; name a local"):
+        write(folder.parent / "served", "gs://bucket/x")
