@@ -35,7 +35,7 @@ setup(
     ),
     package_data={
         "components.serving_check": ["*.json"],
-        "prediction.portable": ["*.jinja"],
+        "prediction.portable": ["*.jinja", "*.lock"],
         "pipeline.ui": ["*.css", "*.js", "templates/*.jinja"],
         "report": ["*.css", "*.jinja", "*.js"],
         "sample_data": ["*.txt"],

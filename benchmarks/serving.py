@@ -136,16 +136,21 @@ def prepare_peers(
     # These import TensorFlow, which takes seconds.
     from benchmarks import same_weights
     from modules import encoder as encoder_lib
-    from prediction.portable import export
+    from prediction.portable import bert_graph, export
+    from prediction.portable.pushed_model import read_pushed
 
     task, length = config.task, config.preprocessing.max_seq_length
     encoder = encoder_lib.open_encoder(resolve_encoder(config).directory)
     restored = same_weights.restore(model, encoder, task)
-    tutorial, hugging_face = directory / "tutorial", directory / "hugging_face"
+    tutorial, hugging_face, onnx = (
+        directory / name for name in ("tutorial", "hugging_face", "onnx")
+    )
     same_weights.write_tutorial(
         restored, encoder, task, tutorial, max_seq_length=length
     )
     export.export(str(model), str(hugging_face), lambda line: None)
+    export.export(str(model), str(onnx), lambda line: None, target_format="onnx")
+    bert_graph.write(read_pushed(str(model)), onnx / export.INT8_FILE, is_int8=True)
 
     def settings(served: Path, predictions: str, **more: Any) -> dict[str, Any]:
         return more | {
@@ -183,13 +188,13 @@ def prepare_peers(
         Peer(
             ONNX,
             "onnx_runtime.py",
-            settings(hugging_face, "onnx.json", int8=False),
+            settings(onnx, "onnx.json", file=export.ONNX_FILE),
             python,
         ),
         Peer(
             ONNX_INT8,
             "onnx_runtime.py",
-            settings(hugging_face, "onnx_int8.json", int8=True),
+            settings(onnx, "onnx_int8.json", file=export.INT8_FILE),
             python,
         ),
     ]

@@ -75,7 +75,8 @@ compile() {
   cmp --silent "$new" "$lock" || cp "$new" "$lock"
 }
 
-cp --parents requirements.in requirements-gpu.in benchmarks/peers/requirements.in "$scratch"
+cp --parents requirements.in requirements-gpu.in benchmarks/peers/requirements.in \
+  prediction/portable/onnxruntime.in "$scratch"
 all=
 while read -r stack glibc pythons; do
   [[ -n $stack && $stack != \#* ]] || continue
@@ -88,8 +89,10 @@ while read -r stack glibc pythons; do
   compile "stacks/$stack/gpu.lock" requirements-gpu.in
 done <stacks/stacks.txt
 
-# The benchmarks' peers are not part of a stack: one lock serves all Pythons.
+# The benchmarks' peers and ONNX Runtime have environments of their own, which are not part
+# of a stack: one lock serves all Pythons.
 choose_pythons "$all"
-lock=benchmarks/peers/requirements.lock
-[[ ! -e $lock ]] || cp "$lock" "$scratch/$lock"
-compile "$lock" "${lock%.lock}.in" "${options[@]}"
+for lock in benchmarks/peers/requirements.lock prediction/portable/onnxruntime.lock; do
+  [[ ! -e $lock ]] || cp "$lock" "$scratch/$lock"
+  compile "$lock" "${lock%.lock}.in" "${options[@]}"
+done

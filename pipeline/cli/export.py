@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+from rich.table import Table
 
 from modules import environment
 from pipeline.cli import completion
+from pipeline.console import Console
 
-HUGGING_FACE = "huggingface"
+if TYPE_CHECKING:
+    from prediction.portable.export import Format
 
 
 @click.command("export")
@@ -21,9 +26,9 @@ HUGGING_FACE = "huggingface"
 @click.option(
     "--format",
     "target_format",
-    type=click.Choice([HUGGING_FACE]),
+    type=click.Choice(["huggingface", "onnx"]),
     required=True,
-    help="A folder for Hugging Face's Transformers.",
+    help="A folder for Hugging Face's Transformers, or for ONNX Runtime.",
 )
 @click.option(
     "--output",
@@ -33,7 +38,32 @@ HUGGING_FACE = "huggingface"
     shell_complete=completion.complete_path,
     help="A new directory.",
 )
-def export_command(model: str, target_format: str, destination: str) -> None:
+@click.option(
+    "--int8",
+    "is_int8",
+    is_flag=True,
+    help="Also write an ONNX file with weights in int8; needs --examples.",
+)
+@click.option(
+    "--examples",
+    metavar="FILES",
+    help="TFRecords of labelled Examples, such as those of the split `test`, on which "
+    "ONNX Runtime is compared with the model. A glob in quotes.",
+)
+@click.option(
+    "--label-column",
+    default="label",
+    show_default=True,
+    help="The label in --examples: task.label_column.",
+)
+def export_command(
+    model: str,
+    target_format: Format,
+    destination: str,
+    is_int8: bool,
+    examples: str | None,
+    label_column: str,
+) -> None:
     """Write a pushed model for another runtime.
 
     The new directory also has the tokenizer, and a README that describes how to use it
@@ -42,4 +72,25 @@ def export_command(model: str, target_format: str, destination: str) -> None:
     environment.set_up(quiet=True)
     from prediction.portable import export
 
-    export.export(model, destination, click.echo)
+    evaluation = export.export(
+        model,
+        destination,
+        click.echo,
+        target_format=target_format,
+        is_int8=is_int8,
+        examples=examples,
+        label_column=label_column,
+    )
+    if evaluation is None:
+        return
+    table = Table(f"{evaluation.rows} rows", *evaluation.values)
+    for metric in evaluation.values["served"]:
+        if "/" not in metric:
+            values = (row[metric] for row in evaluation.values.values())
+            table.add_row(metric, *(f"{value:.4f}" for value in values))
+    largest = (f"{value:.1g}" for value in evaluation.differences.values())
+    table.add_row("largest difference of an output", "", *largest)
+    if any(evaluation.changes.values()):
+        changes = map(str, evaluation.changes.values())
+        table.add_row("rows with another class", "", *changes)
+    Console().print(table)

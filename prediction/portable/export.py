@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import jinja2
 
@@ -12,42 +13,94 @@ from ingest.working_directory import WorkingDirectory
 from modules import files, served_versions, uris
 from modules.encoder_files import TYPES_KEY
 from modules.errors import UsageError
-from prediction.portable import transformers_folder
+from prediction.portable import (
+    bert_graph,
+    onnx_environment,
+    onnx_evaluation,
+    transformers_folder,
+)
+from prediction.portable.onnx_evaluation import Evaluation
 from prediction.portable.pushed_model import PushedModel, read_pushed
+
+Format = Literal["huggingface", "onnx"]
+Report = Callable[[str], None]
 
 README = "README.md"
 CARD = "MODEL_CARD.md"  # the version's own README.md
+ONNX_FILE = "model.onnx"
+INT8_FILE = "model.int8.onnx"
 
-Report = Callable[[str], None]
+_TOLERANCE = 1e-4  # of a float32 output; relative to the largest one if that is above 1
 
 
-def export(model: str, destination: str, report: Report) -> None:
-    """Writes a pushed version as a folder for Hugging Face's Transformers.
+def export(
+    model: str,
+    destination: str,
+    report: Report,
+    *,
+    target_format: Format = "huggingface",
+    is_int8: bool = False,
+    examples: str | None = None,
+    label_column: str = "label",
+) -> Evaluation | None:
+    """Writes a pushed version as a folder for Transformers or ONNX Runtime.
 
     Args:
       model: A pushed version, or a directory of versions, whose newest is taken.
       destination: A new local directory. It appears when it is complete.
       report: Called with a line for the user.
+      target_format: The runtime.
+      is_int8: Whether to write a second ONNX file with weights in int8.
+      examples: TFRecords of labelled Examples, on which the ONNX files are compared
+        with the version. None compares nothing.
+      label_column: The feature with the label.
+
+    Returns:
+      The comparison.
 
     Raises:
-      UsageError: The version cannot be exported, or the destination exists or cannot be
-        written.
+      UsageError: The version cannot be exported, options contradict each other, or the
+        destination exists or cannot be written.
+      RuntimeError: The float32 file predicts differently from the version.
     """
+    if target_format != "onnx" and (is_int8 or examples):
+        raise UsageError("--int8 and --examples apply to --format onnx")
+    if is_int8 and not examples:
+        raise UsageError(
+            "--int8 changes predictions: give the TFRecords of the split that measures "
+            "them with --examples FILES"
+        )
     if not uris.is_local(destination):
         raise UsageError(f"--output {destination} is remote; name a local directory")
-    target = Path(destination)
+    target = Path(destination).absolute()
     working_directory.refuse_existing(target)
+    if examples:
+        onnx_evaluation.find_files(examples)
     pushed = read_pushed(model)
+    python = onnx_environment.find_python(report) if examples else ""
+    evaluation = None
     with WorkingDirectory.creating(target, report) as working:
-        transformers_folder.write(pushed, working.path)
-        _write_readme(pushed, working.path)
-        files.sync_directory(str(working.path))
+        directory = working.path
+        if target_format == "onnx":
+            transformers_folder.write_config(pushed, directory)
+            transformers_folder.write_tokenizer(pushed, directory)
+            paths = [directory / ONNX_FILE, *([directory / INT8_FILE] * is_int8)]
+            for path in paths:
+                bert_graph.write(pushed, path, is_int8=path.name == INT8_FILE)
+            if examples:
+                evaluation = onnx_evaluation.evaluate(
+                    pushed, paths, examples, label_column, python
+                )
+                _check(pushed, evaluation)
+        else:
+            transformers_folder.write(pushed, directory)
+        _write_readme(pushed, directory, target_format, evaluation)
+        files.sync_directory(str(directory))
         working.publish(target)
-    report(f"{pushed.name} is exported to {target}")
+    report(f"{pushed.name} is exported to {destination}")
     if difference := find_truncation_difference(pushed):
-        report(
-            f"Transformers' tokenizer differs in one case: {difference}; see {README}"
-        )
+        report(f"Hugging Face's tokenizer differs in one case: {difference} ({README})")
+    return evaluation
 
 
 def find_truncation_difference(model: PushedModel) -> str:
@@ -67,7 +120,24 @@ def find_truncation_difference(model: PushedModel) -> str:
     )
 
 
-def _write_readme(model: PushedModel, directory: Path) -> None:
+def _check(model: PushedModel, evaluation: Evaluation) -> None:
+    """Refuses a float32 file that predicts differently from a float32 model."""
+    difference = evaluation.differences[ONNX_FILE]
+    allowed = _TOLERANCE * max(evaluation.largest, 1)
+    if model.precision == "float32" and not difference <= allowed:
+        raise RuntimeError(
+            f"{ONNX_FILE} differs by {difference:.2g} from {model.directory}, more "
+            f"than {allowed:.2g}, so nothing is exported; please report the model's "
+            "encoder and ONNX Runtime's version"
+        )
+
+
+def _write_readme(
+    model: PushedModel,
+    directory: Path,
+    target_format: Format,
+    evaluation: Evaluation | None,
+) -> None:
     card = files.read(uris.join(model.directory, served_versions.CARD_FILE))
     if card is not None:
         files.write(str(directory / CARD), card)
@@ -79,7 +149,11 @@ def _write_readme(model: PushedModel, directory: Path) -> None:
     )
     text = environment.get_template("readme.md.jinja").render(
         model=model,
+        is_onnx=target_format == "onnx",
         is_pair=len(model.text_columns) == 2,
+        onnx_file=ONNX_FILE,
+        int8_file=INT8_FILE if (directory / INT8_FILE).exists() else "",
+        evaluation=evaluation,
         difference=find_truncation_difference(model),
         half=(model.budget + 1) // 2,
         ids=model.special_ids,

@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
+# Of environments that do not belong to a stack.
+APART = (
+    "benchmarks/peers/requirements.lock",
+    "prediction/portable/onnxruntime.lock",
+)
 # Records its input. Resolving for a glibc it chooses version RICH of package `rich`;
 # otherwise it writes a lock of the versions it starts from.
 UV = r"""#!/bin/bash
@@ -38,13 +43,14 @@ def project(tmp_path):
         for stack in ("1.21", "1.16")
         for name in ("requirements", "gpu")
     ]
-    for name in (*locks, "benchmarks/peers/requirements.lock"):
+    for name in (*locks, *APART):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(LOCK)
         os.utime(tmp_path / name, (1, 1))
     for name in (
         *("requirements.in", "requirements-gpu.in", "overrides.txt"),
-        *("benchmarks/peers/requirements.in", "stacks/stacks.txt"),
+        *(str(Path(lock).with_suffix(".in")) for lock in APART),
+        "stacks/stacks.txt",
     ):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "uv").write_text(UV)
@@ -75,7 +81,7 @@ def test_an_unchanged_lock_keeps_its_time_stamp(project):
     output, inputs = lock(project)
     locks = [name for name in inputs if name.endswith(".lock")]
     assert output.splitlines() == [f"{name}: unchanged" for name in locks]
-    assert len(locks) == 5
+    assert len(locks) == 4 + len(APART)
     assert all((project / name).stat().st_mtime == 1 for name in locks)
 
 
@@ -106,8 +112,8 @@ def test_a_new_stack_gets_its_folder(project):
 def test_options_go_to_the_calls_of_uv_that_choose_versions(project):
     option = "--upgrade-package rich"
     _, inputs = lock(project, *option.split())
-    peers = inputs.pop("benchmarks/peers/requirements.lock")
-    assert option in peers[0]
+    for lock_file in APART:
+        assert option in inputs.pop(lock_file)[0]
     for file, calls in inputs.items():
         for call in calls:
             assert (option in call) == file.startswith("python-")
@@ -151,8 +157,9 @@ def test_a_lock_starts_from_versions_with_wheels_for_the_glibc(
         assert f"rich==2 ; python_version == '{python}'" in call
 
 
-def test_the_benchmarks_peers_are_resolved_for_all_pythons(project):
+@pytest.mark.parametrize("lock_file", APART)
+def test_an_environment_of_no_stack_is_resolved_for_all_pythons(project, lock_file):
     _, inputs = lock(project)
-    (peers,) = inputs["benchmarks/peers/requirements.lock"]
-    assert "python_version >= '3.10' and python_version < '3.14'" in peers
-    assert "rich==1 ;" in peers
+    (call,) = inputs[lock_file]
+    assert "python_version >= '3.10' and python_version < '3.14'" in call
+    assert "rich==1 ;" in call

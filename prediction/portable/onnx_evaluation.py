@@ -1,0 +1,177 @@
+"""ONNX files compared with the pushed model, on labelled Examples."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ingest.examples import tf_examples
+from ingest.rows.formats import TFRECORD
+from ingest.rows.row_errors import RowError
+from ingest.rows.row_file import RowFile
+from modules import files, metrics
+from modules.data.preprocessing import ENCODER_INPUTS
+from modules.errors import UsageError
+from modules.export.signatures import (
+    EXAMPLES,
+    LOGITS,
+    SCORE,
+    SERVE_EXAMPLES,
+    TRANSFORM_FEATURES,
+)
+from prediction.portable import bert_graph
+from prediction.portable.pushed_model import PushedModel
+from prediction.predictor import Predictor, split_batches
+
+SERVED = "served"
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What was measured.
+
+    Attributes:
+      rows: Number of rows.
+      values: The metrics by name, of the served model and of each file.
+      largest: The largest absolute output of the served model.
+      differences: The largest difference of an output from the served one, by file.
+      changes: The rows with another class, by file; 0 for a regression.
+    """
+
+    rows: int
+    values: dict[str, dict[str, float]]
+    largest: float
+    differences: dict[str, float]
+    changes: dict[str, int]
+
+
+def find_files(pattern: str) -> list[str]:
+    """Returns the paths of `--examples`.
+
+    Raises:
+      UsageError: No file matches.
+    """
+    try:
+        return files.list_records([pattern])
+    except files.MissingRecordsError as error:
+        raise UsageError(
+            f"--examples {pattern}: no file matches; name TFRecords of Examples, such "
+            'as "OUTPUT/artifacts/ImportExampleGen/examples/*/Split-test/*"'
+        ) from error
+
+
+def evaluate(
+    model: PushedModel,
+    paths: Sequence[Path],
+    pattern: str,
+    label_column: str,
+    python: str,
+) -> Evaluation:
+    """Predicts Examples with the served model and with ONNX files.
+
+    Args:
+      model: The model.
+      paths: The ONNX files.
+      pattern: TFRecords of Examples as the model was evaluated on.
+      label_column: The feature with the index of the class, or with the score.
+      python: A Python that has ONNX Runtime.
+
+    Raises:
+      UsageError: No file matches, or an Example has no label of the model.
+    """
+    examples, labels = _read(model, pattern, label_column)
+    served, inputs = _predict(model, examples)
+    logits = {SERVED: served}
+    with tempfile.TemporaryDirectory() as name:
+        rows, results = Path(name) / "rows.npz", Path(name) / "logits.npz"
+        np.savez(rows, **inputs)
+        # By its path: the environment does not have this project.
+        script = Path(__file__).with_name("run_onnx.py")
+        subprocess.run([python, script, rows, results, *paths], check=True)
+        with np.load(results) as predicted:
+            logits |= {path.name: predicted[str(path)] for path in paths}
+    classes = None if model.is_regression else model.labels
+    return Evaluation(
+        rows=len(labels),
+        values={
+            name: metrics.compute(classes, metrics.Rows.of(labels, _outputs(values)))
+            for name, values in logits.items()
+        },
+        largest=float(abs(served).max()),
+        differences={
+            path.name: float(abs(logits[path.name] - served).max()) for path in paths
+        },
+        changes={
+            path.name: int((logits[path.name].argmax(1) != served.argmax(1)).sum())
+            for path in paths
+        },
+    )
+
+
+def _read(
+    model: PushedModel, pattern: str, label_column: str
+) -> tuple[list[bytes], np.ndarray]:
+    """Returns Examples, and their labels as int64[rows] or float64[rows]."""
+    examples, labels = [], []
+    for path in find_files(pattern):
+        for location, record in RowFile(path, TFRECORD).read():
+            try:
+                if isinstance(record, RowError):
+                    raise record
+                assert isinstance(record, bytes)
+                label = tf_examples.to_row(record).get(label_column)
+                is_known = isinstance(label, float if model.is_regression else int)
+                if not is_known or not (
+                    model.is_regression or label in range(len(model.labels))
+                ):
+                    raise RowError(
+                        f"{label_column} is {label!r}, which is no label of the model; "
+                        "name its feature with --label-column"
+                    )
+            except RowError as error:
+                raise UsageError(f"--examples {location}: {error}") from error
+            examples.append(record)
+            labels.append(label)
+    if not examples:
+        raise UsageError(
+            f"--examples {pattern} has no Examples; name a split with rows"
+        )
+    return examples, np.array(labels)
+
+
+def _predict(
+    model: PushedModel, examples: list[bytes]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Returns the served logits, or scores float32[rows, 1], and the token ids."""
+    import tensorflow as tf  # takes seconds; the files are read before
+
+    predictor = Predictor(model.directory)
+    logits, inputs = [], []
+    for batch in split_batches(examples):
+        feeds = {EXAMPLES: tf.constant(batch)}
+        outputs = predictor.signatures[SERVE_EXAMPLES](**feeds)
+        logits.append(
+            outputs[SCORE].numpy()[:, np.newaxis]
+            if model.is_regression
+            else outputs[LOGITS].numpy()
+        )
+        ids = predictor.signatures[TRANSFORM_FEATURES](**feeds)
+        tokens = np.stack([ids[name].numpy() for name in ENCODER_INPUTS])
+        padding = model.max_seq_length - tokens.shape[2]
+        inputs.append(np.pad(tokens, [(0, 0), (0, 0), (0, padding)]))
+    columns = np.concatenate(inputs, axis=1).astype(np.int64)
+    return np.concatenate(logits), dict(zip(bert_graph.INPUTS, columns, strict=True))
+
+
+def _outputs(logits: np.ndarray) -> np.ndarray:
+    """Returns probabilities, or the scores float32[rows] of a regression."""
+    if logits.shape[1] == 1:
+        return logits[:, 0]
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities: np.ndarray = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return probabilities
