@@ -16,6 +16,7 @@ from modules.data import preprocessing, tokenizer_files
 from modules.encoder import EncoderError, hugging_face, open_encoder
 from modules.errors import UsageError
 from modules.export import description
+from modules.training import precision
 from pipeline.cli.main import main
 from prediction.portable import export
 from tests import exported, tiny
@@ -218,6 +219,35 @@ def test_version_that_is_not_served_is_refused(export, tmp_path):
     (other / description.FILE).unlink()
     with pytest.raises(UsageError, match="give a model that this pipeline pushed"):
         write(other, tmp_path / "folder")
+
+
+@pytest.mark.nightly
+def test_weights_in_bfloat16_are_exported_in_float32(tmp_path):
+    path = tiny.write_encoder(tmp_path / "encoder")
+    with precision.stored_in("bfloat16"):
+        model = exported.export(
+            tmp_path, "pairs", open_encoder(str(path)), exported.MAX_SEQ_LENGTH
+        )
+    served = push(model.directory, tmp_path, precision="bfloat16")
+    target, _ = write(served, tmp_path / "folder")
+    tensors = load_file(target / "model.safetensors")
+    expected = tiny.hugging_face_tensors()["pooler.dense.weight"]
+    actual = tensors["bert.pooler.dense.weight"]
+    assert actual.dtype == np.float32
+    np.testing.assert_array_equal(actual, tf.cast(expected, tf.bfloat16).numpy())
+    assert (
+        "weights in bfloat16 and computes in it" in (target / "README.md").read_text()
+    )
+
+
+@pytest.mark.nightly
+def test_version_in_a_bucket_is_exported(export, bucket, folder, tmp_path):
+    model = str(export("pairs").directory)
+    served_versions.push(model, f"{bucket}/served", "7")
+    target, _ = write(f"{bucket}/served", tmp_path / "folder")
+    name = "model.safetensors"
+    assert (target / name).read_bytes() == (folder / name).read_bytes()
+    assert "# served, version 7" in (target / "README.md").read_text()
 
 
 def test_remote_destination_is_refused(folder):
