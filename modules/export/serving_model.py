@@ -135,10 +135,14 @@ class ServingModel(tf.Module):
     ) -> None:
         super().__init__()
         # Variables, so that they can be read from the exported model.
-        self.temperature = tf.Variable(temperature, trainable=False)
+        self.temperature = tf.Variable(
+            temperature, trainable=False, name=description.TEMPERATURE
+        )
         self.threshold = None
         if threshold is not None:
-            self.threshold = tf.Variable(threshold, trainable=False)
+            self.threshold = tf.Variable(
+                threshold, trainable=False, name=description.THRESHOLD
+            )
         self._model = model.model  # tracked, so that its variables are saved
         self._forward = model
         self._raw_spec = transform.raw_feature_spec()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy import special
 
 from ingest.examples import tf_examples
 from ingest.rows.formats import TFRECORD
@@ -24,6 +25,7 @@ from modules.export.signatures import (
     SERVE_EXAMPLES,
     TRANSFORM_FEATURES,
 )
+from modules.metrics import Rows
 from prediction.portable import bert_graph
 from prediction.portable.pushed_model import PushedModel
 from prediction.predictor import Predictor, split_batches
@@ -96,18 +98,24 @@ def evaluate(
         with np.load(results) as predicted:
             logits |= {path.name: predicted[str(path)] for path in paths}
     classes = None if model.is_regression else model.labels
+    predicted_rows = {
+        name: _describe(model, labels, values) for name, values in logits.items()
+    }
+    predictions = {name: rows.predictions for name, rows in predicted_rows.items()}
     return Evaluation(
         rows=len(labels),
         values={
-            name: metrics.compute(classes, metrics.Rows.of(labels, _outputs(values)))
-            for name, values in logits.items()
+            name: metrics.compute(classes, rows)
+            for name, rows in predicted_rows.items()
         },
         largest=float(abs(served).max()),
         differences={
             path.name: float(abs(logits[path.name] - served).max()) for path in paths
         },
         changes={
-            path.name: int((logits[path.name].argmax(1) != served.argmax(1)).sum())
+            path.name: 0
+            if model.is_regression
+            else int((predictions[path.name] != predictions[SERVED]).sum())
             for path in paths
         },
     )
@@ -168,10 +176,9 @@ def _predict(
     return np.concatenate(logits), dict(zip(bert_graph.INPUTS, columns, strict=True))
 
 
-def _outputs(logits: np.ndarray) -> np.ndarray:
-    """Returns probabilities, or the scores float32[rows] of a regression."""
-    if logits.shape[1] == 1:
-        return logits[:, 0]
-    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-    probabilities: np.ndarray = exponentials / exponentials.sum(axis=1, keepdims=True)
-    return probabilities
+def _describe(model: PushedModel, labels: np.ndarray, logits: np.ndarray) -> Rows:
+    """Returns what metrics read of logits, or of scores float32[rows, 1]."""
+    if model.is_regression:
+        return Rows.of(labels, logits[:, 0])
+    probabilities = special.softmax(logits / model.temperature, axis=1)
+    return Rows.of(labels, probabilities, threshold=model.threshold)

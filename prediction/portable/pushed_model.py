@@ -40,6 +40,9 @@ class PushedModel:
       text_columns: The names of its texts, in order.
       labels: The names of its outputs: the classes, or `score` of a regression.
       is_regression: Whether it predicts a score.
+      temperature: What divides the logits before they become probabilities.
+      threshold: The probability from which the second class of two is predicted; None
+        predicts the most probable class.
       precision: Type of the weights that it was pushed with.
       tensors: float32 weights by the names of `BertForSequenceClassification`. The
         score of a regression is in the units of the labels.
@@ -53,6 +56,8 @@ class PushedModel:
     text_columns: list[str]
     labels: list[str]
     is_regression: bool
+    temperature: float
+    threshold: float | None
     precision: str
     tensors: Mapping[str, np.ndarray]
 
@@ -140,6 +145,8 @@ def read_pushed(model: str) -> PushedModel:
         text_columns=described["text_columns"],
         labels=labels,
         is_regression=described["classes"] is None,
+        temperature=described.get(description.TEMPERATURE, 1.0),
+        threshold=described.get(description.THRESHOLD),
         precision=described[description.PRECISION],
         tensors=tensors,
     )
@@ -161,6 +168,8 @@ def _read_weights(
         f"{_HEAD}/kernel": (config["hidden_size"], outputs),
         f"{_HEAD}/bias": (outputs,),
     }
+    for name in (description.TEMPERATURE, description.THRESHOLD):
+        keys.pop(name, None)
     shapes = {name: checkpoint.shapes[key] for name, key in keys.items()}
     check_tensors(checkpoint.path, shapes, {**variable_shapes(config), **head})
     return {name: checkpoint.read(key) for name, key in keys.items()}

@@ -14,6 +14,7 @@ TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"], labels="name")
 class Served(NamedTuple):
     texts: tuple
     outputs: tuple
+    class_name: str = "yes"
 
 
 def values(metrics):
@@ -45,6 +46,12 @@ def test_scores_are_measured(tmp_path):
     labels = delayed_labels.read_labels(write(tmp_path / "l.csv", "a,1", "b,3"), task)
     rows = [Served((b"a",), (2.0,)), Served((b"b",), (3.0,))]
     assert values(delayed_labels.measure(rows, labels, task, {}))["mse"] == 0.5
+
+
+def test_served_class_counts_although_another_is_more_probable():
+    rows = [Served((b"a",), (0.6, 0.4)), Served((b"b",), (0.9, 0.1), "no")]
+    labels = {(b"a",): 1.0, (b"b",): 0.0}
+    assert values(delayed_labels.measure(rows, labels, TASK, {}))["accuracy"] == 1.0
 
 
 def test_metric_below_its_threshold_is_an_alarm():
