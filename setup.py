@@ -61,6 +61,7 @@ setup(
         f"ml-metadata>=1.21,<1.22; {ON_TFX_121}",
         f"numpy>=1.23.5,<2; {ON_TFX_116}",
         f"numpy>=2,<3; {ON_TFX_121}",
+        "optuna>=4,<6",
         "packaging>=23",
         "prometheus-client>=0.20",
         "psutil>=5.9,<8",
