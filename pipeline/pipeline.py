@@ -28,7 +28,7 @@ from modules.training import warm_start
 from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
-from pipeline.config.tfx_names import EXAMPLE_GEN, PREPROCESSING_FN, RUN_FN
+from pipeline.config.tfx_names import EXAMPLE_GEN, PREPROCESSING_FN, RUN_FN, TUNER_FN
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.platforms import Platform
 from report.content import LineageStep
@@ -155,37 +155,60 @@ def create_pipeline(
     # No data flow orders these, but Transform must not start if one of them fails.
     for check in (gate, *champion_checks):
         transform.add_upstream_node(check)
+    evaluated_splits = [
+        name for name in inputs.examples.patterns if name != TRAIN_SPLIT
+    ]
+    training = {
+        "examples": transform.outputs["transformed_examples"],
+        "transform_graph": transform.outputs["transform_graph"],
+        "base_model": warm_starts[0].outputs["base_model"] if warm_starts else None,
+        "train_args": tfx.proto.TrainArgs(splits=[TRAIN_SPLIT]),
+        # Each is predicted; the best model is selected only on `eval`.
+        "eval_args": tfx.proto.EvalArgs(splits=evaluated_splits),
+    }
+    training_config = {
+        "task": task.model_dump(exclude=NOT_TRAINED),
+        "max_seq_length": config.preprocessing.max_seq_length,
+        "serving_precision": config.serving.precision,
+        "encoder": encoder.directory,
+        "encoder_fingerprint": encoder.fingerprint,
+        "code_fingerprint": fingerprint.of_code(RUN_FN),
+        "libraries": platform.library_versions(fingerprint.TRAINER_LIBRARIES),
+        "checkpoints": platform.training,
+    }
+    tuners: list[Any] = []
+    found: dict[str, Any] = {}
+    if config.tuner is not None:
+        tuner = tfx.components.Tuner(
+            tuner_fn=TUNER_FN,
+            custom_config={
+                **training_config,
+                "trainer": config.trainer.model_dump(),
+                "tuner": config.tuner.model_dump(),
+                "tuner_fingerprint": fingerprint.of_code(TUNER_FN),
+                "optuna": platform.library_versions(["optuna"]),
+            },
+            **training,
+        )
+        tuners = [tuner]
+        found["best_hyperparameters"] = tuner.outputs["best_hyperparameters"]
     hyperparameters = Hyperparameters(
         settings=config.trainer.model_dump_json(exclude=TRAINER_SETTINGS),
         epochs=parameters.epochs,
         steps_per_epoch=parameters.steps_per_epoch,
         learning_rate=parameters.learning_rate,
         fingerprint=fingerprint.of_code(Hyperparameters.__module__),
+        **found,
     )
-    evaluated_splits = [
-        name for name in inputs.examples.patterns if name != TRAIN_SPLIT
-    ]
     trainer = (platform.trainer or tfx.components.Trainer)(
         run_fn=RUN_FN,
-        examples=transform.outputs["transformed_examples"],
-        transform_graph=transform.outputs["transform_graph"],
         hyperparameters=hyperparameters.outputs["hyperparameters"],
-        base_model=warm_starts[0].outputs["base_model"] if warm_starts else None,
-        train_args=tfx.proto.TrainArgs(splits=[TRAIN_SPLIT]),
-        # Each is predicted; the best model is selected only on `eval`.
-        eval_args=tfx.proto.EvalArgs(splits=evaluated_splits),
         custom_config={
-            "task": task.model_dump(exclude=NOT_TRAINED),
-            "max_seq_length": config.preprocessing.max_seq_length,
-            "serving_precision": config.serving.precision,
+            **training_config,
             "decision": task.decision and task.decision.model_dump(),
-            "encoder": encoder.directory,
-            "encoder_fingerprint": encoder.fingerprint,
-            "code_fingerprint": fingerprint.of_code(RUN_FN),
-            "libraries": platform.library_versions(fingerprint.TRAINER_LIBRARIES),
-            "checkpoints": platform.training,
             **platform.trainer_config,
         },
+        **training,
     )
     model = trainer.outputs["model"]
     model_run = trainer.outputs["model_run"]
@@ -282,6 +305,7 @@ def create_pipeline(
         ages=older_versions[0].outputs["ages"] if older_versions else None,
         settings=_report_settings(config, inputs).model_dump_json(),
         fingerprint=fingerprint.of_code(Report.__module__),
+        **found,
     )
 
     return tfx.dsl.Pipeline(
@@ -297,6 +321,7 @@ def create_pipeline(
             *warm_starts,
             *champion_checks,
             transform,
+            *tuners,
             hyperparameters,
             trainer,
             champion,

@@ -173,6 +173,54 @@ class Training(_Part):
     decision: Decision | None = None
 
 
+class SearchTrial(_Part):
+    """A training of the search for settings.
+
+    Attributes:
+      number: From 0.
+      values: The searched settings.
+      state: `completed`, `pruned` or `failed`.
+      value: The best metric of the evaluation split; None if it is not completed.
+      evaluations: Each evaluation: hundredths of an epoch, and the metric or None.
+      seconds: Its duration.
+      reason: Why it was pruned or failed.
+    """
+
+    number: int
+    values: dict[str, Any]
+    state: str
+    value: float | None
+    evaluations: list[tuple[int, float | None]]
+    seconds: float
+    reason: str
+
+    @property
+    def shown(self) -> float | None:
+        """The value, or that of the last evaluation of a pruned trial."""
+        if self.state == "pruned" and self.evaluations:
+            return self.evaluations[-1][1]
+        return self.value
+
+
+class Search(_Part):
+    """The search for settings of the Trainer.
+
+    Attributes:
+      metric: The metric of the evaluation split that it selected by.
+      trials: In their order.
+      best: Number of the trial whose settings were found; None if all failed.
+    """
+
+    metric: str
+    trials: list[SearchTrial]
+    best: int | None
+
+    @property
+    def names(self) -> list[str]:
+        """The searched settings."""
+        return list(self.trials[0].values) if self.trials else []
+
+
 class PrecisionRecall(_Part):
     """The precision-recall curve of one class against the others.
 
@@ -547,6 +595,7 @@ class Report(_Part):
       linear_model: The comparison with a linear model on words.
       commits: The commits of recipe and code; None if they are unknown.
       ages: Older versions on the rows of this run; None without older versions.
+      search: The search for settings before it; None without one.
       training: The training.
       classification: The predicted classes; None for a regression.
       regression: The predicted scores; None for a classification.
@@ -578,6 +627,7 @@ class Report(_Part):
     linear_model: str = ""
     commits: Commits | None = None
     ages: ModelAges | None = None
+    search: Search | None = None
     training: Training | None = None
     classification: Classification | None = None
     regression: Regression | None = None

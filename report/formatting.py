@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from typing import Any
 
 # Characters that HTML and SVG refuse, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -37,6 +38,12 @@ def number(value: float | None) -> str:
     is_whole = value == int(value) and abs(value) < 1e15
     text = f"{value:,.0f}" if is_whole else f"{value:.4g}"
     return re.sub(r"e-0?", "e-", text).replace("-", _MINUS)
+
+
+def setting_value(value: Any) -> str:
+    """Returns the value of a setting."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number(value) if is_number else str(value)
 
 
 def score(value: float | None) -> str:

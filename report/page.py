@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from modules.metrics import CLASS_METRICS, class_metric
 from modules.run_states import MARKS
-from report import curves, formatting, plots, templates
+from report import curves, formatting, plots, search_plots, templates
 from report.content import Metric, PredictedRow, Report, Split
 
 SMALL_MATRIX = 12  # classes whose confusion matrix is a table
@@ -157,9 +157,16 @@ def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
 
 def _figures(report: Report) -> dict[str, Any]:
     names = ("training", "precision_recall", "reliability", "confusion", "scores")
-    figures: dict[str, Any] = dict.fromkeys((*names, "ages", "batch"))
+    figures: dict[str, Any] = dict.fromkeys((*names, "ages", "batch", "search"))
     if report.ages and any(v.measured for v in report.ages.versions):
         figures["ages"] = plots.ages(report.ages)
+    if report.search and any(t.shown is not None for t in report.search.trials):
+        search = report.search
+        figures["search"] = {
+            f"{search.metric} of the evaluation split by trial": search_plots.by_trial(
+                search
+            )
+        } | {name: search_plots.by_setting(search, name) for name in search.names}
     if report.training:
         training = report.training
         figures["training"] = {

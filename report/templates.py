@@ -16,7 +16,10 @@ from report import formatting
 
 _DIRECTORY = Path(__file__).parent
 _SHORT_HASH = 12
-_FILTERS = ("number", "score", "difference", "percent", "duration", "size", "shorten")
+_FILTERS = (
+    *("number", "score", "difference", "percent", "duration", "size", "shorten"),
+    "setting_value",
+)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Passes the run's parameters to the Trainer."""
+"""Passes the run's parameters, and what a search found, to the Trainer."""
 
 from components.hyperparameters.component import Hyperparameters
 

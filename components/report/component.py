@@ -51,6 +51,9 @@ def Report(
     ages: tfx.dsl.components.InputArtifact[ModelAges] = None,
     components: tfx.dsl.components.Parameter[str] = None,
     last_failure: tfx.dsl.components.Parameter[int] = None,
+    best_hyperparameters: tfx.dsl.components.InputArtifact[
+        standard.HyperParameters
+    ] = None,
 ) -> None:
     """Writes the report of a run, and the card of a pushed model.
 
@@ -75,6 +78,7 @@ def Report(
         no driver runs.
       last_failure: ID of the last page with an error, or 0. Set by the driver, so that
         the cache does not return such a page.
+      best_hyperparameters: What the Tuner found; None without a search.
     """
     del fingerprint, last_failure
     has_page = False
@@ -94,6 +98,7 @@ def Report(
             data_verdict=read_data_verdict(data_verdict.uri),
             examples=uris.join(split, "*"),
             hyperparameters=json.loads(io_utils.read_string_file(trainer)),
+            search=best_hyperparameters and best_hyperparameters.uri,
             model_run=model_run.uri,
             verdict=verdict,
             slices=read_slices(

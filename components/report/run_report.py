@@ -21,6 +21,7 @@ from modules.metrics import Rows, predict_classes
 from modules.verdicts import DataVerdict, ModelAges, Verdict
 from report import columns_part, content, predictions_part
 from report.data_part import begin_report
+from report.search_part import read_search
 from report.training_part import read_batch, read_training
 
 
@@ -31,6 +32,7 @@ def describe_run(
     data_verdict: DataVerdict,
     examples: str,
     hyperparameters: dict[str, Any],
+    search: str | None,
     model_run: str,
     verdict: Verdict,
     slices: list[dict[str, Any]],
@@ -51,6 +53,7 @@ def describe_run(
       data_verdict: DataGate's.
       examples: Pattern of the Examples of `evaluator.split`.
       hyperparameters: The training settings, which replace those of the recipe.
+      search: Directory of what the Tuner found; None without a search.
       model_run: Directory of the Trainer's `ModelRun`.
       verdict: The Evaluator's.
       slices: The result of `read_slices`.
@@ -85,6 +88,8 @@ def describe_run(
     )
     report.settings = {**settings.recipe, "trainer": hyperparameters}
     report.components = [content.ComponentTime(**fields) for fields in components]
+    if search is not None:
+        report.search = read_search(search, task.metric)
     report.training = read_training(model_run)
     decision = report.training.decision
     threshold = decision.threshold if decision else None

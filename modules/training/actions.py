@@ -2,7 +2,8 @@
 
 Log records about progress have an attribute `training`, a dict of numbers to show:
 `step`, `steps`, `seed`, `loss` and `examples_per_second` after a loop; `metric`, `best`
-and `best_step` after an evaluation; `kept_step` if a signal stopped the training.
+and `best_step` after an evaluation; `kept_step` if a signal stopped the training. The
+texts of a search (`tuner.py`) are `trial` before each trial and `note` after it.
 """
 
 from __future__ import annotations

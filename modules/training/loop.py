@@ -30,6 +30,7 @@ def run_loop(
     directory: str,
     *,
     check_lock: Callable[[], None] = lambda: None,
+    after_evaluation: Callable[[TrainingRecord], None] = lambda _: None,
 ) -> str | None:
     """Trains and evaluates up to the last step, resuming from a checkpoint.
 
@@ -38,6 +39,7 @@ def run_loop(
       record: Receives the evaluations.
       directory: Directory of checkpoints and summaries.
       check_lock: Raises an error if another job took the directory over.
+      after_evaluation: Called with the record after each evaluation but the last.
 
     Returns:
       Why training stopped before its last step, or None.
@@ -73,7 +75,7 @@ def run_loop(
         )
         try:
             return _train_and_evaluate(
-                controller, trainer, record, manager, stop_on_signal
+                controller, trainer, record, manager, stop_on_signal, after_evaluation
             )
         except RuntimeError as error:
             # The Model Garden's RecoveryCondition raises a plain RuntimeError
@@ -156,6 +158,7 @@ def _train_and_evaluate(
     record: TrainingRecord,
     manager: tf.train.CheckpointManager,
     stop_on_signal: actions.StopOnSignal,
+    after_evaluation: Callable[[TrainingRecord], None],
 ) -> str | None:
     """Trains and evaluates from the restored step; returns why it stopped, or None.
 
@@ -191,6 +194,7 @@ def _train_and_evaluate(
             continue
         if step >= last:
             return None
+        after_evaluation(record)
         reason = record.reason_to_stop(params.patience)
         if reason:
             logger.info("stopped at step %d: %s", step, reason)

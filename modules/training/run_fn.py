@@ -71,37 +71,8 @@ def run_fn(fn_args: Any) -> None:
         evaluation_batch_size=config.evaluation_batch_size,
     )
     logger.info("strategy %s", type(strategy).__name__)
-    splits = split_patterns(fn_args)
-    base_model = warm_start.find_base_model(fn_args.base_model)
-    logger.info("training starts from %s", warm_start.origin(base_model))
-    key = checkpoint_key.compute(
-        settings, config.fingerprint(), splits, base_model, strategy
-    )
-    directory = uris.join(settings["checkpoints"], key)
-    chosen = precision.choose(
-        config.mixed_precision,
-        strategy,
-        directory,
-        has_averages=bool(config.optimization.get("ema")),
-    )
-    params = experiment.build_experiment(
-        task,
-        config,
-        encoder=settings["encoder"],
-        max_seq_length=settings["max_seq_length"],
-        splits=splits,
-        strategy=strategy,
-        base_model=base_model,
-        dtype=chosen.dtype,
-    )
-    params = xla.choose(
-        config.xla,
-        params,
-        FineTuningTask(params.task, task),
-        strategy,
-        directory,
-        settings["max_seq_length"],
-    )
+    directory = find_directory(fn_args, config, strategy)
+    params = prepare(fn_args, task, config, strategy, directory)
     # Of several workers only the chief writes to the directory.
     lock: contextlib.AbstractContextManager[Callable[[], None]] = (
         directory_lock.hold(directory)
@@ -120,6 +91,71 @@ def run_fn(fn_args: Any) -> None:
             for seed in range(config.seed, config.seed + config.seeds)
         ]
     _write_outputs(fn_args, task, config, params, strategy, results, directory)
+
+
+def find_directory(
+    fn_args: Any, config: TrainerConfig, strategy: tf.distribute.Strategy
+) -> str:
+    """Returns the directory of a training, which is named after its checkpoint key.
+
+    Args:
+      fn_args: The arguments of `run_fn`.
+      config: The trainer's settings.
+      strategy: The distribution strategy.
+    """
+    key = checkpoint_key.compute(
+        fn_args.custom_config,
+        config.fingerprint(),
+        split_patterns(fn_args),
+        warm_start.find_base_model(fn_args.base_model),
+        strategy,
+    )
+    return uris.join(fn_args.custom_config["checkpoints"], key)
+
+
+def prepare(
+    fn_args: Any,
+    task: TaskConfig,
+    config: TrainerConfig,
+    strategy: tf.distribute.Strategy,
+    directory: str,
+) -> experiment.ExperimentConfig:
+    """Returns the experiment of a training, with the choices of its directory.
+
+    Args:
+      fn_args: The arguments of `run_fn`.
+      task: The task definition.
+      config: The trainer's settings.
+      strategy: The distribution strategy.
+      directory: The result of `find_directory`.
+    """
+    settings = fn_args.custom_config
+    base_model = warm_start.find_base_model(fn_args.base_model)
+    logger.info("training starts from %s", warm_start.origin(base_model))
+    chosen = precision.choose(
+        config.mixed_precision,
+        strategy,
+        directory,
+        has_averages=bool(config.optimization.get("ema")),
+    )
+    params = experiment.build_experiment(
+        task,
+        config,
+        encoder=settings["encoder"],
+        max_seq_length=settings["max_seq_length"],
+        splits=split_patterns(fn_args),
+        strategy=strategy,
+        base_model=base_model,
+        dtype=chosen.dtype,
+    )
+    return xla.choose(
+        config.xla,
+        params,
+        FineTuningTask(params.task, task),
+        strategy,
+        directory,
+        settings["max_seq_length"],
+    )
 
 
 def split_patterns(fn_args: Any) -> dict[str, list[str]]:
@@ -141,6 +177,7 @@ def train(
     directory: str,
     *,
     check_lock: Callable[[], None] = lambda: None,
+    after_evaluation: Callable[[TrainingRecord], None] = lambda _: None,
 ) -> Result:
     """Trains from one seed, resuming from the last checkpoint.
 
@@ -150,6 +187,8 @@ def train(
       strategy: The distribution strategy.
       directory: Directory of checkpoints, summaries and the record.
       check_lock: Raises an error if another job took the directory over.
+      after_evaluation: Called with the record after each evaluation but the last. An
+        error that it raises ends the training, which a later call resumes.
 
     Returns:
       The result, at once if the training has finished before.
@@ -172,7 +211,13 @@ def train(
     # The coordinator of parameter servers evaluates by itself, outside their scope.
     is_asynchronous = strategies.is_asynchronous(strategy)
     with contextlib.nullcontext() if is_asynchronous else strategy.scope():
-        stopped = run_loop(trainer, record, directory, check_lock=check_lock)
+        stopped = run_loop(
+            trainer,
+            record,
+            directory,
+            check_lock=check_lock,
+            after_evaluation=after_evaluation,
+        )
     steps = int(trainer.global_step.numpy())
     result = record.finish(seed=seed, steps=steps, stopped=stopped)
     best = metrics.score(result.metrics[task.metric])

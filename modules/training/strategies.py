@@ -11,6 +11,7 @@ import tensorflow as tf
 from official.common import distribute_utils
 
 from modules.config import cluster
+from modules.errors import UsageError
 
 _TPU_SECONDS = 10
 
@@ -54,6 +55,28 @@ def check_batches(strategy: tf.distribute.Strategy, **sizes: int | None) -> None
                 f"{type(strategy).__name__} has {replicas}, so use a multiple of "
                 f"{replicas}"
             )
+
+
+def refuse_several_processes(strategy: tf.distribute.Strategy, user: str) -> None:
+    """Refuses strategies that train in several processes at once.
+
+    Args:
+      strategy: The distribution strategy.
+      user: The setting that needs a single process.
+
+    Raises:
+      UsageError: The strategy is such a one.
+    """
+    several = (
+        tf.distribute.MultiWorkerMirroredStrategy,
+        tf.distribute.experimental.ParameterServerStrategy,
+    )
+    if isinstance(strategy, several):
+        raise UsageError(
+            f"{user} works in one process, but the strategy is "
+            f"{type(strategy).__name__}; set trainer.strategy to one_device, mirrored "
+            f"or tpu, or leave {user} out"
+        )
 
 
 def serve_coordinator() -> None:

@@ -37,9 +37,9 @@ class RunParameters:
 
     Attributes:
       data: str, directory of TFRecords with the same layout as the staged ones.
-      epochs: int, passes over the training split.
+      epochs: int, passes over the training split; 0 takes what the search finds.
       steps_per_epoch: int, steps of a pass; 0 reads every row once.
-      learning_rate: float, peak rate.
+      learning_rate: float, peak rate; 0 takes what the search finds.
       thresholds: str, JSON of the lowest value by metric.
       max_regression: str, JSON of the largest drop below the champion by metric.
       significance: float, p-value below which a model is worse than another.
@@ -64,10 +64,13 @@ class RunParameters:
           examples: Directory of the Examples, the default of `data`.
           make: Makes a parameter from its name and default.
         """
-        defaults = {
+        defaults: dict[str, Any] = {
             name: functools.reduce(getattr, setting.split("."), config)
             for name, setting in _SETTINGS.items()
         }
+        if config.tuner is not None:
+            for name in config.tuner.space.keys() & defaults.keys():
+                defaults[name] = type(defaults[name])(0)
         values = {_DATA: examples} | {
             name: encode(value) for name, value in defaults.items()
         }

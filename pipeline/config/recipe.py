@@ -14,13 +14,14 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from ingest.config import TFDS_PREFIX, DataConfig
 from modules import metrics, uris
-from modules.config import slices
+from modules.config import cluster, slices
 from modules.config.data_gate import DataGateConfig
 from modules.config.run_settings import RunSettings
 from modules.config.settings import Settings
 from modules.config.slices import SliceSettings
-from modules.config.task import INPUT_NAME, TaskConfig, input_name
+from modules.config.task import EVAL_SPLIT, INPUT_NAME, TaskConfig, input_name
 from modules.config.trainer import TrainerConfig
+from modules.config.tuner import TunerConfig
 from modules.config.words import WordSettings
 from modules.errors import UsageError
 from modules.verdicts import CHANGED_SHARE
@@ -81,6 +82,7 @@ class Config(Settings):
     encoder: EncoderConfig
     preprocessing: PreprocessingConfig = PreprocessingConfig()
     trainer: TrainerConfig = TrainerConfig()
+    tuner: TunerConfig | None = None
     evaluator: EvaluatorConfig = EvaluatorConfig()
     serving: ServingConfig = ServingConfig()
     beam: BeamConfig = BeamConfig()
@@ -227,6 +229,25 @@ class Config(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_search(self) -> Config:
+        if self.tuner is None:
+            return self
+        self.tuner.parse_space(self.trainer)
+        if self.evaluator.split == EVAL_SPLIT:
+            raise ValueError(
+                f"tuner searches the settings that are best on {EVAL_SPLIT}, and "
+                f"evaluator.split is {EVAL_SPLIT}, too: on these rows any model would "
+                "seem too good. Set evaluator.split to other rows, such as test"
+            )
+        strategy = self.trainer.strategy
+        if strategy in (cluster.PARAMETER_SERVER, cluster.MULTI_WORKER):
+            raise ValueError(
+                f"tuner works in one process, but trainer.strategy is {strategy}; "
+                "choose another strategy"
+            )
+        return self
+
     def with_span(self, span: int) -> Config:
         """Returns the same settings with `data.span` set."""
         data = self.data.model_copy(update={"span": span})
@@ -335,6 +356,7 @@ def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
     for key, value in (overrides or {}).items():
         set_dotted(settings, key, value)
         _expand_task(settings)
+    _fix_overridden(settings, overrides or {})
     _anchor_paths(settings, Path.cwd())
     return settings
 
@@ -359,6 +381,23 @@ def _expand_task(settings: dict[str, Any]) -> None:
     # `task: mrpc` is short for a section that overrides can add to.
     if isinstance(settings.get("task"), str):
         settings["task"] = {"name": settings["task"]}
+
+
+def _fix_overridden(settings: dict[str, Any], overrides: Mapping[str, Any]) -> None:
+    """Leaves settings of the Trainer that are overridden out of the search."""
+    tuner = settings.get("tuner")
+    space = tuner.get("space") if isinstance(tuner, dict) else None
+    if not isinstance(tuner, dict) or not isinstance(space, dict):
+        return
+    searched = {
+        name: values
+        for name, values in space.items()
+        if f"trainer.{name}" not in overrides
+    }
+    if space and not searched:
+        settings["tuner"] = None
+    else:
+        tuner["space"] = searched
 
 
 def _anchor_paths(settings: dict[str, Any], base: Path) -> None:

@@ -6,6 +6,7 @@ TFX names a component after its class.
 EXAMPLE_GEN = "ImportExampleGen"
 DATA_GATE = "DataGate"
 TRANSFORM = "Transform"
+TUNER = "Tuner"
 HYPERPARAMETERS = "Hyperparameters"
 TRAINER = "Trainer"
 EVALUATOR = "Evaluator"
@@ -32,6 +33,7 @@ PAGE = (REPORT, "report")
 MODEL_TYPE = "Model"
 PUSHED_MODEL_TYPE = "PushedModel"
 
-# Import paths of the functions that Transform and the Trainer call.
+# Import paths of the functions that Transform, the Tuner and the Trainer call.
 PREPROCESSING_FN = "modules.data.preprocessing.preprocessing_fn"
+TUNER_FN = "modules.training.tuner.tuner_fn"
 RUN_FN = "modules.training.run_fn.run_fn"

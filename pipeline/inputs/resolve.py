@@ -50,7 +50,9 @@ def resolve_inputs(
 
     try:
         # The optimizer would refuse these settings after hours.
-        experiment.check_settings(config.trainer, encoder.directory)
+        searched = config.tuner.ends(config.trainer) if config.tuner else ()
+        for trainer in (config.trainer, *searched):
+            experiment.check_settings(trainer, encoder.directory)
     except ValueError as error:
         raise UsageError(str(error)) from error
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)

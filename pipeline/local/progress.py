@@ -309,6 +309,7 @@ class _Training:
         )
         self._task: progress.TaskID | None = None
         self._seed: int | None = None
+        self._trial = ""
         self._line = ""
         self.is_shown = False
         self.best = ""
@@ -317,7 +318,11 @@ class _Training:
 
     def update(self, numbers: dict[str, Any]) -> None:
         """Reads the numbers of a log record of `modules/training/actions.py`."""
-        if "kept_step" in numbers:
+        if "trial" in numbers:  # of a search; the seed is the same
+            self._trial, self._seed = f"{numbers['trial']}, ", None
+        elif "note" in numbers:
+            self.best, self._trial = numbers["note"], ""
+        elif "kept_step" in numbers:
             self.kept_step = numbers["kept_step"]
         elif "best" in numbers:
             self.best = "best {metric} {best:.4f} at step {best_step}".format(**numbers)
@@ -332,7 +337,8 @@ class _Training:
         if seed != self._seed:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
-            self._task = self._bar.add_task(f"seed {seed}", total=steps)
+            name = f"{self._trial}seed {seed}"
+            self._task = self._bar.add_task(name, total=steps)
             self._seed, self.best = seed, ""
             self.progress = TrainingProgress(
                 seed=seed, step=step, steps=steps, examples_per_second=0

@@ -111,7 +111,7 @@ def compile_job(
         keeps_parameters=is_vertex,
     )
     content = runner.run(dag, write_out=write_out)
-    platform_spec = None if is_vertex else kubeflow.platform_spec(settings)
+    platform_spec = None if is_vertex else kubeflow.platform_spec(config)
     records = {**runner.component_files, commits_file: source}
     staged = dataclasses.replace(staged, records=records)
     return CompiledJob(content, platform_spec, staged)

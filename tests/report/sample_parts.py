@@ -20,6 +20,8 @@ from report.content import (
     Metric,
     PrecisionRecall,
     PredictedRow,
+    Search,
+    SearchTrial,
     SeedTraining,
     Slice,
     SliceGap,
@@ -481,3 +483,29 @@ def lineage():
             details={"checkpoint key": "870fdcb7003ea641", "best step": "114"},
         ),
     ]
+
+
+def search():
+    trials = [
+        ({"learning_rate": 5e-5, "epochs": 4}, "completed", 0.905, [0.71, 0.88, 0.905]),
+        ({"learning_rate": 1.2e-5, "epochs": 2}, "completed", 0.84, [0.69, 0.84]),
+        ({"learning_rate": 1.8e-4, "epochs": 3}, "failed", None, []),
+        ({"learning_rate": 9.1e-5, "epochs": 3}, "completed", 0.925, [0.79, 0.925]),
+        ({"learning_rate": 1.1e-5, "epochs": 3}, "pruned", None, [0.52]),
+    ]
+    return Search(
+        metric="accuracy",
+        best=3,
+        trials=[
+            SearchTrial(
+                number=number,
+                values=values,
+                state=state,
+                value=value,
+                evaluations=[(100 * (at + 1), y) for at, y in enumerate(scores)],
+                seconds=61.2,
+                reason="TrainingError: The loss value is NaN <b>" if not scores else "",
+            )
+            for number, (values, state, value, scores) in enumerate(trials)
+        ],
+    )

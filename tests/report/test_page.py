@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from report import page
+from report import formatting, page
 from report.content import Metric, Report
 from tests.nightly import nightly
 from tests.report import sample_parts, samples
@@ -326,3 +326,21 @@ def test_the_scale_spans_the_values_and_leaves_out_losses():
 def test_rendering_imports_no_tensorflow():
     code = "import report.page, sys; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_search_lists_each_trial_and_draws_its_metric_by_setting():
+    found = sample_parts.search()
+    report = samples.pushed().model_copy(
+        update={**samples.WITHOUT_FIGURES, "search": found}
+    )
+    text = page.render(report)
+    parser = Parser(text)
+    section = text.partition('<section id="search">')[2].partition("</section>")[0]
+    assert section.count("<svg") == 3  # by trial, by each of two settings
+    rows = section.partition("<tbody>")[2].count("<tr")
+    assert rows == len(found.trials)
+    assert "✓ found" in section
+    assert "✕ failed: TrainingError: The loss value is NaN &lt;b&gt;" in section
+    assert f"1.2e{formatting._MINUS}5" in section
+    assert {"href": "#search"} in parser.all("a")
+    assert Report.model_validate_json(report.model_dump_json()).search == found

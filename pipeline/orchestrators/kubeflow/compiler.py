@@ -1,4 +1,4 @@
-"""Compiles for Kubeflow: each component runs in a pod, the Trainer with resources."""
+"""Compiles for Kubeflow: each component runs in a pod, the trainings with resources."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from tfx import v1 as tfx
 from tfx.components.example_gen import utils
 
 from modules import uris
-from pipeline.config.orchestrators import KubeflowConfig
 from pipeline.config.recipe import Config
-from pipeline.config.tfx_names import EXAMPLE_GEN, TRAINER
+from pipeline.config.tfx_names import EXAMPLE_GEN, TRAINER, TUNER
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.pipeline import create_pipeline
 from pipeline.platforms import Platform
@@ -32,7 +31,8 @@ def create_dag(
     if settings.accelerator:
         resources.accelerator.type = settings.accelerator
         resources.accelerator.count = settings.accelerator_count
-    components[TRAINER].with_platform_config(resources)
+    for name in components.keys() & {TUNER, TRAINER}:
+        components[name].with_platform_config(resources)
     if not uris.is_local(config.data_source):
         # ExampleGen's driver would add the fingerprint of the files to the cache key,
         # but Kubeflow runs no drivers. Staged examples have it in their path.
@@ -48,14 +48,17 @@ def create_dag(
     return dag
 
 
-def platform_spec(settings: KubeflowConfig) -> dict[str, Any] | None:
-    """Returns the Trainer's node selector, if one is set.
+def platform_spec(config: Config) -> dict[str, Any] | None:
+    """Returns the node selector of the Trainer and the Tuner, if one is set.
 
     Source: `kubernetes_platform/proto/kubernetes_executor_config.proto` of Kubeflow
     Pipelines.
     """
+    settings = config.kubeflow
+    assert settings is not None
     if not settings.node_selector:
         return None
     executor = {"nodeSelector": {"labels": settings.node_selector}}
-    executors = {f"{TRAINER}_executor": executor}
+    names = [TRAINER] if config.tuner is None else [TUNER, TRAINER]
+    executors = {f"{name}_executor": executor for name in names}
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}

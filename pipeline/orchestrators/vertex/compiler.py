@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from typing import Any
 
+from kfp.pipeline_spec import pipeline_spec_pb2
 from tfx import v1 as tfx
 from tfx.dsl.components.base.base_component import BaseComponent
 
@@ -13,6 +14,7 @@ from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import EndpointConfig, VertexConfig
 from pipeline.config.paths import OrchestratorPaths
 from pipeline.config.recipe import Config
+from pipeline.config.tfx_names import TUNER
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.pipeline import create_pipeline
 from pipeline.platforms import Platform
@@ -36,7 +38,18 @@ def create_dag(
         },
         deploy=functools.partial(_deploy, settings, endpoint) if endpoint else None,
     )
-    return create_pipeline(config, inputs, platform)
+    dag = create_pipeline(config, inputs, platform)
+    components = {component.id: component for component in dag.components}
+    if TUNER in components and settings.accelerator:
+        # TFX's Tuner for Vertex AI would start an oracle of keras-tuner, which a search
+        # with Optuna has not (`_WorkerExecutor` of its executor). So the trials run in
+        # the container of the pipeline.
+        container = pipeline_spec_pb2.PipelineDeploymentConfig.PipelineContainerSpec
+        resources = container.ResourceSpec()
+        resources.accelerator.type = settings.accelerator
+        resources.accelerator.count = settings.accelerator_count
+        components[TUNER].with_platform_config(resources)
+    return dag
 
 
 def beam_config(settings: VertexConfig, paths: OrchestratorPaths) -> BeamConfig:

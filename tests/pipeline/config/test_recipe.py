@@ -263,6 +263,58 @@ def test_impossible_setting_is_refused_with_its_key_and_what_is_allowed(
 
 
 @pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ({}, r"tuner\.space: .*at least 1 item"),
+        ({"learning_rat": [1, 2]}, r"learning_rat cannot be .*mean learning_rate\?"),
+        (
+            {"seeds": [1, 2]},
+            r"space\.seeds cannot be searched; allowed are epochs, bat",
+        ),
+        ({"epochs": []}, r"space\.epochs is \[\]; write at least two values"),
+        ({"epochs": [3]}, r"epochs is \[3\]; .* belongs to trainer\.epochs"),
+        ({"epochs": [3, 0]}, r"space\.epochs has 0: .*greater than 0"),
+        ({"epochs": [2, "3"]}, r"space\.epochs has '3': .*valid integer"),
+        ({"epochs": [2, 2]}, r"epochs is \[2, 2\]: a value is repeated"),
+        ({"epochs": [2.5, 4, "linear"]}, r"epochs has 2\.5: .*valid integer"),
+        ({"learning_rate": [1e-5, 2.0, "log"]}, r"_rate has 2\.0: .*less than 1"),
+        ({"learning_rate": [1e-4, 1e-5, "log"]}, r"a range is \[LOW, HIGH, log\]"),
+        ({"dropout": [0.1, "linear"]}, r"a range is \[LOW, HIGH, linear\]"),
+        ({"dropout": [0.0, 0.1, "log"]}, r"logarithmic range begins above 0: raise 0"),
+        ({"dropout": [None, 0.1]}, r"space\.dropout has null, which cannot be"),
+        ({"decay_start": ["after_warmup", "later"]}, r"decay_start has 'later': "),
+    ],
+)
+def test_space_of_a_search_that_the_trainer_does_not_allow_is_refused(
+    recipe, space, message
+):
+    settings = {"evaluator.split": "test", "tuner": {"space": space}}
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, settings)
+
+
+def test_setting_that_is_overridden_is_not_searched(recipe):
+    with open(recipe, "a") as file:
+        file.write("tuner: {space: {learning_rate: [1e-5, 1e-4, log], epochs: [2, 3]}}")
+    test = {"evaluator.split": "test"}
+    assert set(load_config(recipe, test).tuner.space) == {"learning_rate", "epochs"}
+    config = load_config(recipe, test | {"trainer.epochs": 7})
+    assert set(config.tuner.space) == {"learning_rate"}
+    assert config.trainer.epochs == 7
+    both = {"trainer.epochs": 7, "trainer.learning_rate": 1e-5}
+    assert load_config(recipe, both).tuner is None
+
+
+def test_search_on_the_rows_that_decide_about_the_push_is_refused(recipe):
+    space = {"tuner": {"space": {"epochs": [2, 3]}}}
+    with pytest.raises(UsageError, match=r"evaluator\.split is eval, too: .*as test"):
+        load_config(recipe, space)
+    several = {"evaluator.split": "test", "trainer.strategy": "parameter_server"}
+    with pytest.raises(UsageError, match=r"tuner works in one process"):
+        load_config(recipe, space | several)
+
+
+@pytest.mark.parametrize(
     "label_range", [[0.0, math.inf], [-math.inf, 0.0], [0.0, 1e39]]
 )
 def test_range_that_float32_does_not_hold_is_refused(recipe, label_range):

@@ -43,6 +43,8 @@ VARIANT = {
     "evaluator.incompatible_champion": "refuse",
     "trainer.warm_start": "champion",
     "serving.max_latency_ratio": 1.5,
+    "evaluator.split": "test",
+    "tuner": {"trials": 3, "space": {"learning_rate": [1e-4, 1e-3, "log"]}},
 }
 GATE = {"thresholds": {"accuracy": 0.5}, "max_regression": {"accuracy": 0.1}}
 
@@ -210,7 +212,7 @@ def test_all_but_what_reads_versions_and_the_report_are_cached(kubeflow, vertex)
 
 
 @pytest.mark.parametrize("orchestrator", ORCHESTRATORS)
-def test_dag_has_more_components_if_the_champion_is_compared_or_trained_on(
+def test_dag_has_more_components_if_settings_ask_for_them(
     orchestrator, kubeflow, kubeflow_variant, vertex, vertex_variant
 ):
     jobs = {
@@ -219,7 +221,7 @@ def test_dag_has_more_components_if_the_champion_is_compared_or_trained_on(
     }
     job, variant = jobs[orchestrator]
     added = set(tasks(variant)) - set(tasks(job)) - {"EndpointPusher"}
-    assert added == {"ChampionCheck", "WarmStart"}
+    assert added == {"ChampionCheck", "WarmStart", "Tuner"}
     # The champion is checked before every training.
     assert "cachingOptions" not in tasks(variant)["ChampionCheck"]
     assert "ChampionCheck" in tasks(variant)["Transform"]["dependentTasks"]
@@ -228,7 +230,43 @@ def test_dag_has_more_components_if_the_champion_is_compared_or_trained_on(
     assert warm_start["cachingOptions"] == {"enableCache": True}
     assert warm_start["dependentTasks"] == ["ImportExampleGen"]
     assert constants(variant, "WarmStart")["directory"] == f"{ROOT}/serving/tiny"
-    assert "WarmStart" in tasks(variant)["Trainer"]["dependentTasks"]
+    for training in ("Tuner", "Trainer"):
+        assert "WarmStart" in tasks(variant)[training]["dependentTasks"]
+
+
+def test_search_is_before_the_trainer_and_a_parameter_of_the_run_wins(
+    kubeflow_variant, vertex_variant
+):
+    for job in (kubeflow_variant, vertex_variant):
+        found = tasks(job)["Hyperparameters"]["inputs"]["artifacts"]
+        source = found["best_hyperparameters"]["taskOutputArtifact"]
+        assert source["producerTask"] == "Tuner"
+        searched, trained = (
+            json.loads(constants(job, task)["custom_config"])
+            for task in ("Tuner", "Trainer")
+        )
+        # The trials and the training have the same checkpoint keys.
+        common = searched.keys() & trained.keys()
+        assert {name: searched[name] for name in common} == {
+            name: trained[name] for name in common
+        }
+        assert searched["checkpoints"] == f"{ROOT}/training"
+        assert searched["tuner"] == VARIANT["tuner"]
+        # 0 takes the value that the search finds.
+        declared = job.spec["root"]["inputDefinitions"]["parameters"]
+        assert declared["learning_rate"]["defaultValue"] == 0.0
+        assert declared["learning_rate"]["parameterType"] == "NUMBER_DOUBLE"
+        assert declared["epochs"]["defaultValue"] == 1
+
+
+def test_trials_get_the_resources_and_nodes_of_the_trainer(kubeflow_variant):
+    tuner, trainer = (
+        containers(kubeflow_variant)[name]["resources"] for name in ("Tuner", "Trainer")
+    )
+    assert tuner == trainer
+    executors = kubeflow_variant.platform_spec["platforms"]["kubernetes"]
+    bound = executors["deploymentSpec"]["executors"]
+    assert set(bound) == {"Tuner_executor", "Trainer_executor"}
 
 
 def test_newest_span_is_resolved_when_the_job_is_compiled(span_job):
@@ -288,8 +326,10 @@ def test_parameters_of_the_run_have_types_and_defaults(kubeflow):
     }
 
 
-def test_no_task_reads_a_path_of_this_machine(kubeflow, vertex, recipe):
-    for job in (kubeflow, vertex):
+def test_no_task_reads_a_path_of_this_machine(
+    kubeflow, vertex, kubeflow_variant, recipe
+):
+    for job in (kubeflow, vertex, kubeflow_variant):
         assert str(recipe.parent) not in json.dumps(job.spec)
         assert all(target.startswith(ROOT) for _, target in job.staged.copies)
 

@@ -1,0 +1,133 @@
+"""The settings that Optuna proposes for the next trial, and its judgment of a trial.
+
+Not an oracle of keras-tuner: those see a trial when it has ended, and cannot prune it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import FrozenTrial, TrialState
+
+from modules import metrics
+from modules.config.tuner import Range, Values
+from modules.training.trials import Trial
+
+_STATES = {
+    "completed": TrialState.COMPLETE,
+    "pruned": TrialState.PRUNED,
+    "failed": TrialState.FAIL,
+}
+_ATTEMPTS = 100
+
+
+def propose(
+    space: Mapping[str, Values],
+    ended: list[Trial],
+    *,
+    trials: int,
+    seed: int,
+    fixed: Mapping[str, Any] | None = None,
+) -> optuna.trial.Trial | None:
+    """Proposes the settings of the next trial.
+
+    They depend on the arguments alone, so a resumed search proposes what it would have
+    proposed without the interruption. The first quarter of the trials are random and
+    none is pruned before as many are completed; then a tree-structured Parzen
+    estimator proposes, and a trial below the median of the others is pruned.
+
+    Args:
+      space: The values of each setting.
+      ended: The trials before.
+      trials: Number of trials of the search.
+      seed: Seed of the proposals.
+      fixed: Settings to take, if they are in the space.
+
+    Returns:
+      Optuna's trial, which an evaluation is reported to; None if all settings that were
+      proposed have been tried.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    distributions = {name: _distribution(values) for name, values in space.items()}
+    startup = max(1, trials // 4)
+    tried = [trial.values for trial in ended]
+    for attempt in range(_ATTEMPTS):
+        settings: dict[str, Any] = {"seed": seed + len(ended) + attempt * (trials + 1)}
+        study = optuna.create_study(
+            direction="maximize",
+            sampler=optuna.samplers.TPESampler(n_startup_trials=startup, **settings)
+            # It may only repeat the best of a few settings.
+            if attempt < _ATTEMPTS // 2
+            else optuna.samplers.RandomSampler(**settings),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=startup),
+        )
+        study.add_trials(_freeze(trial, distributions) for trial in ended)
+        if fixed is not None:
+            study.enqueue_trial(
+                {
+                    name: fixed[name]
+                    for name, values in space.items()
+                    if name in fixed and _contains(values, fixed[name])
+                }
+            )
+        proposed = study.ask(distributions)
+        if proposed.params not in tried:
+            return proposed
+        fixed = None
+    return None
+
+
+def is_below_median(
+    trial: optuna.trial.Trial,
+    evaluations: Mapping[int, float | None],
+    epochs: int,
+) -> bool:
+    """Reports evaluations of a trial, and returns whether to prune it.
+
+    In the first half of a trial it is not: a high rate, or a short training, is ahead
+    there, and not at the end.
+
+    Args:
+      trial: The result of `propose`.
+      evaluations: The new ones: the metric by hundredths of an epoch.
+      epochs: Those of the trial.
+    """
+    for position, value in evaluations.items():
+        trial.report(metrics.score(value), position)
+    return max(evaluations, default=0) >= 50 * epochs and bool(trial.should_prune())
+
+
+def _distribution(values: Values) -> BaseDistribution:
+    if not isinstance(values, Range):
+        return CategoricalDistribution(values)
+    low, high, is_log = values
+    if isinstance(low, int) and isinstance(high, int):
+        return IntDistribution(low, high, log=is_log)
+    return FloatDistribution(low, high, log=is_log)
+
+
+def _contains(values: Values, value: Any) -> bool:
+    if not isinstance(values, Range):
+        return value in values
+    return value is not None and values.low <= value <= values.high
+
+
+def _freeze(trial: Trial, distributions: dict[str, BaseDistribution]) -> FrozenTrial:
+    is_completed = trial.state == "completed"
+    return optuna.trial.create_trial(
+        state=_STATES[trial.state],
+        params=trial.values,
+        distributions=distributions,
+        value=trial.score if is_completed else None,
+        intermediate_values={
+            position: metrics.score(value) for position, value in trial.evaluations
+        },
+    )

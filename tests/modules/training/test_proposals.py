@@ -1,0 +1,83 @@
+"""What a search tries next."""
+
+import pytest
+
+from modules.config.tuner import Range
+from modules.training.proposals import is_below_median, propose
+from modules.training.trials import Trial
+
+SPACE = {"learning_rate": Range(1e-5, 1e-3, is_log=True), "epochs": [2, 3, 4]}
+
+
+def ended(values, number=0, value=0.5, state="completed"):
+    return Trial(number, values, "key", True, state, value, [(100, value)])
+
+
+def search(space, trials, value):
+    """Returns the values of trials whose result is a function of them."""
+    done = []
+    for number in range(trials):
+        proposed = propose(space, done, trials=trials, seed=0)
+        done.append(ended(proposed.params, number, value(proposed.params)))
+    return done
+
+
+def test_first_trial_takes_the_settings_that_are_in_the_space():
+    fixed = {"learning_rate": 1.0, "epochs": 3, "seed": 1}
+    proposed = propose(SPACE, [], trials=8, seed=0, fixed=fixed)
+    assert proposed.params["epochs"] == 3
+    assert 1e-5 <= proposed.params["learning_rate"] <= 1e-3
+
+
+def test_proposal_depends_only_on_what_was_tried():
+    done = [ended({"learning_rate": 1e-4, "epochs": 2})]
+    first, again = (propose(SPACE, done, trials=8, seed=0) for _ in range(2))
+    assert first.params == again.params
+    assert propose(SPACE, done, trials=8, seed=1).params != first.params
+
+
+def test_no_settings_are_tried_twice():
+    done = search({"epochs": [2, 3, 4]}, 3, lambda values: values["epochs"])
+    assert {trial.values["epochs"] for trial in done} == {2, 3, 4}
+    assert propose({"epochs": [2, 3, 4]}, done, trials=20, seed=0) is None
+
+
+def test_later_trials_are_near_the_best():
+    def value(values):
+        return -abs(values["learning_rate"] - 7e-4) / 1e-3
+
+    done = search(SPACE, 20, value)
+    random, proposed = done[:5], done[10:]
+
+    def mean(trials):
+        return sum(trial.value for trial in trials) / len(trials)
+
+    assert mean(proposed) > mean(random)
+
+
+@pytest.mark.parametrize("state", ["pruned", "failed"])
+def test_trial_without_a_result_does_not_end_the_search(state):
+    done = [ended({"learning_rate": 1e-4, "epochs": 2}, 0, None, state)]
+    assert propose(SPACE, done, trials=8, seed=0) is not None
+
+
+def test_integers_and_whole_steps_are_proposed_for_a_range_of_integers():
+    space = {"batch_size": Range(8, 64, is_log=True)}
+    sizes = [trial.values["batch_size"] for trial in search(space, 6, lambda _: 0.0)]
+    assert all(isinstance(size, int) and 8 <= size <= 64 for size in sizes)
+
+
+def test_trial_is_pruned_from_the_half_of_its_training_on():
+    done = [
+        Trial(0, {"epochs": 2}, "key", True, "completed", 0.9, [(100, 0.8), (200, 0.9)])
+    ]
+
+    def is_pruned(epochs, evaluations):
+        fixed = {"epochs": epochs}
+        trial = propose({"epochs": [2, 3, 4]}, done, trials=4, seed=0, fixed=fixed)
+        return is_below_median(trial, evaluations, epochs)
+
+    assert not is_pruned(4, {100: 0.5})
+    assert is_pruned(4, {100: 0.5, 200: 0.7})
+    assert not is_pruned(4, {100: 0.5, 200: 0.91})
+    assert not is_pruned(3, {100: 0.5, 150: 0.6})  # no other trial was evaluated there
