@@ -223,21 +223,26 @@ def refuse_missing_shards(paths: Iterable[str], patterns: Iterable[str]) -> None
     Raises:
       MissingRecordsError: A shard is missing.
     """
-    present = set(paths)
     names = [posixpath.basename(pattern) for pattern in patterns]
-    shards = filter(None, map(_SHARD.fullmatch, present))
-    sets = {(s[1], len(s[2]), s[3], s[4]) for s in shards}
-    for start, digits, count, end in sorted(sets):
-        for number in range(int(count)):
+    sets: dict[tuple[str, str, str], dict[int, int]] = {}
+    for shard in filter(None, map(_SHARD.fullmatch, paths)):
+        start, number, count, end = shard.groups()
+        sets.setdefault((start, count, end), {})[int(number)] = len(number)
+    for (start, count, end), numbers in sorted(sets.items()):
+        # Some programs count from 1.
+        first = 0 if 0 in numbers or int(count) not in numbers else 1
+        digits = min(numbers.values())  # 1 if no zeros are before the numbers
+        for number in range(first, first + int(count)):
             path = f"{start}{number:0{digits}}-of-{count}{end}"
-            if path in present:
+            name = posixpath.basename(path)
+            if number in numbers or not any(fnmatch.fnmatch(name, n) for n in names):
                 continue
-            if any(fnmatch.fnmatch(posixpath.basename(path), name) for name in names):
-                raise MissingRecordsError(
-                    f"{path} is missing, and the other files of its set exist. Restore "
-                    "it; if a component wrote it, delete the directory of that output, "
-                    "and the next run writes it again"
-                )
+            raise MissingRecordsError(
+                f"{path} is missing, and other files of its set exist. Restore it, or "
+                "rename them without -of- if you need no others. If a component "
+                "wrote them, delete the directory of that output; the next run writes "
+                "it again"
+            )
 
 
 def make_directory(path: str) -> None:

@@ -347,7 +347,7 @@ def verify(version: str) -> str:
     return f"{version} has no {MANIFEST_FILE}, so its files are not checked"
 
 
-def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
+def write_card(pushed: str, render: Callable[[str | None], str]) -> str:
     """Writes the card of a complete version, even if it has been rolled back.
 
     Args:
@@ -355,6 +355,9 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
       render: Returns the card. Its argument is the card of this version or, if that is
         missing, of the last version before it, rolled back or not. It is None if no
         version has a card. The fields that a person filled in are kept.
+
+    Returns:
+      The version's directory, which a rollback moves.
 
     Raises:
       VersionError: The version is missing or incomplete, or the last card cannot be
@@ -381,20 +384,21 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
     card = render(next((card for card in cards if card is not None), None))
     # If a rollback moves the version now, no directory with only a card may appear.
     files.write(uris.join(version, CARD_FILE), card, create_directory=False)
+    return version
 
 
-def write_evaluation(pushed: str, evaluation: Mapping[str, Any]) -> None:
+def write_evaluation(version: str, evaluation: Mapping[str, Any]) -> None:
     """Writes the evaluation of a version next to its card.
 
     Args:
-      pushed: Directory that the version was pushed to.
+      version: The result of `write_card`.
       evaluation: A `modules.verdicts.Evaluation` as JSON.
 
     Raises:
       tf.errors.NotFoundError: The version was moved or deleted.
     """
     content = json.dumps(file_format.with_format(evaluation), indent=1)
-    path = uris.join(pushed, EVALUATION_FILE)
+    path = uris.join(version, EVALUATION_FILE)
     files.write(path, content, create_directory=False)
 
 

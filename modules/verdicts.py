@@ -383,6 +383,11 @@ class OlderVersion(pydantic.BaseModel):
     paired: dict[str, Any] | None = None
     problem: str = ""
 
+    def compared(self, name: str) -> float:
+        """Returns a number of `paired`. JSON has NaN as a string."""
+        assert self.paired is not None
+        return float(self.paired[name])
+
     @property
     def age(self) -> str:
         """The age in words."""
@@ -446,7 +451,10 @@ class ModelAges(pydantic.BaseModel):
         if self.warnings:
             return "newer data did not help: " + "; ".join(self.warnings)
         if aged := self._differing(1):
-            return f"the model ages: {aged[0].name} is worse: {self._describe(aged[0])}"
+            return (
+                f"{aged[0].name} is worse: {self._describe(aged[0])}; the model ages, "
+                "if the settings are the same"
+            )
         return (
             f"no sign of ageing: {self.metric} of {compared[-1].name} and of newer "
             f"versions differs from the new model's by what may be noise "
@@ -463,19 +471,17 @@ class ModelAges(pydantic.BaseModel):
             version
             for version in self.versions
             if version.paired
-            and sign * version.paired["difference"] > 0  # False for NaN
+            and sign * version.compared("difference") > 0  # False for NaN
             and self._p_value(version) < _SIGNIFICANCE
         ]
 
     def _p_value(self, version: OlderVersion) -> float:
         """Returns the p-value, multiplied by the number of tests (Bonferroni)."""
-        assert version.paired is not None
         tests = sum(version.paired is not None for version in self.versions)
-        return min(1.0, tests * version.paired["p_value"])
+        return min(1.0, tests * version.compared("p_value"))
 
     def _describe(self, version: OlderVersion) -> str:
-        assert version.paired is not None
-        a, b = version.paired["a"], version.paired["b"]
+        a, b = version.compared("a"), version.compared("b")
         return (
             f"{self.metric} is {a:.3f} instead of {b:.3f} on {self.rows:,} rows of "
             f"{self.split} (p = {self._p_value(version):.2g})"

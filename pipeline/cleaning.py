@@ -243,7 +243,8 @@ class _Planner:
         return [
             execution
             for execution in self._reader.all_executions()
-            if (component := self._reader.describe(execution)).name == tfx_names.TRAINER
+            if (component := self._reader.describe(execution)).name
+            in (tfx_names.TRAINER, tfx_names.TUNER)
             and not component.is_cached
         ]
 

@@ -267,6 +267,9 @@ def create_pipeline(
                 max_memory_bytes=config.serving.max_memory_bytes,
                 timeout_seconds=config.serving.timeout_seconds,
             ),
+            data_version=inputs.examples.card.fingerprint or "unknown",
+            is_split_here=inputs.examples.card.splitting is not None
+            and inputs.examples.span is None,
         )
         older_versions = [
             OlderVersions(

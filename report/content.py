@@ -136,6 +136,7 @@ class Decision(_Part):
 
     Attributes:
       by: What it is chosen by, in words.
+      value: The name of the value that it is chosen by.
       threshold: The positive class is predicted from this probability on.
       split: The split that it was chosen on.
       default: What 0.5 leads to, by split.
@@ -144,6 +145,7 @@ class Decision(_Part):
     """
 
     by: str
+    value: str
     threshold: float
     split: str
     default: dict[str, DecisionPoint]
@@ -181,7 +183,7 @@ class SearchTrial(_Part):
       values: The searched settings.
       state: `completed`, `pruned` or `failed`.
       value: The best metric of the evaluation split; None if it is not completed.
-      evaluations: Each evaluation: hundredths of an epoch, and the metric or None.
+      evaluations: Each evaluation: tenths of an epoch, and the metric or None.
       seconds: Its duration.
       reason: Why it was pruned or failed.
     """

@@ -25,7 +25,7 @@ def write(
       VersionError: As in `served_versions.write_card`.
       tf.errors.NotFoundError: The version was moved or deleted in the meantime.
     """
-    served_versions.write_card(
+    version = served_versions.write_card(
         pushed, lambda previous: model_card.render(report, previous, override)
     )
     (data,) = (step for step in report.lineage if step.kind == "data")
@@ -40,4 +40,4 @@ def write(
         data=data.name,
         data_version=data.version,
     )
-    served_versions.write_evaluation(pushed, evaluation.model_dump(mode="json"))
+    served_versions.write_evaluation(version, evaluation.model_dump(mode="json"))

@@ -75,7 +75,9 @@ def compare(
     order, recorded_order = np.argsort(ids), np.argsort(recorded.ids)
     has_unique_ids = len(np.unique(ids)) == len(ids)
     if has_unique_ids and np.array_equal(ids[order], recorded.ids[recorded_order]):
-        linear, own = rows.take(order), recorded.rows.take(recorded_order)
+        # The linear model has no threshold, so both predict the more probable class.
+        probable = Rows.of(recorded.labels, recorded.outputs)
+        linear, own = rows.take(order), probable.take(recorded_order)
         test = resampling.paired_test(task, linear, own, task.metric)
         parts = {
             (feature, value): np.flatnonzero(np.array(values, object)[order] == value)

@@ -70,11 +70,23 @@ def measure(
     new = _predicted_rows(model_run, task, split, ids)
     ages.rows = len(records)
     ages.measured = None if new is None else _estimate(task, new)
+    slow = ""
     for path in versions:
         version = OlderVersion(version=os.path.basename(path))
         ages.versions.append(version)
+        if slow:
+            version.problem = f"version {slow} took all of serving.timeout_seconds"
+            continue
+        start = time.monotonic()
         try:
-            _describe(version, path)
+            evaluation = _describe(version, path)
+            trained_on = evaluation.data_version if evaluation else "unknown"
+            if settings.is_split_here and trained_on != settings.data_version:
+                version.problem = (
+                    "other data were split anew for it, and it may have trained on the "
+                    "evaluated rows; split the data yourself, or use spans"
+                )
+                continue
             served_versions.verify(path)
             expected = description.describe_task(task)
             if difference := description.find_task_difference(path, expected):
@@ -90,6 +102,8 @@ def measure(
         ) as error:
             version.problem = f"{type(error).__name__}: {error}"
             continue
+        if time.monotonic() - start >= settings.limits.timeout_seconds:
+            slow = version.version
         if report.reasons:
             version.problem = "; ".join(report.reasons)
             continue
@@ -124,8 +138,8 @@ def _estimate(task: TaskConfig, rows: Rows) -> Estimate:
     return Estimate(value=value, interval=None if math.isnan(interval[0]) else interval)
 
 
-def _describe(version: OlderVersion, path: str) -> None:
-    """Adds the age of a version and its data."""
+def _describe(version: OlderVersion, path: str) -> Evaluation | None:
+    """Adds the age of a version and its data; returns its evaluation, if recorded."""
     pushed = served_versions.numbered_time(version.version)
     if pushed is None and uris.is_local(path):
         pushed = served_versions.push_time(path)
@@ -136,7 +150,8 @@ def _describe(version: OlderVersion, path: str) -> None:
         )
         version.age_days = (time.time() - pushed) / _DAY
     recorded = served_versions.read_evaluation(path)
-    if recorded is not None:
-        evaluation = Evaluation.model_validate(recorded)
-        digest = evaluation.data_version[:_SHOWN_HASH]
-        version.data = f"{evaluation.data} ({digest})"
+    if recorded is None:
+        return None
+    evaluation = Evaluation.model_validate(recorded)
+    version.data = f"{evaluation.data} ({evaluation.data_version[:_SHOWN_HASH]})"
+    return evaluation

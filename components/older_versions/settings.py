@@ -17,9 +17,14 @@ class OlderVersionsSettings(Settings):
       versions: `evaluator.older_versions`.
       rows: `evaluator.older_version_rows`.
       limits: Those of ServingCheck.
+      data_version: The hash of the data.
+      is_split_here: Whether the pipeline splits the data, without spans. Other data are
+        split anew, and an older version may have trained on rows that are evaluated.
     """
 
     run: RunSettings
     versions: pydantic.PositiveInt
     rows: pydantic.PositiveInt
     limits: Limits
+    data_version: str = ""
+    is_split_here: bool = False

@@ -23,9 +23,11 @@ class DataGateConfig(Settings):
         more than a fifth of `label_range` apart. The default is 0.05: no model can
         learn both labels, so half of such rows are errors in any evaluation. More stop
         the run; fewer are a warning.
-      max_word_f1: Largest F1 of a class of the training split that is predicted by
-        whether a row has one word, or two words in a row. The default is 0.98: then the
-        label is in the texts, and a model learns only that. 1 turns it off.
+      max_word_f1: Largest F1 of a class of the training split, and of the others,
+        that are predicted by whether a row has one word, or two words in a row. The
+        default is 0.98: above it the label is in the texts, and a model learns only
+        that. If such classes have less than half of the rows, they are a warning. 1
+        turns it off.
       warn_duplicates: Share of a split's rows that have the same texts as another row
         of the split and therefore count several times.
       warn_shared: Share of the rows of `evaluator.split` whose texts are also in the

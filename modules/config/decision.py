@@ -43,6 +43,11 @@ class DecisionConfig(Settings):
             )
         return self
 
+    @property
+    def value_name(self) -> str:
+        """The name of what the threshold is chosen by."""
+        return self.maximize or ("mean cost" if self.costs else "recall")
+
     def describe(self) -> str:
         """Returns what the threshold is chosen by, in words."""
         if self.maximize:

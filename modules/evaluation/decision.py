@@ -10,10 +10,15 @@ import numpy as np
 
 from modules import metrics
 from modules.config.decision import DecisionConfig
-from modules.metrics import POSITIVE_CLASS, Rows
+from modules.metrics import POSITIVE_CLASS, Rows, Sample
 
-_MOST_THRESHOLDS = 1000
 _SHOWN = ("precision", "recall", "f1", "accuracy")
+_SHOWN_POINTS = 200  # of a curve
+_DIGITS = 6  # of recorded probabilities; closer ones differ by rounding
+# A row for each label and predicted class: the cells of a confusion matrix. The metrics
+# of many thresholds are those of many samples of these rows.
+_LABELS, _PREDICTED = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+_CELLS = Rows.of(_LABELS, np.eye(2)[_PREDICTED])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +44,7 @@ def measure(
     probabilities: np.ndarray,
     threshold: float,
 ) -> Point:
-    """Returns what a threshold leads to on some rows.
+    """Returns what a threshold leads to on some rows; NaN if one is not finite.
 
     Args:
       classes: The two classes.
@@ -49,23 +54,12 @@ def measure(
       threshold: The threshold.
     """
     rows = Rows.of(labels, probabilities, threshold=threshold)
-    names = [*_SHOWN, *([config.maximize] if config.maximize else ["recall"])]
-    values = metrics.compute(classes, rows, names)
-    value = values[names[-1]]
-    if config.costs:
-        is_positive = rows.predictions == POSITIVE_CLASS
-        value = float(
-            np.where(
-                rows.is_right,
-                0.0,
-                np.where(
-                    is_positive,
-                    config.costs.false_positive,
-                    config.costs.false_negative,
-                ),
-            ).mean()
-        )
-    return Point(threshold, value, {name: values[name] for name in _SHOWN})
+    if not rows.is_finite or not len(rows):
+        return Point(threshold, math.nan, dict.fromkeys(_SHOWN, math.nan))
+    cells = 2 * rows.labels + rows.predictions
+    counts = np.bincount(cells.astype(int), minlength=len(_LABELS))
+    values, shown = _evaluate(classes, config, counts[:, np.newaxis].astype(float))
+    return Point(threshold, values.item(), {k: v.item() for k, v in shown.items()})
 
 
 def choose_threshold(
@@ -86,32 +80,64 @@ def choose_threshold(
       probabilities: float[rows, 2]. If one is not finite, the threshold is 0.5.
 
     Returns:
-      The chosen point, and the points of at most 1,000 thresholds, in their order. If
-      no threshold has the least precision, the chosen one has the highest.
+      The chosen point, and at most 201 points of the curve, in the order of their
+      thresholds. If no threshold has the least precision, the chosen one has the
+      highest.
     """
-    positive = probabilities[:, POSITIVE_CLASS].astype(float)
+    positive = np.round(probabilities[:, POSITIVE_CLASS].astype(float), _DIGITS)
     if not np.isfinite(positive).all():
         point = measure(classes, config, labels, probabilities, 0.5)
         return point, [point]
+    order = np.argsort(positive)
     values = np.unique(positive)
-    middles = (values[1:] + values[:-1]) / 2
-    if len(middles) > _MOST_THRESHOLDS:
-        chosen = np.linspace(0, len(middles) - 1, _MOST_THRESHOLDS).astype(int)
-        middles = middles[chosen]
-    points = [
-        measure(classes, config, labels, probabilities, float(threshold))
-        for threshold in sorted({*middles.tolist(), 0.5})
-    ]
+    # As the exported graph has them.
+    middles = ((values[1:] + values[:-1]) / 2).astype(np.float32).astype(float)
+    thresholds = np.unique([*middles, 0.5])
+    # The rows below each threshold, and how many of them are positive.
+    below = np.searchsorted(positive[order], thresholds)
+    is_positive = (labels[order] == POSITIVE_CLASS).astype(float)
+    missed = np.concatenate([[0.0], np.cumsum(is_positive)])[below]
+    rows, positives = len(labels), is_positive.sum()
+    right = positives - missed
+    counts = np.array([below - missed, rows - below - right, missed, right])
+    by, shown = _evaluate(classes, config, counts)
+    nearness = -np.abs(thresholds - 0.5)
+    keys: tuple[np.ndarray, ...]
+    if config.costs:
+        keys = (nearness, -by)
+    elif config.min_precision is None:
+        keys = (nearness, np.nan_to_num(by, nan=-np.inf))
+    else:
+        precision = shown["precision"]
+        is_enough = precision >= config.min_precision
+        keys = (nearness, by, np.where(is_enough, config.min_precision, precision))
+    best = int(np.lexsort(keys)[-1])
+    drawn = np.linspace(0, len(thresholds) - 1, _SHOWN_POINTS).astype(int)
+    points = {
+        index: Point(
+            float(thresholds[index]),
+            float(by[index]),
+            {name: float(column[index]) for name, column in shown.items()},
+        )
+        for index in sorted({*drawn.tolist(), best})
+    }
+    return points[best], list(points.values())
 
-    def rank(point: Point) -> tuple[float, ...]:
-        nearness = -abs(point.threshold - 0.5)
-        if config.costs:
-            return (-point.value, nearness)
-        if config.min_precision is None:
-            return (metrics.score(point.value), nearness)
-        precision = point.metrics["precision"]
-        if precision >= config.min_precision:
-            return (math.inf, point.value, nearness)
-        return (precision, point.value, nearness)
 
-    return max(points, key=rank), points
+def _evaluate(
+    classes: Sequence[str], config: DecisionConfig, counts: np.ndarray
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Returns the values and the metrics of thresholds.
+
+    Args:
+      classes: The two classes.
+      config: What the value is.
+      counts: Rows in each of `_CELLS`, float64[4, thresholds].
+    """
+    table, sample = metrics.of_task(classes), Sample(_CELLS, counts)
+    shown = {name: table[name].values(sample) for name in _SHOWN}
+    if config.costs is None:
+        return table[config.maximize or "recall"].values(sample), shown
+    cost = np.zeros((2, 2))
+    cost[0, 1], cost[1, 0] = config.costs.false_positive, config.costs.false_negative
+    return cost[_LABELS, _PREDICTED] @ counts / counts.sum(axis=0), shown

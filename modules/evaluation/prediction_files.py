@@ -135,7 +135,12 @@ def read_predictions(
     if classes is None:
         return RecordedPredictions(ids, np.array(names, np.float64), scores, scores)
     labels = np.array([classes.index(name) for name in names], np.int64)
-    numbers = {**{name: i for i, name in enumerate(classes)}, "nan": math.nan}
     column = task.own_name(PREDICTION)
-    predicted = np.array([numbers[row[column]] for row in rows], np.float64)
+    predicted = np.array(
+        [
+            classes.index(row[column]) if is_finite else math.nan
+            for row, is_finite in zip(rows, np.isfinite(outputs).all(1), strict=True)
+        ],
+        np.float64,
+    )
     return RecordedPredictions(ids, labels, outputs, predicted)

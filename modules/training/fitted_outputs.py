@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from typing import Any
 
 from modules.config.decision import DecisionConfig
@@ -12,7 +13,7 @@ from modules.evaluation.decision import choose_threshold, measure
 from modules.evaluation.prediction_files import Predictions
 from modules.export.description import TEMPERATURE, THRESHOLD
 
-_SHOWN_POINTS = 200  # of a curve
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,14 +91,19 @@ def fit(
         }
         for value in (0.5, threshold)
     )
-    step = -(-len(points) // _SHOWN_POINTS)
+    by = decision.describe()
+    least = decision.min_precision
+    if least is not None and not chosen.metrics["precision"] >= least:
+        by = f"the highest precision, because no threshold reaches {least:g}"
+        logger.warning("task.decision: %s of %s", by, EVAL_SPLIT)
     decided = {
-        "by": decision.describe(),
+        "by": by,
+        "value": decision.value_name,
         "threshold": threshold,
         "split": EVAL_SPLIT,
         "default": default,
         "chosen": measured,
-        "curve": [dataclasses.asdict(point) for point in points[::step]],
+        "curve": [dataclasses.asdict(point) for point in points],
     }
     return FittedOutputs(
         {

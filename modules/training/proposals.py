@@ -97,12 +97,12 @@ def is_below_median(
 
     Args:
       trial: The result of `propose`.
-      evaluations: The new ones: the metric by hundredths of an epoch.
+      evaluations: The new ones: the metric by tenths of an epoch.
       epochs: Those of the trial.
     """
     for position, value in evaluations.items():
         trial.report(metrics.score(value), position)
-    return max(evaluations, default=0) >= 50 * epochs and bool(trial.should_prune())
+    return max(evaluations, default=0) >= 5 * epochs and bool(trial.should_prune())
 
 
 def _distribution(values: Values) -> BaseDistribution:

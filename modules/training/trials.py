@@ -28,7 +28,7 @@ class Trial:
       is_new: Whether no earlier training has this key.
       state: `pruned` if it was stopped because it was below the median.
       value: The best metric of the evaluation split; None without one, or if it is NaN.
-      evaluations: Each evaluation: hundredths of an epoch, and the metric or None.
+      evaluations: Each evaluation: tenths of an epoch, and the metric or None.
       seconds: Its duration since the search was last started.
       reason: Why it was pruned or failed.
       kills: How often the process ended during the trial without a signal to stop.

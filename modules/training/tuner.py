@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import optuna
@@ -110,6 +111,7 @@ class OptunaTuner(base_tuner.BaseTuner):
             self._trials = trials.read(directory)
             while (started := self._start(strategy)) is not None:
                 trial, proposed = started
+                best = trials.find_best(self._trials)
                 self._trials.append(dataclasses.replace(trial, kills=trial.kills + 1))
                 trials.write(directory, self._trials)
                 try:
@@ -118,7 +120,7 @@ class OptunaTuner(base_tuner.BaseTuner):
                     check_lock()
                     self._trials[-1] = trial
                     trials.write(directory, self._trials)
-                self._delete_weights()
+                self._delete_weights([trial, *([best] if best else [])])
             trials.write(directory, self._trials)  # the last one may have been killed
         best = trials.find_best(self._trials)
         if best is None:
@@ -281,11 +283,11 @@ class OptunaTuner(base_tuner.BaseTuner):
     def _directory(self, trial: Trial) -> str:
         return uris.join(self._fn_args.custom_config["checkpoints"], trial.key)
 
-    def _delete_weights(self) -> None:
-        """Deletes the trainings that this search started, except the best."""
+    def _delete_weights(self, candidates: Iterable[Trial]) -> None:
+        """Deletes trainings that this search started, except the best."""
         best = trials.find_best(self._trials)
-        for trial in self._trials:
-            if trial.is_new and trial is not best:
+        for trial in candidates:
+            if trial.is_new and best is not None and trial.number != best.number:
                 files.delete_directory(self._directory(trial))
 
 
@@ -299,8 +301,8 @@ class _Judge:
 
     Attributes:
       steps_per_epoch: Steps of an epoch of the trial.
-      evaluations: Metric by hundredths of an epoch, which trials with other batch sizes
-        or numbers of epochs have in common.
+      evaluations: Metric by tenths of an epoch, which trials with other batch sizes or
+        numbers of epochs have in common.
     """
 
     def __init__(self, proposed: optuna.trial.Trial, metric: str, epochs: int) -> None:
@@ -315,7 +317,7 @@ class _Judge:
         known = set(self.evaluations)
         for entry in record.evaluations:
             if entry.step:
-                position = round(100 * entry.step / self.steps_per_epoch)
+                position = round(10 * entry.step / self.steps_per_epoch)
                 self.evaluations[position] = entry.metrics[self._metric]
         return {at: self.evaluations[at] for at in self.evaluations.keys() - known}
 

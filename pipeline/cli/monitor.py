@@ -187,6 +187,10 @@ def monitor_command(
     at_gate: list[GateComparison] = []
     if labels is not None:
         labelled = [row for row in windows[_WINDOW] if row.texts in labels]
+        fitting = [row for row in labelled if delayed_labels.fits(row, task)]
+        if others := len(labelled) - len(fitting):
+            console.print(f"{others} labelled rows of other classes are left out")
+        labelled = fitting
         count = f"{len(labelled)} of {rows[_WINDOW]} rows of the window have a label"
         if lowest and len(labelled) < allowed.min_rows:
             count += f"; fewer than {allowed.min_rows} are not compared with thresholds"

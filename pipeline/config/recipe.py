@@ -240,6 +240,16 @@ class Config(Settings):
                 f"evaluator.split is {EVAL_SPLIT}, too: on these rows any model would "
                 "seem too good. Set evaluator.split to other rows, such as test"
             )
+        trainer = self.trainer
+        if (
+            "batch_size" in self.tuner.space
+            and trainer.evaluation_steps is not None
+            and trainer.evaluation_batch_size is None
+        ):
+            raise ValueError(
+                "tuner searches batch_size, by which trainer.evaluation_steps counts "
+                "the evaluated rows; set trainer.evaluation_batch_size"
+            )
         strategy = self.trainer.strategy
         if strategy in (cluster.PARAMETER_SERVER, cluster.MULTI_WORKER):
             raise ValueError(

@@ -131,7 +131,8 @@ class ServingConfig(Settings):
       timeout_seconds: Maximum time to load the model and to predict. The champion,
         which `max_latency_ratio` compares, has as much again. So have the rows with
         swapped words of `evaluator.group_words`, and those with texts of other rows or
-        with an empty column; if they take longer, only the report lacks them.
+        with an empty column; if they take longer, only the report lacks them, unless
+        `evaluator.changed_by_words` is `refuse`.
       max_latency_ratio: Refuses a model whose median time of a request with one row,
         divided by that of the champion, exceeds it, such as 1.5. Both are loaded in one
         process and timed in turn. None does not compare them.

@@ -95,6 +95,16 @@ def measure(
     return [LiveMetric(*value, thresholds.get(value[0])) for value in values.items()]
 
 
+def fits(row: PredictedRow, task: TaskConfig) -> bool:
+    """Returns whether the classes of a row are those of the task, or it has a score.
+
+    An earlier version may have had others.
+    """
+    if task.classes is None:
+        return len(row.outputs) == 1
+    return row.class_name in task.classes and len(row.outputs) == len(task.classes)
+
+
 def join(
     rows: Sequence[PredictedRow], labels: Mapping[Texts, float], task: TaskConfig
 ) -> metrics.Rows:

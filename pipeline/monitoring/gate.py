@@ -128,8 +128,9 @@ def compare(
                 p=p,
                 rows=len(rows),
                 decides=decides,
-                # NaN is an alarm.
-                is_alarm=decides and not difference >= 0 and not p >= significance,
+                # Without rows of a class, its metric may be NaN, which is no alarm.
+                is_alarm=decides
+                and ((difference < 0 and p < significance) or not rows.is_finite),
             )
         )
     return sorted(comparisons, key=lambda comparison: not comparison.decides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -50,6 +51,8 @@ def check_commits(config: Config) -> Commits:
     commits = find_commits(config, branches=branches, timeout_seconds=timeout)
     for file, rules in demanding.items():
         problems = commits.uncommitted
+        if config.origin.file is None:
+            problems += ["the recipe is in no file"]
         if rules.require_commit == "submitted":
             where = rules.branch or "a branch of a remote"
             problems += [
@@ -139,12 +142,18 @@ def _find(
         lines = git(directory, "status", *options, *paths).split(b"\0")
         changes = [line[3:].decode(errors="replace") for line in lines if line]
         del changes[_MOST_CHANGES:]
-        is_submitted = None
-        if git(directory, "remote").strip():
-            name = "--format=%(refname)"
-            refs = git(directory, "for-each-ref", "--contains", commit, name, _REMOTES)
-            found = {ref.removeprefix(_REMOTES) for ref in refs.decode().split()}
-            is_submitted = bool(found) and found.issuperset(branches)
-        return Commit(id=commit, changes=changes, is_submitted=is_submitted)
     except (OSError, subprocess.SubprocessError):
         return None
+    is_submitted = None
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        # Other references, such as pull/1/merge of a checkout for a check, are not of
+        # a remote.
+        remotes = git(directory, "remote").decode().split()
+        name = "--format=%(refname)"
+        patterns = [f"{_REMOTES}{remote}/" for remote in remotes]
+        if patterns:
+            options = ["for-each-ref", "--contains", commit, name, *patterns]
+            refs = git(directory, *options).decode().split()
+            found = {ref.removeprefix(_REMOTES) for ref in refs}
+            is_submitted = bool(found) and found.issuperset(branches)
+    return Commit(id=commit, changes=changes, is_submitted=is_submitted)

@@ -64,7 +64,10 @@ class PushedModel:
     @property
     def name(self) -> str:
         """The names of the model and the version."""
-        model, version = self.directory.rstrip("/").split("/")[-2:]
+        directory = self.directory.rstrip("/")
+        if uris.is_local(directory):
+            directory = os.path.abspath(directory)
+        model, version = directory.split("/")[-2:]
         return f"{model}, version {version}"
 
     @property

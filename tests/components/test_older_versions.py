@@ -71,7 +71,15 @@ def measure(tmp_path, monkeypatch, models):
     words = ["a" if index in NEW_SLANG else "aa" for index in range(ROWS)]
     texts = [word if label else "o" for word, label in zip(words, labels, strict=True)]
 
-    def measure(versions, wrong=(), ids=range(ROWS), rows=1000, with_driver=True):
+    def measure(
+        versions,
+        wrong=(),
+        ids=range(ROWS),
+        rows=1000,
+        with_driver=True,
+        is_finite=True,
+        **settings,
+    ):
         directory = tmp_path / "serving"
         for number, predict in versions.items():
             served_versions.push(str(models[predict]), str(directory), str(number))
@@ -89,16 +97,22 @@ def measure(tmp_path, monkeypatch, models):
         model_run.write_predictions(
             f"{candidate.uri}/predictions/eval.tsv",
             TASK,
-            Predictions(np.array(ids), labels, np.eye(2)[predicted], np.zeros(ROWS)),
+            Predictions(
+                np.array(ids),
+                labels,
+                np.eye(2)[predicted] if is_finite else np.full((ROWS, 2), np.nan),
+                np.zeros(ROWS),
+            ),
         )
         if not (tmp_path / "new").exists():
             shutil.copytree(models[by_first], tmp_path / "new")
             (tmp_path / "new" / "fingerprint.pb").write_bytes(b"of the new model")
         model_digest.write(str(tmp_path / "new"), candidate.uri)
-        settings = OlderVersionsSettings(
+        configured = OlderVersionsSettings(
             run=RunSettings(
                 pipeline="a", task=TASK, gate_split="eval", max_seq_length=32
             ),
+            **settings,
             versions=3,
             rows=rows,
             limits=Limits(
@@ -107,7 +121,7 @@ def measure(tmp_path, monkeypatch, models):
         )
         properties = {
             "directory": str(directory),
-            "settings": settings.model_dump_json(),
+            "settings": configured.model_dump_json(),
             "fingerprint": "",
         }
         inputs = {"candidate": [candidate], "examples": [examples]}
@@ -138,8 +152,8 @@ def test_older_version_that_is_worse_on_new_rows_shows_how_the_model_ages(measur
     assert old.paired["p_value"] < 0.01
     assert ages.warnings == []
     assert ages.conclusion == (
-        f"the model ages: version {EARLIER} (92 days old) is worse: accuracy is 0.833 "
-        "instead of 1.000 on 60 rows of eval (p = 0.0039)"
+        f"version {EARLIER} (92 days old) is worse: accuracy is 0.833 instead of 1.000 "
+        "on 60 rows of eval (p = 0.0039); the model ages, if the settings are the same"
     )
 
 
@@ -209,6 +223,27 @@ def test_version_says_which_data_it_was_trained_on(measure, models, tmp_path):
     assert version.name == (
         f"version {LATER} (40 days old, trained on span-7 (01234567))"
     )
+
+
+def test_version_of_other_data_that_were_split_here_is_not_compared(
+    measure, models, tmp_path
+):
+    directory = tmp_path / "serving"
+    for number, data in ((LATER, "new"), (LATER - 1, "old")):
+        served_versions.push(str(models[by_first]), str(directory), str(number))
+        evaluation = {"split": "eval", "rows": 60, "metric": "accuracy", "metrics": {}}
+        recorded = {**evaluation, "data": "a.csv", "data_version": data}
+        served_versions.write_evaluation(str(directory / str(number)), recorded)
+    newer, older = measure({}, is_split_here=True, data_version="new").versions
+    assert (newer.problem, older.measured) == ("", None)
+    assert older.problem.startswith("other data were split anew for it")
+
+
+def test_new_model_that_is_nan_is_compared_with_no_conclusion(measure):
+    ages = measure({LATER: by_first}, is_finite=False)
+    assert ages.warnings == []
+    assert np.isnan(ages.versions[0].compared("difference"))
+    assert np.isnan(ages.measured.value)
 
 
 def test_more_rows_than_the_limit_are_a_sample_that_both_models_predict(measure):

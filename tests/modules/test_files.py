@@ -74,6 +74,23 @@ def test_missing_shard_is_refused_unless_the_pattern_leaves_it_out(directory):
     assert len(files.list_records([pattern])) == 2
 
 
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (["t-1-of-3", "t-2-of-3", "t-3-of-3"], None),
+        ([f"t-{n}-of-12" for n in range(12)], None),
+        ([f"t-{n}-of-12" for n in range(12) if n != 4], "t-4-of-12"),
+        (["t-01-of-03", "t-03-of-03"], "t-02-of-03"),
+    ],
+)
+def test_shards_are_counted_from_0_or_1_with_or_without_zeros(names, missing):
+    if missing is None:
+        files.refuse_missing_shards(names, ["*"])
+        return
+    with pytest.raises(files.MissingRecordsError, match=f"^{missing} is missing"):
+        files.refuse_missing_shards(names, ["*"])
+
+
 def test_writes_to_an_object_store_leave_no_directories(bucket, object_store):
     files.write(f"{bucket}/a/b", "c")
     files.make_directory(f"{bucket}/d")

@@ -81,7 +81,8 @@ def fitted():
             after=dict.fromkeys(("eval", "test"), Calibration(**after)),
         ),
         "decision": Decision(
-            by="the highest f1",
+            by="the lowest cost",
+            value="mean cost",
             threshold=0.371,
             split="eval",
             default={"eval": point(0.5), "test": point(0.5)},

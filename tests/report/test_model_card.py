@@ -59,7 +59,7 @@ def test_head_is_as_hugging_face_specifies(kind):
 
 def test_card_has_the_older_versions():
     card = model_card.render(samples.pushed())
-    assert "The model ages: version 1787652000002 (92 days old" in card
+    assert "Version 1787652000002 (92 days old" in card
     row = "| 1787652000002 | 2026-08-25T10:00:00+00:00 | 92 days old | 0.86 | 0.820 to"
     assert row in card
 

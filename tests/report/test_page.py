@@ -227,8 +227,8 @@ def test_threshold_and_temperature_have_what_they_change_in_each_split():
         r'<section id="predictions">.*?</section>', rendered("pushed"), re.DOTALL
     )
     text = " ".join(re.sub(r"<.*?>", " ", section).split())
-    assert "from a probability of 0.371 on: the highest f1 on eval" in text
-    assert "test 0.5 0.800 0.812 0.812 test 0.371 0.748 0.870 0.870" in text
+    assert "from a probability of 0.371 on: the lowest cost on eval" in text
+    assert "test 0.5 0.812 0.800 0.812 0.812 test 0.371 0.870 0.748 0.870 0.870" in text
     assert "divided by a temperature of 2.13, fitted on eval" in text
     assert "eval without 0.081 0.171 0.640 eval with 0.032 0.158 0.477" in text
     assert "Decision" not in Parser(rendered("60 classes")).text
@@ -253,9 +253,9 @@ def test_older_versions_show_how_the_model_ages():
     )
     text = " ".join(re.sub(r"<.*?>", " ", section).split())
     assert (
-        "the model ages: version 1787652000002 (92 days old, trained on span-2 "
-        "(1b726d42)) is worse: accuracy is 0.860 instead of 0.925 on 200 rows of test "
-        "(p = 0.008)" in text
+        "version 1787652000002 (92 days old, trained on span-2 (1b726d42)) is worse: "
+        "accuracy is 0.860 instead of 0.925 on 200 rows of test (p = 0.008); the model "
+        "ages, if the settings are the same" in text
     )
     assert "0 days: 0.925; 0.7 days: 0.905; 91.7 days: 0.860" in text
     assert "180 days old another task: classes" in text

@@ -75,7 +75,7 @@ def test_random_labels_of_few_rows_are_accepted():
         assert judge(draw(lambda _, text: text, 70, seed)) == []
 
 
-def test_only_the_class_whose_word_leaked_is_named():
+def test_only_the_class_whose_word_leaked_is_named_and_is_a_warning():
     task = TaskConfig(
         text_columns=["a", "b"], label_column="label", classes=["x", "y", "z"]
     )
@@ -89,6 +89,39 @@ def test_only_the_class_whose_word_leaked_is_named():
         finding.message
     )
     assert "class `x`" not in finding.message
+    # Its rows are less than half.
+    assert not finding.is_refused
+
+
+def test_word_of_all_rows_says_nothing_about_a_frequent_class():
+    rng = random.Random(0)
+    rows = [
+        (int(rng.random() < 0.03), "Subject: " + " ".join(rng.choices(WORDS, k=12)))
+        for _ in range(3000)
+    ]
+    assert judge(rows) == []
+
+
+def test_class_without_words_is_not_judged():
+    rows = [(n % 2, "!?" if n % 2 else f"word{n}") for n in range(100)]
+    assert judge(rows) == []
+    assert judge([(n % 2, "") for n in range(100)]) == []
+
+
+def test_keywords_of_many_intents_are_accepted():
+    classes = [f"intent{n}" for n in range(150)]
+    task = TaskConfig(text_columns=["text"], label_column="label", classes=classes)
+    for seed in range(3):
+        rng = random.Random(seed)
+        rows = [
+            (
+                n % 150,
+                " ".join(rng.choices(WORDS, k=8))
+                + (f" keyword{n % 150}" if rng.random() < 0.9 else ""),
+            )
+            for n in range(15_000)
+        ]
+        assert not any(finding.is_refused for finding in judge(rows, task))
 
 
 def test_rare_class_and_scores_are_not_judged():

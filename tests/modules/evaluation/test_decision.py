@@ -33,19 +33,20 @@ def test_metric_is_highest_at_the_threshold(metric):
     chosen, points = choose({"maximize": metric}, labels, probabilities)
     rows = metrics.Rows.of(labels, probabilities, threshold=chosen.threshold)
     value = metrics.compute(CLASSES, rows, [metric])[metric]
-    assert chosen.value == value == max(point.value for point in points)
+    assert chosen.value == pytest.approx(value)
+    assert chosen.value == max(point.value for point in points)
     default = metrics.compute(CLASSES, metrics.Rows.of(labels, probabilities), [metric])
     assert value >= default[metric]
 
 
 def test_cost_decides_between_both_errors():
-    labels, probabilities = draw(20_000)
+    labels, probabilities = draw(4000)
     for positive, negative in ((1, 1), (1, 5), (5, 1)):
         costs = {"false_positive": positive, "false_negative": negative}
         chosen, _ = choose({"costs": costs}, labels, probabilities)
         # Of calibrated probabilities, the threshold is known (Elkan 2001, section 2).
         expected = positive / (positive + negative)
-        assert chosen.threshold == pytest.approx(expected, abs=0.06)
+        assert chosen.threshold == pytest.approx(expected, abs=0.08)
 
 
 def test_least_precision_holds_with_the_highest_recall():
@@ -72,9 +73,34 @@ def test_probabilities_that_are_all_equal_or_not_finite_keep_one_half():
 
 def test_many_rows_have_a_bounded_number_of_thresholds():
     chosen, points = choose({"maximize": "f1"}, *draw(5000))
-    assert len(points) <= 1001
+    assert len(points) <= 201
     assert [p.threshold for p in points] == sorted(p.threshold for p in points)
     assert chosen in points
+
+
+def test_best_threshold_of_few_positive_rows_is_found_among_all():
+    rng = np.random.default_rng(0)
+    labels = (np.arange(50_000) < 100).astype(int)
+    positive = np.where(labels == 1, rng.beta(4, 2, 50_000), rng.beta(1, 30, 50_000))
+    probabilities = np.stack([1 - positive, positive], axis=1)
+    chosen, _ = choose({"maximize": "f1"}, labels, probabilities)
+    thresholds = np.sort(positive[labels == 1]) - 1e-7
+    best = max(
+        metrics.compute(
+            CLASSES, metrics.Rows.of(labels, probabilities, threshold=t), ["f1"]
+        )["f1"]
+        for t in thresholds
+    )
+    assert chosen.value == pytest.approx(best, abs=1e-3)
+
+
+def test_threshold_is_not_within_the_rounding_of_a_row():
+    positive = np.array([0.3, 0.3 + 1e-9, 0.7, 0.7 + 1e-9] * 10)
+    labels = np.array([0, 1, 0, 1] * 10)
+    probabilities = np.stack([1 - positive, positive], axis=1)
+    chosen, points = choose({"maximize": "f1"}, labels, probabilities)
+    assert {point.threshold for point in points} == {0.5}
+    assert chosen.threshold == 0.5
 
 
 @pytest.mark.parametrize(

@@ -72,3 +72,10 @@ def test_run_whose_header_names_a_column_twice_is_read_by_position(tmp_path):
     path.write_text("\n".join([old, *rows]) + "\n")
     _, labels, *_ = prediction_files.read_predictions(str(tmp_path), task, "eval")
     assert labels.tolist() == LABELS.tolist()
+
+
+def test_class_named_nan_is_a_class(tmp_path):
+    task = TaskConfig(classes=["nan", "good"])
+    record(tmp_path, task)
+    recorded = prediction_files.read_predictions(str(tmp_path), task, "eval")
+    assert recorded.predicted.tolist() == [0, 0, 1]

@@ -69,7 +69,7 @@ def test_integers_and_whole_steps_are_proposed_for_a_range_of_integers():
 
 def test_trial_is_pruned_from_the_half_of_its_training_on():
     done = [
-        Trial(0, {"epochs": 2}, "key", True, "completed", 0.9, [(100, 0.8), (200, 0.9)])
+        Trial(0, {"epochs": 2}, "key", True, "completed", 0.9, [(10, 0.8), (20, 0.9)])
     ]
 
     def is_pruned(epochs, evaluations):
@@ -77,7 +77,7 @@ def test_trial_is_pruned_from_the_half_of_its_training_on():
         trial = propose({"epochs": [2, 3, 4]}, done, trials=4, seed=0, fixed=fixed)
         return is_below_median(trial, evaluations, epochs)
 
-    assert not is_pruned(4, {100: 0.5})
-    assert is_pruned(4, {100: 0.5, 200: 0.7})
-    assert not is_pruned(4, {100: 0.5, 200: 0.91})
-    assert not is_pruned(3, {100: 0.5, 150: 0.6})  # no other trial was evaluated there
+    assert not is_pruned(4, {10: 0.5})
+    assert is_pruned(4, {10: 0.5, 20: 0.7})
+    assert not is_pruned(4, {10: 0.5, 20: 0.91})
+    assert not is_pruned(3, {10: 0.5, 15: 0.6})  # no other trial was evaluated there

@@ -207,9 +207,9 @@ def test_trainer_gets_the_best_settings_and_does_not_train_again(
 def test_trial_below_the_median_is_pruned_after_its_first_evaluation(search, tmp_path):
     search(space={"learning_rate": [1e-2, 1e-7]}, trials=4, learning_rate=1e-2)
     first, second = record(tmp_path)  # the space has no other settings
-    assert [position for position, _ in first.evaluations] == [100, 200]
+    assert [position for position, _ in first.evaluations] == [10, 20]
     assert (second.state, second.value) == ("pruned", None)
-    assert [position for position, _ in second.evaluations] == [100]
+    assert [position for position, _ in second.evaluations] == [10]
     assert second.evaluations[0][1] < first.evaluations[0][1]
 
 

@@ -54,6 +54,15 @@ def test_served_class_counts_although_another_is_more_probable():
     assert values(delayed_labels.measure(rows, labels, TASK, {}))["accuracy"] == 1.0
 
 
+def test_rows_of_other_classes_do_not_fit():
+    assert delayed_labels.fits(Served((b"a",), (0.6, 0.4)), TASK)
+    assert not delayed_labels.fits(Served((b"a",), (0.6, 0.4), "positive"), TASK)
+    assert not delayed_labels.fits(Served((b"a",), (0.5, 0.3, 0.2)), TASK)
+    assert not delayed_labels.fits(Served((b"a",), (0.6,), ""), TASK)
+    scores = TaskConfig(text_columns=["text"], label_range=[0.0, 5.0])
+    assert delayed_labels.fits(Served((b"a",), (3.0,), ""), scores)
+
+
 def test_metric_below_its_threshold_is_an_alarm():
     metrics = delayed_labels.measure(
         [Served((b"a",), (0.1, 0.9)), Served((b"b",), (0.2, 0.8))],

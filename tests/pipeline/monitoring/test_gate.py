@@ -77,6 +77,13 @@ def test_output_that_is_not_finite_is_an_alarm():
     assert accuracy.is_alarm
 
 
+def test_window_without_a_positive_row_is_no_alarm():
+    table = Rows.of(np.zeros(300, int), np.tile([0.9, 0.1], (300, 1)))
+    at_gate = evaluation(0.9).model_copy(update={"metric": "f1"})
+    compared = gate.compare("1", at_gate, table, TASK, significance=0.001)
+    assert not any(comparison.is_alarm for comparison in compared)
+
+
 def test_history_keeps_the_last_pair_of_each_version_and_skips_half_a_line(tmp_path):
     path = tmp_path / "history.jsonl"
     assert gate.record(path, compare("9", 0.9, 0.8)) != []

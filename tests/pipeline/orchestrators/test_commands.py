@@ -61,7 +61,9 @@ def test_compile_writes_the_package_and_stage_copies_the_inputs(invoke, root, tm
     result = invoke("compile", "--orchestrator", "vertex", "-o", package, "--stage")
     assert result.exit_code == 0, result.output
     assert "--stage" not in result.output
-    assert staged(root) == ["beam", "components", "encoder", "examples", "schema"]
+    assert staged(root) == [
+        *("beam", "commits", "components", "encoder", "examples", "schema")
+    ]
     job = json.loads(package.read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == str(root)
 
@@ -102,7 +104,9 @@ def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
         *("--parameter", "thresholds={accuracy: 0.9}", "--wait"),
     )
     assert result.exit_code == 0, result.output
-    assert staged(root) == ["beam", "components", "encoder", "examples", "schema"]
+    assert staged(root) == [
+        *("beam", "commits", "components", "encoder", "examples", "schema")
+    ]
     assert "copying" in result.output
     assert RETRIES in result.output
     assert f"{kubeflow.host}/#/runs/details/" in result.output
