@@ -26,8 +26,8 @@ class DataGateConfig(Settings):
       max_word_f1: Largest F1 of a class of the training split, and of the others,
         that are predicted by whether a row has one word, or two words in a row. The
         default is 0.98: above it the label is in the texts, and a model learns only
-        that. If such classes have less than half of the rows, they are a warning. 1
-        turns it off.
+        that. Unless these are all classes but one, or have half of the rows, it is a
+        warning. 1 turns it off.
       warn_duplicates: Share of a split's rows that have the same texts as another row
         of the split and therefore count several times.
       warn_shared: Share of the rows of `evaluator.split` whose texts are also in the

@@ -100,8 +100,10 @@ def judge(sample: WordSample, task: TaskConfig, limit: float) -> Iterator[Findin
     if not found:
         return
     more = f", and {len(found) - SHOWN} more classes" if len(found) > SHOWN else ""
-    # A label that leaked is in nearly all classes; a few may have a word of their own.
-    is_refused = 2 * leaked_rows >= len(rows)
+    # Of many classes, a few may have a word of their own. If all but one have, the rest
+    # is the last one: of two, a word of one class is enough.
+    decides_all = len(found) >= len(task.classes) - 1
+    is_refused = decides_all or 2 * leaked_rows >= len(rows)
     advice = (
         "the label seems to be in the texts, and a model would learn only that; remove "
         "it from them, or set data_gate.max_word_f1 to 1 if the word decides in other "

@@ -102,6 +102,15 @@ def test_word_of_all_rows_says_nothing_about_a_frequent_class():
     assert judge(rows) == []
 
 
+def test_word_of_a_rare_class_of_two_is_refused():
+    rng = random.Random(0)
+    labels = [int(rng.random() < 0.03) for _ in range(3000)]
+    rows = [(n, "SPAM: " * n + " ".join(rng.choices(WORDS, k=12))) for n in labels]
+    (finding,) = judge(rows)
+    assert finding.is_refused
+    assert "'spam' is in " in finding.message
+
+
 def test_class_without_words_is_not_judged():
     rows = [(n % 2, "!?" if n % 2 else f"word{n}") for n in range(100)]
     assert judge(rows) == []
