@@ -224,7 +224,7 @@ def test_state_of_a_run_is_small_enough_for_argo(story):
             [*container["command"], *container["args"]],
             task.executor_input,
         )
-    # WarmStart was not in the recorded run.
+    # WarmStart and OlderVersions were not in the recorded run.
     assert len(tasks) == 16
     assert size < 0.6 * argo_status.RECORDED_BYTES
     assert size + len(json.dumps(spec)) < 0.65 * argo_status.LIMIT_BYTES
