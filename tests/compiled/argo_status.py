@@ -14,6 +14,7 @@ import json
 from typing import Any
 
 RECORDED_BYTES = 940_000
+RECORDED_TASKS = 14
 LIMIT_BYTES = 2**20  # of the whole workflow: its spec and its state
 # Names, times and references of a node.
 _NODE = 1000
