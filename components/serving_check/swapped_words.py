@@ -39,7 +39,7 @@ class SwappedText(pydantic.BaseModel):
       output: Its probabilities, or its score.
       swapped_output: Those of the texts with swapped words.
       change: As in `WordChanges.mean_change`.
-      is_changed: Whether the prediction is another one.
+      is_changed: Whether the predicted class differs, or the score by enough.
     """
 
     row: int

@@ -17,7 +17,7 @@ LAYER_NORM_EPS = "layer_norm_eps"  # key for the epsilon of the normalization
 PRECISION = "precision"  # key for the type of the weights
 TOKENIZER = "tokenizer"  # key for its settings
 TEMPERATURE = "temperature"  # key for what divides the logits of classes
-THRESHOLD = "threshold"  # key for the probability from which the positive class is
+THRESHOLD = "threshold"  # key for the least probability of the positive class
 SCORE_SCALE = "score_scale"  # key for mean and standard deviation of a regression
 
 

@@ -346,18 +346,18 @@ class _Found(HyperParameters):
 def _as_keras_trial(
     trial: Trial, space: dict[str, Values], all_trials: list[Trial]
 ) -> keras_trial.Trial:
-    found = _Found(all_trials)
+    settings = _Found(all_trials)
     for name, values in space.items():
         if not isinstance(values, Range):
-            found.Choice(name, values)
+            settings.Choice(name, values)
             continue
         is_integer = isinstance(values.low, int) and isinstance(values.high, int)
-        add = found.Int if is_integer else found.Float
+        add = settings.Int if is_integer else settings.Float
         sampling = "log" if values.is_log else "linear"
         add(name, values.low, values.high, sampling=sampling)
-    found.values = dict(trial.values)
+    settings.values = dict(trial.values)
     described = keras_trial.Trial(
-        found, trial_id=str(trial.number), status=keras_trial.TrialStatus.COMPLETED
+        settings, trial_id=str(trial.number), status=keras_trial.TrialStatus.COMPLETED
     )
     described.score = trial.score
     return described

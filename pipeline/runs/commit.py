@@ -154,6 +154,6 @@ def _find(
         if patterns:
             options = ["for-each-ref", "--contains", commit, name, *patterns]
             refs = git(directory, *options).decode().split()
-            found = {ref.removeprefix(_REMOTES) for ref in refs}
-            is_submitted = bool(found) and found.issuperset(branches)
+            containing = {ref.removeprefix(_REMOTES) for ref in refs}
+            is_submitted = bool(containing) and containing.issuperset(branches)
     return Commit(id=commit, changes=changes, is_submitted=is_submitted)
