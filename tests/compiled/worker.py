@@ -142,7 +142,8 @@ def start(
         if store is not None:
             os.chown(exchange, pod.USER, 0)
             paths = {
-                *(str(REPOSITORY), sys.prefix, sys.base_prefix, own),
+                # `.venv` may be a link of the repository.
+                *(str(REPOSITORY), os.path.realpath(sys.prefix), sys.base_prefix, own),
                 os.path.dirname(store.environment["CURL_CA_BUNDLE"]),
             }
             command = [
