@@ -8,7 +8,7 @@ import pydantic
 
 from modules import files
 from modules.commits import Commits
-from modules.config.task import TaskConfig
+from modules.config.task import EVAL_SPLIT, TaskConfig
 from modules.run_states import Outcome
 from modules.verdicts import ModelAges
 from report import formatting
@@ -209,18 +209,38 @@ class Search(_Part):
 
     Attributes:
       metric: The metric of the evaluation split that it selected by.
+      space: `tuner.space` of the recipe.
       trials: In their order.
-      best: Number of the trial whose settings were found; None if all failed.
+      best: Number of the trial whose settings were found.
     """
 
     metric: str
+    space: dict[str, list[Any]]
     trials: list[SearchTrial]
-    best: int | None
+    best: int
 
     @property
     def names(self) -> list[str]:
         """The searched settings."""
-        return list(self.trials[0].values) if self.trials else []
+        return list(self.space)
+
+    @property
+    def sentence(self) -> str:
+        """What was searched and found, in a sentence."""
+        best = self.trials[self.best]
+        counts = [f"{len(self.trials)} trials"]
+        for state in ("pruned", "failed"):
+            if count := sum(trial.state == state for trial in self.trials):
+                counts.append(f"{count} {state}")
+        found = ", ".join(
+            f"{name} {formatting.setting_value(value)} of "
+            f"[{', '.join(map(formatting.setting_value, self.space[name]))}]"
+            for name, value in best.values.items()
+        )
+        return (
+            f"search: {', '.join(counts)}; trial {best.number + 1} has the best "
+            f"{self.metric} on {EVAL_SPLIT}, {formatting.score(best.value)}, with {found}"
+        )
 
 
 class PrecisionRecall(_Part):

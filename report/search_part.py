@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from modules.training import trials
 from report.content import Search, SearchTrial
 
 
-def read_search(directory: str, metric: str) -> Search:
+def read_search(directory: str, metric: str, space: dict[str, list[Any]]) -> Search:
     """Reads the search of a report.
 
     Args:
       directory: The `best_hyperparameters` of TFX's Tuner.
       metric: The deciding metric.
+      space: `tuner.space` of the recipe.
     """
     _, recorded = trials.read_artifact(directory)
     best = trials.find_best(recorded)
+    assert best is not None  # without one, the Tuner fails
     fields = SearchTrial.model_fields.keys()
     return Search(
         metric=metric,
+        space=space,
         trials=[
             SearchTrial.model_validate(
                 {
@@ -30,5 +34,5 @@ def read_search(directory: str, metric: str) -> Search:
             )
             for trial in recorded
         ],
-        best=best.number if best else None,
+        best=best.number,
     )

@@ -89,7 +89,8 @@ def describe_run(
     report.settings = {**settings.recipe, "trainer": hyperparameters}
     report.components = [content.ComponentTime(**fields) for fields in components]
     if search is not None:
-        report.search = read_search(search, task.metric)
+        space = settings.recipe["tuner"]["space"]
+        report.search = read_search(search, task.metric, space)
     report.training = read_training(model_run)
     decision = report.training.decision
     threshold = decision.threshold if decision else None

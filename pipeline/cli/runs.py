@@ -18,7 +18,7 @@ from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import plain_table, short_id
 from pipeline.console import Console, print_json
-from report.content import PAGE_FILE
+from report.content import JSON_FILE, PAGE_FILE, Report
 from report.formatting import duration, local_time
 
 if TYPE_CHECKING:
@@ -75,12 +75,15 @@ def show_command(
 ) -> None:
     """Show RUN: an id that `runs` lists, the start of an id, or `latest`."""
     paths = options.find_output(config_file, output)
+    from pipeline.runs import damage
     from pipeline.runs.run_outputs import RunOutputs
     from pipeline.runs.runs import Run, RunList
 
     runs = RunList(paths)
     details = Run(paths, runs.find(run))
     record, card = details.record, details.data_card
+    written = damage.read(str(details.directory / JSON_FILE), Report)
+    search = written.search if written else None
     # Without ML Metadata, whose problem `RunList` has logged, the record remains.
     outputs = details.outputs if runs.reader else RunOutputs()
     verdict, check = outputs.verdict, outputs.serving_check
@@ -93,6 +96,7 @@ def show_command(
         artifacts = outputs.artifacts.items()
         content = {
             **_run_as_json(record),
+            "search": search.model_dump(mode="json") if search else {},
             "verdict": verdict.as_json() if verdict else {},
             "ages": outputs.ages.as_json() if outputs.ages else {},
             "serving_check": check.model_dump(mode="json") if check else {},
@@ -115,6 +119,8 @@ def show_command(
                 console.print(f"{name.removeprefix('the ')}: commit {commit}")
         for warning in record.commits.warnings:
             console.print(f"warning: {warning}", soft_wrap=True)
+    if search:
+        console.print(search.sentence, soft_wrap=True)
     if verdict:
         lines = [f"verdict: {verdict.summary}"]
         if verdict.linear_model:

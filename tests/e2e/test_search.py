@@ -41,6 +41,7 @@ def test_search_finds_settings_that_the_run_trains_with_and_reports(tmp_path):
     best = report.search.trials[report.search.best]
     assert report.search.metric == metric
     assert len(report.search.trials) == 3
+    assert report.search.space == config.tuner.space
     for name, value in best.values.items():
         assert report.settings["trainer"][name] == value
     assert report.training.seeds[0].evaluations[metric].y[-1] == best.value

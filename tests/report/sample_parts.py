@@ -496,6 +496,7 @@ def search():
     ]
     return Search(
         metric="accuracy",
+        space={"learning_rate": [1e-5, 2e-4, "log"], "epochs": [2, 3, 4]},
         best=3,
         trials=[
             SearchTrial(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from report import model_card
-from tests.report import samples
+from tests.report import sample_parts, samples
 
 KINDS = (
     samples.pushed,
@@ -62,6 +62,17 @@ def test_card_has_the_older_versions():
     assert "Version 1787652000002 (92 days old" in card
     row = "| 1787652000002 | 2026-08-25T10:00:00+00:00 | 92 days old | 0.86 | 0.820 to"
     assert row in card
+
+
+def test_card_has_the_search_with_its_space_and_the_split_that_it_selected_on():
+    report = samples.pushed()
+    report.search = sample_parts.search()
+    card = model_card.render(report)
+    assert (
+        "Search: 5 trials, 1 pruned, 1 failed; trial 4 has the best accuracy on eval, "
+        "0.925, with learning_rate 9.1e−5 of \\[1e−5, 0.0002, log\\], epochs 3 of "
+        "\\[2, 3, 4\\]."
+    ) in card
 
 
 def test_metrics_have_the_names_of_the_hub():

@@ -7,11 +7,13 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from modules import file_lock, run_metadata
+from modules import file_lock, files, run_metadata
 from modules.commits import Commit, Commits
 from modules.verdicts import ServingReport, Verdict, WordChanges
 from pipeline.cli.main import main
+from report.content import JSON_FILE
 from tests.pipeline.past_runs import PastRuns
+from tests.report import sample_parts, samples
 
 LONG = "train.tsv:3: label is '7'; allowed are 0 to 1, " * 9
 
@@ -90,6 +92,18 @@ def test_commits_of_code_and_recipe_are_shown_with_what_is_in_none(invoke, past)
     assert content["commits"] == commits.model_dump()
     past.run()
     assert "code:" not in invoke("show", "latest")
+
+
+def test_search_is_shown_with_its_space_and_its_best_trial(invoke, past):
+    search = sample_parts.search()
+    report = samples.pushed().model_copy(update={"search": search})
+    record = past.run()
+    path = past.paths.run(record.id) / JSON_FILE
+    files.write_record(str(path), json.loads(report.model_dump_json()))
+    assert search.sentence in joined(invoke("show", "latest"))
+    content = json.loads(invoke("show", "latest", "--json"))
+    assert content["search"]["best"] == search.best
+    assert content["search"]["space"] == search.space
 
 
 def test_unfinished_run_is_shown_as_running(invoke, past):
