@@ -237,9 +237,10 @@ class Search(_Part):
             f"[{', '.join(map(formatting.setting_value, self.space[name]))}]"
             for name, value in best.values.items()
         )
+        score = formatting.score(best.value)
         return (
             f"search: {', '.join(counts)}; trial {best.number + 1} has the best "
-            f"{self.metric} on {EVAL_SPLIT}, {formatting.score(best.value)}, with {found}"
+            f"{self.metric} on {EVAL_SPLIT}, {score}, with {found}"
         )
 
 
