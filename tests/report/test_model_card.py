@@ -70,8 +70,8 @@ def test_card_has_the_search_with_its_space_and_the_split_that_it_selected_on():
     card = model_card.render(report)
     assert (
         "Search: 5 trials, 1 pruned, 1 failed; trial 4 has the best accuracy on eval, "
-        "0.925, with learning_rate 9.1e\u22125 of \\[1e\u22125, 0.0002, log\\], epochs 3 of "
-        "\\[2, 3, 4\\]."
+        "0.925, with learning_rate 9.1e\u22125 of \\[1e\u22125, 0.0002, log\\], "
+        "epochs 3 of \\[2, 3, 4\\]."
     ) in card
 
 
