@@ -23,11 +23,12 @@ os.environ.setdefault("LANGUAGE", "C")
 
 # The longest files first: started last, one of them would leave the other worker idle.
 LONGEST_FIRST = ("nightly", "e2e", "slow")
-# Their files share a finished run, or servers of a model that takes seconds to load.
+# Their files share a finished run and a process that has imported TFX, or servers of a
+# model that takes seconds to load.
 # The Flink clusters take most of an hour, so they run beside the others.
 ONE_WORKER = (
     "tests/e2e/finished_run/test_flink_cluster.py",
-    "tests/e2e/finished_run/",
+    ("tests/e2e/finished_run/", "tests/e2e/test_own_data.py"),
     "tests/serving/",
 )
 
@@ -52,16 +53,16 @@ def position(item):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Has one worker run all tests of the first path in `ONE_WORKER` that matches."""
+    """Has one worker run all tests of the first paths in `ONE_WORKER` that match."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            for path in ONE_WORKER:
-                if nodeid.startswith(path):
-                    return path
+            for paths in ONE_WORKER:
+                if nodeid.startswith(paths):
+                    return str(paths)
             return super()._split_scope(nodeid)
 
     return Scheduling(config, log)

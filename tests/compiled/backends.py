@@ -44,7 +44,7 @@ class Kubeflow:
     # It ignores `lifecycle`.
     PRE_CACHE_CHECK = False
     # Its workflow controller repeats an attempt that ended with an error of the
-    # cluster, not one whose command failed.
+    # cluster, such as a lost pod, not one whose command failed.
     RETRIES_FAILURES = False
 
     def new_run(self, pipeline: str) -> str:

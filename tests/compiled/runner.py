@@ -30,11 +30,13 @@ class JobFailedError(Exception):
 
     Attributes:
       run: The run up to this task.
+      was_killed: Whether a signal ended its container.
     """
 
-    def __init__(self, text: str, run: "JobRun") -> None:
+    def __init__(self, text: str, run: "JobRun", *, was_killed: bool) -> None:
         super().__init__(text)
         self.run = run
+        self.was_killed = was_killed
 
 
 @dataclasses.dataclass
@@ -203,8 +205,6 @@ class JobRunner:
             done.state = "cached"
         else:
             retries = int(task.get("retryPolicy", {}).get("maxRetryCount", 0))
-            if not self._backend.RETRIES_FAILURES:
-                retries = 0
             reported = self._attempt(container, run, done, retries + 1)
             self._publish(component, reported, done)
             if is_cached:
@@ -226,8 +226,9 @@ class JobRunner:
             done.attempts += 1
             try:
                 return self._start(container, container, run, done)
-            except JobFailedError:
-                if done.attempts == attempts:
+            except JobFailedError as error:
+                is_retried = self._backend.RETRIES_FAILURES or error.was_killed
+                if not is_retried or done.attempts == attempts:
                     raise
 
     def _start(
@@ -276,6 +277,7 @@ class JobRunner:
                     f"task {done.name} failed with exit code {code}, attempt "
                     f"{done.attempts}; {done.log} ends with:\n{_tail(done.log)}",
                     run,
+                    was_killed=code < 0,
                 )
             if self._is_vertex:
                 output = Path(message["outputs"]["outputFile"])

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def compiled(
     directory: Path,
     orchestrator: str,
     store: ObjectStore | None = None,
+    recipe_settings: Mapping[str, Any] | None = None,
     **settings: Any,
 ):
     """Compiles the tiny recipe, and deletes what a cluster cannot read.
@@ -60,22 +62,25 @@ def compiled(
       orchestrator: `kubeflow` or `vertex`.
       store: Has the pipeline root; None for a local one. The environment must have its
         variables.
+      recipe_settings: Arguments of `tiny.write_config` that replace those below.
       **settings: Settings of the orchestrator besides image and pipeline root.
     """
     root = f"{store.new_bucket()}/bert" if store else str(directory / "root")
     settings |= {"image": "registry/bert:1", "pipeline_root": root}
-    recipe = tiny.write_config(
-        directory / "recipe.yaml",
-        splits=("train", "eval"),
-        evaluator={
+    defaults = {
+        "splits": ("train", "eval"),
+        "evaluator": {
             "thresholds": {"accuracy": 0.0},
             "significance": 0.0,
             "linear_model": "report",
             "group_words": {"animals": [["cat", "dog"]]},
             "max_regression": {"accuracy": 1.0},
         },
-        serving={"rows": 4},
-        **{orchestrator: settings},
+        "serving": {"rows": 4},
+        orchestrator: settings,
+    }
+    recipe = tiny.write_config(
+        directory / "recipe.yaml", **{**defaults, **(recipe_settings or {})}
     )
     config = load_config(recipe, {"trainer.warm_start": "champion"})
     job = compilation.compile_job(config, orchestrator)

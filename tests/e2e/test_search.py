@@ -1,10 +1,16 @@
 """A recipe with a search, through the whole pipeline."""
 
 import io
+import os
+import threading
+import time
 
+import psutil
 import pytest
+import tensorflow as tf
 
 from modules.run_metadata import MetadataReader
+from modules.training import trials
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
@@ -12,6 +18,7 @@ from pipeline.console import Console
 from pipeline.local.run import run_locally
 from report.content import JSON_FILE, PAGE_FILE, read_report
 from tests import tiny
+from tests.e2e import jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
@@ -61,3 +68,59 @@ def test_search_finds_settings_that_the_run_trains_with_and_reports(tmp_path):
     report = read_report(str(fixed.directory / JSON_FILE))
     assert report.search is None
     assert report.settings["trainer"]["learning_rate"] == 1e-3
+
+
+def test_killed_search_of_a_compiled_job_resumes_in_the_retry_of_its_task(
+    tmp_path, object_store, pods, monkeypatch
+):
+    for name, value in object_store.environment.items():
+        monkeypatch.setenv(name, value)
+    recipe = {
+        "splits": tiny.SPLITS,
+        "evaluator": {"split": "test", "thresholds": {"accuracy": 0.0}},
+        # Enough evaluations, and so checkpoints, to be killed between two of them.
+        "trainer": {"epochs": 20, "batch_size": 16, "learning_rate": 0.001},
+        "tuner": {"trials": 2, "space": {"learning_rate": [1e-4, 1e-2, "log"]}},
+    }
+    with jobs.compiled(tmp_path / "job", "kubeflow", object_store, recipe) as job:
+        killer = threading.Thread(
+            target=kill_second_trial, args=(job.root,), daemon=True
+        )
+        killer.start()
+        run = job.runner.run(jobs.up_to(job.spec, tfx_names.TRAINER))
+        killer.join()
+        task = run.tasks[tfx_names.TUNER]
+        assert task.attempts == 2
+        values, (first, second) = trials.read_artifact(
+            jobs.output(run, tfx_names.TUNER, "best_hyperparameters")
+        )
+        assert (first.state, first.kills, second.kills) == ("completed", 0, 1)
+        log = task.log.read_text()
+        assert log.count("trial 1 of 2: {") == 1
+        assert log.count("trial 2 of 2: {") == 2
+        assert "resumed from step" in log
+        assert first.values == {"learning_rate": 0.001}  # the recipe's
+        assert jobs.learning_rate(run) == values["learning_rate"]
+        # The Trainer finds the training of the best trial finished.
+        assert "seed 0 has been trained" in run.tasks[tfx_names.TRAINER].log.read_text()
+
+
+def kill_second_trial(root):
+    """Kills the pod of a search when its second trial has a checkpoint."""
+    while not has_checkpoint_of_second_trial(root):
+        time.sleep(0.5)
+    (worker,) = (
+        child
+        for child in psutil.Process().children()
+        if "tests.compiled.worker" in child.cmdline()
+    )
+    for process in worker.children(recursive=True):
+        process.kill()
+
+
+def has_checkpoint_of_second_trial(root):
+    for path in tf.io.gfile.glob(f"{root}/training/*/search.json"):
+        _, *second = trials.read(os.path.dirname(path))
+        for trial in second:
+            return tf.io.gfile.exists(f"{root}/training/{trial.key}/seed-0/checkpoint")
+    return False
