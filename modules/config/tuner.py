@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, PositiveInt, ValidationError
 
@@ -42,6 +42,11 @@ class Range(NamedTuple):
     high: float
     is_log: bool
 
+    @property
+    def is_integer(self) -> bool:
+        """Whether it has only integers."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
 
 Values = Range | list[Any]
 
@@ -50,6 +55,8 @@ class TunerConfig(Settings):
     """A search for settings of `trainer`, before the Trainer. No section, no search.
 
     Attributes:
+      service: Proposes the settings: `optuna`, in the process of the search, or
+        `vizier`, Vertex AI Vizier in `vertex.project` and `vertex.region`.
       trials: Number of trainings, each from the first seed. The first has the recipe's
         own settings, where the space has them. If the number is raised, the search
         continues.
@@ -58,6 +65,7 @@ class TunerConfig(Settings):
         with `--set` is not searched. docs/training.md lists the settings that can be.
     """
 
+    service: Literal["optuna", "vizier"] = "optuna"
     trials: PositiveInt = 20
     space: dict[str, list[Any]] = Field(min_length=1)
 
@@ -79,6 +87,13 @@ class TunerConfig(Settings):
         for name, values in self.parse_space(trainer).items():
             for value in values[:2] if isinstance(values, Range) else values:
                 yield merge(trainer, {name: value})
+
+
+def contains(values: Values, value: Any) -> bool:
+    """Returns whether a setting of the space can have a value."""
+    if not isinstance(values, Range):
+        return value in values
+    return value is not None and values.low <= value <= values.high
 
 
 def merge(trainer: TrainerConfig, values: dict[str, Any]) -> TrainerConfig:

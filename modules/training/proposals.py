@@ -18,7 +18,7 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from modules import metrics
-from modules.config.tuner import Range, Values
+from modules.config.tuner import Range, Values, contains
 from modules.training.trials import Trial
 
 _STATES = {
@@ -75,7 +75,7 @@ def propose(
                 {
                     name: fixed[name]
                     for name, values in space.items()
-                    if name in fixed and _contains(values, fixed[name])
+                    if name in fixed and contains(values, fixed[name])
                 }
             )
         proposed = study.ask(distributions)
@@ -109,15 +109,9 @@ def _distribution(values: Values) -> BaseDistribution:
     if not isinstance(values, Range):
         return CategoricalDistribution(values)
     low, high, is_log = values
-    if isinstance(low, int) and isinstance(high, int):
-        return IntDistribution(low, high, log=is_log)
+    if values.is_integer:
+        return IntDistribution(int(low), int(high), log=is_log)
     return FloatDistribution(low, high, log=is_log)
-
-
-def _contains(values: Values, value: Any) -> bool:
-    if not isinstance(values, Range):
-        return value in values
-    return value is not None and values.low <= value <= values.high
 
 
 def _freeze(trial: Trial, distributions: dict[str, BaseDistribution]) -> FrozenTrial:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import optuna
@@ -87,8 +88,10 @@ class OptunaTuner(base_tuner.BaseTuner):
         config = TunerConfig.model_validate(settings["tuner"])
         self._space = config.parse_space(self._trainer)
         self._trials: list[Trial] = []
+        self._vizier: dict[str, str] | None = settings.get("vizier")
+        self._study: Any = None  # of Vizier, in `search`
         self.oracle = self
-        self.tuner_id = "optuna"
+        self.tuner_id = config.service
         self.max_trials = config.trials
 
     def search_space_summary(self, extended: bool = False) -> None:
@@ -106,9 +109,15 @@ class OptunaTuner(base_tuner.BaseTuner):
         """
         strategy = strategies.choose_strategy(self._trainer.strategy, self._trainer.tpu)
         self._check_strategy(strategy)
-        directory = uris.join(self._fn_args.custom_config["checkpoints"], self._key())
+        key = self._key()
+        directory = uris.join(self._fn_args.custom_config["checkpoints"], key)
         with directory_lock.hold(directory) as check_lock:
             self._trials = trials.read(directory)
+            if self._vizier is not None:
+                # Its client takes seconds to import.
+                from modules.training import vizier
+
+                self._study = vizier.Study(**self._vizier, name=key, space=self._space)
             while (started := self._start(strategy)) is not None:
                 trial, proposed = started
                 best = trials.find_best(self._trials)
@@ -122,6 +131,8 @@ class OptunaTuner(base_tuner.BaseTuner):
                     trials.write(directory, self._trials)
                 self._delete_weights([trial, *([best] if best else [])])
             trials.write(directory, self._trials)  # the last one may have been killed
+            if self._study is not None:
+                self._study.complete(self._trials)
         best = trials.find_best(self._trials)
         if best is None:
             raise SearchError(
@@ -174,9 +185,7 @@ class OptunaTuner(base_tuner.BaseTuner):
             warm_start.find_base_model(self._fn_args.base_model),
         )
 
-    def _start(
-        self, strategy: tf.distribute.Strategy
-    ) -> tuple[Trial, optuna.trial.Trial] | None:
+    def _start(self, strategy: tf.distribute.Strategy) -> tuple[Trial, Any] | None:
         """Returns the next trial, or the one that was running; None at the end."""
         running = None
         if self._trials and self._trials[-1].state == "running":
@@ -191,13 +200,7 @@ class OptunaTuner(base_tuner.BaseTuner):
         if number >= self.max_trials:
             return None
         fixed = self._trainer.model_dump() if number == 0 else None
-        proposed = proposals.propose(
-            self._space,
-            self._trials,
-            trials=self.max_trials,
-            seed=self._trainer.seed,
-            fixed=running.values if running else fixed,
-        )
+        proposed = self._propose(running.values if running else fixed)
         if proposed is None:
             logger.info("tuner.space has no settings that have not been tried")
             return None
@@ -213,11 +216,20 @@ class OptunaTuner(base_tuner.BaseTuner):
         )
         return trial, proposed
 
+    def _propose(self, fixed: Mapping[str, Any] | None) -> Any:
+        """Returns the proposal of the service, with the settings in `params`."""
+        if self._study is not None:
+            return self._study.propose(self._trials, fixed)
+        return proposals.propose(
+            self._space,
+            self._trials,
+            trials=self.max_trials,
+            seed=self._trainer.seed,
+            fixed=fixed,
+        )
+
     def _run(
-        self,
-        trial: Trial,
-        proposed: optuna.trial.Trial,
-        strategy: tf.distribute.Strategy,
+        self, trial: Trial, proposed: Any, strategy: tf.distribute.Strategy
     ) -> Trial:
         """Trains with the settings of a trial, and returns it with the result.
 
@@ -229,7 +241,9 @@ class OptunaTuner(base_tuner.BaseTuner):
         config = merge(self._trainer, trial.values)
         directory = self._directory(trial)
         metric = self._task.metric
-        judge = _Judge(proposed, metric, config.epochs)
+        service = self._study or proposals
+        is_below_median = functools.partial(service.is_below_median, proposed)
+        judge = _Judge(is_below_median, metric, config.epochs)
         state: trials.State = "completed"
         value, reason = None, ""
         try:
@@ -295,7 +309,7 @@ class _Judge:
     """Reads the evaluations of a trial, and prunes it.
 
     Args:
-      proposed: Optuna's trial.
+      is_below_median: That of `proposals`, for the trial.
       metric: The deciding metric.
       epochs: Epochs of the trial.
 
@@ -305,8 +319,10 @@ class _Judge:
         numbers of epochs have in common.
     """
 
-    def __init__(self, proposed: optuna.trial.Trial, metric: str, epochs: int) -> None:
-        self._proposed = proposed
+    def __init__(
+        self, is_below_median: Callable[..., bool], metric: str, epochs: int
+    ) -> None:
+        self._is_below_median = is_below_median
         self._epochs = epochs
         self._metric = metric
         self.steps_per_epoch = 1
@@ -327,7 +343,7 @@ class _Judge:
         Raises:
           TrialPruned: They are.
         """
-        if proposals.is_below_median(self._proposed, self.read(record), self._epochs):
+        if self._is_below_median(self.read(record), self._epochs):
             raise optuna.TrialPruned
 
 
@@ -351,8 +367,7 @@ def _as_keras_trial(
         if not isinstance(values, Range):
             settings.Choice(name, values)
             continue
-        is_integer = isinstance(values.low, int) and isinstance(values.high, int)
-        add = settings.Int if is_integer else settings.Float
+        add = settings.Int if values.is_integer else settings.Float
         sampling = "log" if values.is_log else "linear"
         add(name, values.low, values.high, sampling=sampling)
     settings.values = dict(trial.values)

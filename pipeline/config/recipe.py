@@ -234,6 +234,11 @@ class Config(Settings):
         if self.tuner is None:
             return self
         self.tuner.parse_space(self.trainer)
+        if self.tuner.service == "vizier" and self.vertex is None:
+            raise ValueError(
+                "tuner.service is vizier, but the recipe has no section vertex; set "
+                "vertex.project and vertex.region, or tuner.service to optuna"
+            )
         if self.evaluator.split == EVAL_SPLIT:
             raise ValueError(
                 f"tuner searches the settings that are best on {EVAL_SPLIT}, and "

@@ -83,6 +83,7 @@ def check_failing_database(unpushed, run_command, monkeypatch):
     return check_failing_database
 
 
+@pytest.mark.nightly
 def test_database_that_is_cut_short_during_the_push_leads_to_no_second_version(
     check_failing_database,
 ):
@@ -96,6 +97,7 @@ def test_database_that_is_read_only_from_the_push_on_leads_to_no_second_version(
     check_failing_database(read_only, "readonly")
 
 
+@pytest.mark.nightly
 def test_inputs_of_the_pusher_that_cannot_be_read_end_the_run(
     unpushed, run_command, monkeypatch
 ):

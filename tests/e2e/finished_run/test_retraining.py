@@ -64,16 +64,19 @@ def test_training_on_a_new_span_starts_from_the_champion_and_is_compared_with_it
     assert executed == set()  # although the champion has changed since
     assert again.pushed == second.report.pushed
 
-    limited, executed = train(serving__max_latency_ratio=1000)
-    assert executed == {"ServingCheck", "AtomicPusher", "Report"}
-    assert limited.serving_check.blessed
-    assert limited.serving_check.latency_compared_ms.keys() == {"model", "champion"}
-
     # Another learning rate starts from the champion that this span started from.
     log()
     executed = train(start_training, trainer__learning_rate=0.002)
     assert executed == {"Hyperparameters", "Trainer"}
     assert f"training starts from the champion {champion}" in log()
+
+
+@pytest.mark.nightly
+def test_latency_is_compared_with_that_of_the_champion(train):
+    limited, executed = train(serving__max_latency_ratio=1000)
+    assert executed == {"ServingCheck", "AtomicPusher", "Report"}
+    assert limited.serving_check.blessed
+    assert limited.serving_check.latency_compared_ms.keys() == {"model", "champion"}
 
 
 @pytest.mark.nightly

@@ -101,6 +101,7 @@ def test_temperature_of_eval_lowers_its_loss_and_is_exported(finished):
     assert described["temperature"] == scaling["temperature"]
 
 
+@pytest.mark.nightly
 def test_other_scaling_exports_the_same_weights_again_and_trains_nothing(
     transformed, finished, tmp_path
 ):

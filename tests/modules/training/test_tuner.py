@@ -14,10 +14,10 @@ from tfx.types import standard_artifacts
 from components.hyperparameters.component import Hyperparameters_Executor
 from modules import files
 from modules.config.trainer import TrainerConfig
-from modules.training import run_fn, trials, tuner
+from modules.training import run_fn, trials, tuner, vizier
 from modules.training.loop import TrainingError
 from tests import exported, tiny
-from tests.modules.training import run_arguments
+from tests.modules.training import run_arguments, vizier_server
 from tests.modules.training.small_model import SmallTask
 
 pytestmark = pytest.mark.slow
@@ -52,12 +52,13 @@ def small_task():
         yield
 
 
-def search_in(transformed, directory, space=SPACE, trials=3, **trainer):
+def search_in(transformed, directory, space=SPACE, trials=3, vizier=None, **trainer):
     """Searches as TFX's executor does, and returns its tuner."""
     fn_args = run_arguments.build(transformed, directory, TASK, SPLITS)
     fn_args.custom_config |= {
         "trainer": TrainerConfig(**RECIPE | trainer).model_dump(),
         "tuner": {"trials": trials, "space": space},
+        "vizier": vizier,
     }
     search = tuner.tuner_fn(fn_args).tuner
     search.search_space_summary()
@@ -245,6 +246,22 @@ def test_trial_whose_process_is_always_killed_fails(whole, transformed, tmp_path
     *_, last = record(tmp_path / "copy")
     assert last.state == "failed"
     assert "killed 3 times" in last.reason
+
+
+def test_vizier_searches_and_its_study_has_the_results(
+    transformed, tmp_path, monkeypatch
+):
+    settings = {"project": "project", "region": "europe-west4"}
+    with vizier_server.running() as (service, connect):
+        monkeypatch.setattr(vizier, "connect", connect)
+        search_in(transformed, tmp_path, trials=2, vizier=settings)
+    (remote,) = service.trials.values()
+    recorded = record(tmp_path)
+    assert recorded[0].values["learning_rate"] == 3e-3  # the recipe's
+    assert [trial.state.name for trial in remote] == ["SUCCEEDED", "SUCCEEDED"]
+    measured = [trial.final_measurement.metrics[0].value for trial in remote]
+    assert measured == [trial.value for trial in recorded]
+    assert [m.step_count for m in remote[0].measurements] == [10, 20]
 
 
 def test_search_without_a_completed_trial_is_an_error(search, monkeypatch):

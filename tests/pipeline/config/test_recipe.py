@@ -293,6 +293,15 @@ def test_space_of_a_search_that_the_trainer_does_not_allow_is_refused(
         load_config(recipe, settings)
 
 
+def test_search_by_vizier_without_a_project_is_refused(recipe):
+    settings = {
+        "evaluator.split": "test",
+        "tuner": {"space": {"epochs": [2, 3]}, "service": "vizier"},
+    }
+    with pytest.raises(UsageError, match=r"no section vertex; set vertex\.project"):
+        load_config(recipe, settings)
+
+
 def test_setting_that_is_overridden_is_not_searched(recipe):
     with open(recipe, "a") as file:
         file.write("tuner: {space: {learning_rate: [1e-5, 1e-4, log], epochs: [2, 3]}}")
