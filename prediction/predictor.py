@@ -10,6 +10,7 @@ from typing import Any
 
 from modules import served_versions, uris
 from modules.errors import UsageError
+from modules.evaluation import abstention
 from modules.export.signatures import (
     CLASS,
     CLASS_ID,
@@ -34,16 +35,18 @@ class Prediction:
     """The prediction of one row.
 
     Attributes:
-      value: The name of the most probable class, or the score of a regression.
+      value: The name of the predicted class, or the score of a regression. None if the
+        class is less probable than required.
       probability: The class's probability; None for a score.
     """
 
-    value: str | float
+    value: str | float | None
     probability: float | None = None
 
     def as_columns(self) -> dict[str, Any]:
         """Returns the columns that are added to the row."""
         if self.probability is None:
+            assert self.value is not None
             return {PREDICTION: round(float(self.value), _DECIMALS)}
         return {
             PREDICTION: self.value,
@@ -127,16 +130,33 @@ def _verify(version: str) -> str:
     return version
 
 
+def check_min_probability(min_probability: float | None, *, is_score: bool) -> None:
+    """Raises a UsageError for a least probability of a model that predicts a score."""
+    if min_probability is not None and is_score:
+        raise UsageError(
+            f"--min-probability {min_probability:g}: the model predicts a score, which "
+            "has no probability; leave the option out"
+        )
+
+
 class Predictor:
     """A loaded SavedModel.
+
+    Args:
+      directory: The SavedModel.
+      min_probability: A class that is less probable is not predicted; None predicts
+        every row.
 
     Attributes:
       columns: Its text columns, in the order of the task.
       signatures: Its signatures by name.
       is_score: Whether it predicts a score instead of a class.
+
+    Raises:
+      UsageError: There is a least probability, and the model predicts a score.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, min_probability: float | None = None) -> None:
         import tensorflow as tf  # takes seconds; the settings are checked before
         import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
@@ -146,6 +166,8 @@ class Predictor:
         # A signature sorts its arguments by name; `text_columns` has the task's order.
         self.columns = [name.decode() for name in self._model.text_columns().numpy()]
         self.is_score = SCORE in self.signatures[SERVING_DEFAULT].structured_outputs
+        check_min_probability(min_probability, is_score=self.is_score)
+        self._min_probability = min_probability
 
     def predict(self, rows: Iterable[tuple[str, ...]]) -> Iterator[Prediction]:
         """Predicts texts in the order of the task's columns.
@@ -169,7 +191,7 @@ class Predictor:
         """
         values = zip(columns, zip(*batch, strict=True), strict=True)
         inputs = {name: self._tf.constant(texts) for name, texts in values}
-        return _to_predictions(self.signatures[SERVING_DEFAULT](**inputs))
+        return self._to_predictions(self.signatures[SERVING_DEFAULT](**inputs))
 
     def predict_examples(self, batch: Sequence[bytes]) -> list[Prediction]:
         """Predicts serialized `tf.Example`s in one call of `serve_examples`.
@@ -178,7 +200,26 @@ class Predictor:
           batch: Examples of text or tokens, as the model was trained on.
         """
         examples = self._tf.constant(batch)
-        return _to_predictions(self.signatures[SERVE_EXAMPLES](examples=examples))
+        return self._to_predictions(self.signatures[SERVE_EXAMPLES](examples=examples))
+
+    def _to_predictions(self, outputs: dict[str, Any]) -> list[Prediction]:
+        if self.is_score:
+            return [Prediction(float(score)) for score in outputs[SCORE].numpy()]
+        # A model with a threshold may predict the less probable class of two.
+        names, class_ids, probabilities = (
+            outputs[name].numpy() for name in (CLASS, CLASS_ID, PROBABILITIES)
+        )
+        is_abstained = [False] * len(names)
+        if self._min_probability is not None:
+            is_abstained = abstention.abstains(
+                probabilities, class_ids, self._min_probability
+            ).tolist()
+        return [
+            Prediction(None if is_without else name.decode(), float(row[class_id]))
+            for name, class_id, row, is_without in zip(
+                names, class_ids, probabilities, is_abstained, strict=True
+            )
+        ]
 
     def _check_number(self, texts: tuple[str, ...]) -> None:
         if len(texts) == len(self.columns):
@@ -199,14 +240,3 @@ def split_batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(rows)
     while batch := list(itertools.islice(iterator, _ROWS_AT_A_TIME)):
         yield batch
-
-
-def _to_predictions(outputs: dict[str, Any]) -> list[Prediction]:
-    if SCORE in outputs:
-        return [Prediction(float(score)) for score in outputs[SCORE].numpy()]
-    # A model with a threshold may predict the less probable class of two.
-    columns = (outputs[name].numpy() for name in (CLASS, CLASS_ID, PROBABILITIES))
-    return [
-        Prediction(name.decode(), float(row[class_id]))
-        for name, class_id, row in zip(*columns, strict=True)
-    ]

@@ -164,6 +164,7 @@ class Training(_Part):
       facts: Other facts in words, by name: optimizer, precision, where it started.
       calibration: The temperature; None if the probabilities have none.
       decision: The threshold; None if the most probable class is predicted.
+      splits: The evaluated splits.
     """
 
     metric: str
@@ -173,6 +174,7 @@ class Training(_Part):
     facts: dict[str, str]
     calibration: TemperatureScaling | None = None
     decision: Decision | None = None
+    splits: list[str] = []
 
 
 class SearchTrial(_Part):
@@ -274,6 +276,38 @@ class Classification(_Part):
     calibration: list[CalibrationBin]
     expected_calibration_error: float
     unscaled: list[CalibrationBin] = []
+
+
+class AbstentionPoint(_Part):
+    """What a least probability leads to, as `evaluation.abstention.Point`.
+
+    Attributes:
+      min_probability: A row gets a class from this probability of the class on.
+      abstained: The rows without a class.
+      accuracy: The share of the other rows that are predicted correctly; NaN without
+        such rows.
+    """
+
+    min_probability: float
+    abstained: int
+    accuracy: float
+
+
+class Abstention(_Part):
+    """A split whose improbable classes are not predicted.
+
+    Attributes:
+      split: The split.
+      rows: How many rows it has.
+      curve: The share of rows without a class as `x`, the accuracy of the others as
+        `y`, for every least probability.
+      points: Some least probabilities, in ascending order.
+    """
+
+    split: str
+    rows: int
+    curve: Curve
+    points: list[AbstentionPoint]
 
 
 class Regression(_Part):
@@ -600,6 +634,8 @@ class Report(_Part):
       search: The search for settings before it; None without one.
       training: The training.
       classification: The predicted classes; None for a regression.
+      abstention: The evaluated splits without improbable classes; empty for a
+        regression.
       regression: The predicted scores; None for a classification.
       slices: Metrics of parts of the split.
       slice_gaps: The difference between the slices of each feature that has two.
@@ -632,6 +668,7 @@ class Report(_Part):
     search: Search | None = None
     training: Training | None = None
     classification: Classification | None = None
+    abstention: list[Abstention] = []
     regression: Regression | None = None
     slices: list[Slice] = []
     slice_gaps: list[SliceGap] = []

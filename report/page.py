@@ -187,6 +187,10 @@ def _figures(report: Report) -> dict[str, Any]:
         classes = report.task.classes or []
         if len(classes) > SMALL_MATRIX:
             figures["confusion"] = plots.confusion(report.classification, classes)
+    if any(split.rows for split in report.abstention):
+        figures["abstention"] = plots.abstention(
+            [split for split in report.abstention if split.rows]
+        )
     if report.regression and report.regression.labels:
         figures["scores"] = plots.scores(report.regression)
     if report.batch and report.batch.input_mask:

@@ -12,8 +12,11 @@ from sklearn import metrics as sklearn_metrics
 from modules import files, metrics
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
-from modules.evaluation import calibration
+from modules.evaluation import abstention, calibration
+from modules.evaluation.prediction_files import RecordedPredictions
 from report.content import (
+    Abstention,
+    AbstentionPoint,
     CalibrationBin,
     Classification,
     Curve,
@@ -26,6 +29,7 @@ MOST_ROWS = 200
 _MOST_POINTS = 300  # of a curve: a picture shows no more
 _MOST_SCORES = 2_000
 _PARSED_ROWS = 4_096
+_MIN_PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def majority_metrics(
@@ -98,6 +102,24 @@ def classification(
         unscaled=[]
         if temperature is None
         else _bins(labels, calibration.scale(probabilities, 1 / temperature)),
+    )
+
+
+def describe_abstention(split: str, predictions: RecordedPredictions) -> Abstention:
+    """Returns what follows if improbable classes of a split are not predicted."""
+    _, labels, probabilities, predicted = predictions
+    shares, accuracies = abstention.curve(labels, probabilities, predicted)
+    kept = np.unique(np.linspace(0, len(shares) - 1, _MOST_POINTS).astype(int))
+    kept = kept[: len(shares)]
+    points = [
+        abstention.measure(labels, probabilities, predicted, least)
+        for least in _MIN_PROBABILITIES
+    ]
+    return Abstention(
+        split=split,
+        rows=len(labels),
+        curve=Curve(x=shares[kept].tolist(), y=accuracies[kept].tolist()),
+        points=[AbstentionPoint(**dataclasses.asdict(point)) for point in points],
     )
 
 

@@ -49,6 +49,7 @@ def read_training(directory: str) -> Training:
         facts=_facts(content, record.seed_directory(directory, best)),
         calibration=content.get("calibration"),
         decision=content.get("decision"),
+        splits=list(content["splits"]),
     )
 
 

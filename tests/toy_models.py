@@ -18,13 +18,15 @@ class Longer(tf.Module):
         ]
     )
     def serve(self, right, left):
-        """Returns 0.9 for the longer one."""
+        """Returns 0.9 for the longer one, and 0.6 for the first of two equal ones."""
         lengths = tf.stack([tf.strings.length(right), tf.strings.length(left)], 1)
         class_id = tf.argmax(lengths, axis=-1)
+        share = tf.where(lengths[:, 0] == lengths[:, 1], 0.6, 0.9)[:, tf.newaxis]
+        is_longer = tf.one_hot(class_id, 2, True, False)
         return {
             "class": tf.gather(["first", "second"], class_id),
             "class_id": class_id,
-            "probabilities": tf.one_hot(class_id, 2, 0.9, 0.1),
+            "probabilities": tf.where(is_longer, share, 1 - share),
         }
 
 

@@ -160,6 +160,12 @@ def describe_run(
             predicted,
             temperature=scaling.temperature if scaling else None,
         )
+        report.abstention = [
+            predictions_part.describe_abstention(
+                name, prediction_files.read_predictions(model_run, task, name)
+            )
+            for name in report.training.splits
+        ]
     if permuted is not None:
         report.text_columns = columns_part.describe_columns(
             task,

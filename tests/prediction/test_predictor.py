@@ -74,6 +74,24 @@ def test_single_texts_get_a_score_without_a_probability(scorer):
     assert predictions[0].probability is None
 
 
+def test_class_that_is_improbable_is_not_predicted(served):
+    predictor = Predictor(str(served / "9"), min_probability=0.6)
+    rows = [("same", "same"), ("longer", "x")]
+    assert [row.value for row in predictor.predict(rows)] == ["first", "first"]
+    predictor = Predictor(str(served / "9"), min_probability=0.9)
+    unsure, sure = predictor.predict(rows)
+    assert (unsure.value, sure.value) == (None, "first")
+    assert unsure.probability == pytest.approx(0.6)
+
+
+def test_score_has_no_least_probability(scorer):
+    message = (
+        r"--min-probability 0\.8: the model predicts a score.*leave the option out"
+    )
+    with pytest.raises(UsageError, match=message):
+        Predictor(scorer, min_probability=0.8)
+
+
 def test_wrong_number_of_texts_is_refused(served, scorer):
     with pytest.raises(UsageError, match=r"takes pairs \(right and left\).*--pair A B"):
         list(Predictor(str(served / "9")).predict([("a", "b"), ("a",)]))

@@ -59,6 +59,7 @@ def pushed(gate_rows=200, worst_rows=60):
         "difference may be noise (McNemar's exact test, p = 0.34).",
         training=parts.training("accuracy", seeds=3, **parts.fitted()),
         classification=parts.classification(task.classes, gate_rows),
+        abstention=parts.abstention(gate_rows),
         slices=parts.slices(has_champion=True),
         slice_gaps=parts.slice_gaps(parts.slices(has_champion=True)),
         swapped_words=parts.swapped_words(["He lost his keys."]),

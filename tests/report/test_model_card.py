@@ -64,6 +64,12 @@ def test_card_has_the_older_versions():
     assert row in card
 
 
+def test_card_has_the_accuracy_without_improbable_classes():
+    card = model_card.render(samples.pushed())
+    assert card.count("With a least probability of") == 1
+    assert "0.8, 81 of 200 rows of test have no class, and the accuracy of" in card
+
+
 def test_metrics_have_the_names_of_the_hub():
     head = head_of(model_card.render(samples.pushed()))
     (result,) = head["model-index"][0]["results"]

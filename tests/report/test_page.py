@@ -222,6 +222,13 @@ def test_column_without_a_benefit_is_a_warning_beside_its_tokens():
     assert "Text columns" not in Parser(rendered("60 classes")).text
 
 
+def test_rows_without_a_class_are_counted_in_each_split():
+    text = section("pushed", "predictions")
+    assert "test 0.8 81 (40.5 %) 0.920 test 0.9 131 (65.5 %) 0.920" in text
+    assert "eval 0.95 162 (81.0 %) NaN" in text
+    assert "Abstaining" not in section("regression", "predictions")
+
+
 def test_threshold_and_temperature_have_what_they_change_in_each_split():
     (section,) = re.findall(
         r'<section id="predictions">.*?</section>', rendered("pushed"), re.DOTALL

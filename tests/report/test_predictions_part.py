@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from modules.config.task import TaskConfig
+from modules.evaluation.prediction_files import RecordedPredictions
 from report import page, predictions_part
 from tests import records, tiny
 from tests.nightly import nightly
@@ -54,6 +55,24 @@ def test_worst_rows_have_their_texts_tokens_and_probabilities(tmp_path, vocab_fi
         "[SEP]",
     ]
     assert first.cut == 0
+
+
+def test_rows_without_a_class_are_those_of_improbable_classes():
+    labels = np.array([0, 0, 1, 1])
+    outputs = np.array([[0.95, 0.05], [0.35, 0.65], [0.3, 0.7], [0.2, 0.8]])
+    rows = RecordedPredictions(np.arange(4), labels, outputs, outputs.argmax(axis=1))
+    part = predictions_part.describe_abstention("test", rows)
+    assert (part.split, part.rows) == ("test", 4)
+    assert part.curve.x == [0, 0.25, 0.5, 0.75]
+    assert part.curve.y == [0.75, 1, 1, 1]
+    points = [(p.min_probability, p.abstained, p.accuracy) for p in part.points]
+    assert points == [
+        (0.6, 0, 0.75),
+        (0.7, 1, 1),
+        (0.8, 2, 1),
+        (0.9, 3, 1),
+        (0.95, 3, 1),
+    ]
 
 
 def test_cut_tokens_are_counted(tmp_path, vocab_file):

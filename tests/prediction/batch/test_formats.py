@@ -96,20 +96,29 @@ def test_exported_model_predicts_in_batches_as_before_its_export(pairs, tmp_path
         nightly("arrow", "csv"),
     ],
 )
-def test_rows_are_written_in_another_format(
+def test_rows_with_and_without_a_class_are_written_in_another_format(
     longer, tmp_path, input_format, output_format
 ):
     rows = [{"n": str(i), "left": "a" * (i + 1), "right": "aaa"} for i in range(5)]
     source = write_rows(tmp_path / f"in.{input_format}", rows)
-    predict_files(
-        longer, str(source), str(tmp_path / "out"), output_format=output_format
+    summary = predict_files(
+        longer,
+        str(source),
+        str(tmp_path / "out"),
+        output_format=output_format,
+        min_probability=0.8,
     )
     predicted = read_shards(tmp_path / "out", output_format)
     predicted.sort(key=lambda row: row["n"])
-    values = ["first"] * 3 + ["second"] * 2
+    values = ["first"] * 2 + [None] + ["second"] * 2
     for row, source_row, value in zip(predicted, rows, values, strict=True):
-        assert float(row.pop("probability")) == pytest.approx(0.9)
-        assert row == {**source_row, "prediction": value}
+        share = 0.6 if value is None else 0.9
+        assert float(row.pop("probability")) == pytest.approx(share)
+        # No text in tables, no feature in an Example.
+        assert (row.pop("prediction", None) or None) == value
+        assert row == source_row
+    assert (summary.predicted, summary.abstained) == (5, 1)
+    assert summary.classes == {"first": 2, "second": 2}
 
 
 @pytest.mark.parametrize(
