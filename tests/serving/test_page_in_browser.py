@@ -139,6 +139,24 @@ def test_shown_requests_predict_the_same(page, pairs, capsys):
     assert f"class {expected['class'].encode()}" in capsys.readouterr().out
 
 
+def test_improbable_class_is_not_predicted(page):
+    page.get_by_label("Least probability").fill("1")
+    fill(page, ROW)
+    assert page.locator(".verdict").inner_text() == "no class"
+    assert page.locator("#summary").inner_text().startswith("no class (")
+    assert page.locator(".bar.best").count() == 0
+    assert request_of(page, "curl").count('"min_probability":1') == 1
+    python = [sys.executable, "-c", request_of(page, "Python")]
+    assert "'class': None" in subprocess.check_output(python, text=True)
+    assert page.get_by_role("tab", name="gRPC").count() == 0
+    page.locator("#table-text").fill("question\tanswer\na\tb\nc\td")
+    page.get_by_role("button", name="Predict all").click()
+    page.locator("#table-preview table").wait_for()
+    assert "2 without a class" in page.locator("#table-status").inner_text()
+    cells = page.locator("#table-preview tbody tr").first.locator("td")
+    assert cells.all_inner_texts()[2] == ""
+
+
 @pytest.mark.nightly
 def test_request_is_copied(open_page, pairs):
     page = open_page(
