@@ -202,6 +202,7 @@ def regression():
         ],
         "training": parts.training("pearson_spearman", seeds=2),
         "classification": None,
+        "abstention": [],
         "regression": Regression(labels=labels.tolist(), scores=scores.tolist()),
         "slices": [],
         "slice_gaps": [],

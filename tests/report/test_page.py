@@ -202,7 +202,7 @@ def test_every_part_of_a_finished_run_is_on_the_page():
         "learning_rate: 5.0e-05",
     ):
         assert content in text, content
-    assert rendered("pushed").count('role="img"') == 14
+    assert rendered("pushed").count('role="img"') == 15
 
 
 def test_model_of_changed_files_has_a_warning_below_the_verdict():
