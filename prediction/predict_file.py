@@ -55,8 +55,8 @@ def predict_file(
       model: A SavedModel, or a directory of its versions.
       source: A file of text, gzipped or not.
       destination: `.csv`, `.tsv` or `.jsonl`, gzipped with `.gz`: the columns of the
-        source, `prediction` and, for classes, `probability`; see
-        `predictor.add_columns`. It appears when it is complete.
+        source, and those of `Prediction.as_columns`; see `predictor.add_columns`. It
+        appears when it is complete.
       settings: How the source is read.
       min_probability: As for `Predictor`. `prediction` of a row without a class is
         empty, or null in JSON.
@@ -93,6 +93,7 @@ def predict_file(
     output_directory.make_for_file(Path(target), f"--output {destination}")
     predictor = Predictor(directory, min_probability)
     predictions = _predict(predictor, source_file.read())
+    separator = predictor.labels.separator if predictor.labels else ""
     serializer: serializers.JsonLines | serializers.Table | None = None
     count = abstained = 0
     with contextlib.ExitStack() as stack:
@@ -107,7 +108,7 @@ def predict_file(
             columns = add_columns(row, predicted)
             with _usage_errors(location):
                 if serializer is None and file_format in formats.DELIMITED:
-                    serializer = serializers.Table(columns, file_format)
+                    serializer = serializers.Table(columns, file_format, separator)
                     file.write(serializer.header + b"\n")
                 serializer = serializer or serializers.JsonLines()
                 file.write(serializer.serialize(columns) + b"\n")
@@ -115,9 +116,10 @@ def predict_file(
         if names and file_format in formats.DELIMITED:
             with _usage_errors(Location(source, 1)):
                 texts_of(dict.fromkeys(names, "a text"), predictor.columns)
-                columns = add_columns(
-                    dict.fromkeys(names), example_columns(is_score=predictor.is_score)
+                predicted = example_columns(
+                    is_score=predictor.is_score, labels=predictor.labels
                 )
+                columns = add_columns(dict.fromkeys(names), predicted)
                 file.write(serializers.Table(columns, file_format).header + b"\n")
     try:
         os.replace(incomplete, target)

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from modules.export import description
+
 
 class Longer(tf.Module):
     """Classifies which of two texts is longer."""
@@ -44,7 +46,30 @@ class Length(tf.Module):
         return {"score": tf.cast(tf.strings.length(sentence), tf.float32) / 10}
 
 
+class Letters(tf.Module):
+    """Labels a text by the letters that it has, of `a` and `b`."""
+
+    LABELS = ("with a", "with b")
+
+    @tf.function(input_signature=[])
+    def text_columns(self):
+        """Returns the column."""
+        return tf.constant(["sentence"])
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "sentence")])
+    def serve(self, sentence):
+        """Returns 0.9 for a letter of the text, and 0.2 for another one."""
+        has = [tf.strings.regex_full_match(sentence, f".*{c}.*") for c in "ab"]
+        is_set = tf.stack(has, axis=1)
+        shares = tf.where(is_set, 0.9, 0.2)
+        labels = tf.cast(is_set, tf.int64)
+        return {"labels": labels, "probabilities": shares, "logits": shares}
+
+
 def save(model, directory):
-    """Writes a toy model."""
+    """Writes a toy model, one of several labels with their names."""
     tf.saved_model.save(model, str(directory), signatures=model.serve)
+    if isinstance(model, Letters):
+        described = {"kind": "multilabel", "classes": model.LABELS, "separator": ","}
+        description.write_description(str(directory), described)
     return directory

@@ -84,7 +84,7 @@ def predict_command(
     strict: bool,
     **batch: Any,
 ) -> None:
-    """Predict the class or the score of texts with a pushed model.
+    """Predict the class, the labels or the score of texts with a pushed model.
 
     A model of single sentences takes --text, a model of pairs --pair. --input and
     --output take files. One file can be predicted in order into a .csv, .tsv or .jsonl
@@ -130,14 +130,19 @@ def predict_command(
             raise UsageError(f"the text {problem}")
     predictor = Predictor(find_model(model), min_probability)
     predictions = list(predictor.predict(rows))
-    is_score = predictor.is_score
-    values = ["score"] if is_score else ["class", "probability"]
+    values = ["class", "probability"]
+    if predictor.is_score or predictor.labels:
+        values = ["score" if predictor.is_score else "labels"]
     table = Table(*("text" for _ in rows[0]), *values)
     for texts, prediction in zip(rows, predictions, strict=True):
-        if prediction.probability is None:
-            cells = [f"{prediction.value:.3f}"]
-        else:
-            cells = [prediction.value or "", f"{prediction.probability:.3f}"]
+        match prediction.value:
+            case float(score):
+                cells = [f"{score:.3f}"]
+            case list(labels):
+                shares = prediction.probabilities
+                cells = [", ".join(f"{name} ({shares[name]:.3f})" for name in labels)]
+            case name:
+                cells = [name or "", f"{prediction.probability:.3f}"]
         table.add_row(*texts, *cells)
     Console().print(table)
     abstained = sum(prediction.value is None for prediction in predictions)

@@ -207,10 +207,11 @@ class _Serialize(beam.DoFn):
         value = predicted[PREDICTION]
         if value is None:
             yield _count(ABSTAINED)
-        elif isinstance(value, str):
-            yield _count(CLASS_PREFIX + value)
-        else:
+        elif isinstance(value, float):
             yield _count(SCORE, value)
+        else:
+            for name in value if isinstance(value, list) else [value]:
+                yield _count(CLASS_PREFIX + name)
 
 
 def _refuse(location: Location, error: RowError) -> beam.pvalue.TaggedOutput:

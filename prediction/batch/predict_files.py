@@ -69,7 +69,7 @@ class Summary:
       predicted: Rows that were written with a prediction.
       refused: Rows that cannot be predicted.
       abstained: Rows that were written without a class, as it is too improbable.
-      classes: The number of rows of each predicted class.
+      classes: The number of rows of each predicted class or label.
       mean_score: The mean of the predicted scores; None for classes and without rows.
       model: The directory of the SavedModel.
       version: The name of that directory.
@@ -172,8 +172,10 @@ def _plan(
             f"--model {model.directory} has no signature {SERVE_EXAMPLES}; give text "
             "in .csv, .tsv, .jsonl or .parquet"
         )
-    check_min_probability(options.min_probability, is_score=model.is_score)
-    predicted = example_columns(is_score=model.is_score)
+    check_min_probability(
+        options.min_probability, is_score=model.is_score, labels=model.labels
+    )
+    predicted = example_columns(is_score=model.is_score, labels=model.labels)
     files = [RowFile(path, file_format, options.reading) for path in paths]
     rows = itertools.chain.from_iterable(file.read() for file in files)
     first = list(itertools.islice(rows, _FIRST_ROWS))
@@ -198,7 +200,10 @@ def _plan(
             except RowError as error:
                 raise UsageError(f"{paths[0]}: {error}") from error
     try:
-        serializer = serializers.create(output_format, known, predicted, schema)
+        separator = model.labels.separator if model.labels else ""
+        serializer = serializers.create(
+            output_format, known, predicted, schema, separator
+        )
     except RowError as error:
         raise UsageError(f"the names of the columns: {error}") from error
     is_gzip = paths[0].endswith(".gz") and output_format != formats.PARQUET

@@ -67,6 +67,31 @@ def test_file_of_any_format_is_predicted_in_order(served, tmp_path, name):
     assert list(pd.read_csv(target)["left"]) == [row["left"] for row in rows]
 
 
+def test_labels_are_joined_in_tables_and_a_list_in_json_lines(labeller, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text(
+        '{"sentence": "ab", "tags": ["x"]}\n{"sentence": "c", "tags": []}'
+    )
+    for name in ("out.tsv", "out.jsonl"):
+        assert predict_file(labeller, str(source), str(tmp_path / name)) == (2, 0)
+    assert (tmp_path / "out.tsv").read_text().splitlines() == [
+        "sentence\ttags\tprediction\tprobability_with a\tprobability_with b",
+        "ab\t['x']\twith a,with b\t0.9\t0.9",
+        "c\t[]\t\t0.2\t0.2",
+    ]
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line)["prediction"] for line in lines] == [
+        ["with a", "with b"],
+        [],
+    ]
+    assert json.loads(lines[1])["probability_with b"] == 0.2
+    source.with_name("none.csv").write_text("sentence\n")
+    target = tmp_path / "none-out.csv"
+    assert predict_file(labeller, str(tmp_path / "none.csv"), str(target)) == (0, 0)
+    header = "sentence,prediction,probability_with a,probability_with b\n"
+    assert target.read_text() == header
+
+
 @pytest.mark.parametrize("target", ["out.csv", "out.tsv", "out.jsonl"])
 def test_improbable_class_is_empty_and_counted(served, tmp_path, target):
     source, target = tmp_path / "in.csv", tmp_path / target

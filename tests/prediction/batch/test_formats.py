@@ -161,6 +161,28 @@ def test_examples_of_tokens_get_the_predictions_of_their_text(
     assert summary.mean_score == pytest.approx(token_scores.logits.mean(), abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    "output_format", ["parquet", *map(nightly, ("tfrecord", "jsonl", "csv"))]
+)
+def test_labels_and_their_probabilities_are_columns(letters, tmp_path, output_format):
+    rows = [{"n": str(n), "sentence": text} for n, text in enumerate(("ab", "b", "c"))]
+    source = write_rows(tmp_path / "in.tsv", rows)
+    summary = predict_files(
+        letters, str(source), str(tmp_path / "out"), output_format=output_format
+    )
+    predicted = read_shards(tmp_path / "out", output_format)
+    predicted.sort(key=lambda row: row["n"])
+    labels = [["with a", "with b"], ["with b"], []]
+    if output_format == "csv":
+        labels = [",".join(names) for names in labels]
+    elif output_format == "tfrecord":  # a list of one value is the value
+        labels = [labels[0], "with b", []]
+    assert [row["prediction"] for row in predicted] == labels
+    shares = [float(row["probability_with b"]) for row in predicted]
+    assert shares == pytest.approx([0.9, 0.9, 0.2])
+    assert summary.classes == {"with a": 1, "with b": 2}
+
+
 @pytest.mark.nightly
 def test_single_sentences_get_a_score(length, tmp_path):
     source = write_rows(
