@@ -251,8 +251,18 @@ def _by_row(models: Sequence[Rows]) -> Units:
 def _by_cell(models: Sequence[Rows]) -> Units:
     """Returns the cells of the confusion matrix.
 
-    They have one axis for the label and one for the prediction of each model.
+    They have one axis for the label and one for the prediction of each model. Of
+    several labels, a cell is a combination that occurs.
     """
+    if models[0].is_multilabel:
+        columns = [models[0].labels, *(rows.predictions for rows in models)]
+        _, first, counts = np.unique(
+            np.concatenate(columns, axis=1),
+            axis=0,
+            return_index=True,
+            return_counts=True,
+        )
+        return Units(counts, [rows.take(first) for rows in models])
     shape = [models[0].classes] * (len(models) + 1)
     columns = [models[0].labels, *(np.nan_to_num(rows.predictions) for rows in models)]
     indices = np.ravel_multi_index([column.astype(int) for column in columns], shape)
@@ -293,10 +303,10 @@ def _bootstrap(
     random = np.random.default_rng(seed)
     units = part = divide(models)
     size = 5_000
-    if models[0].classes == 2:
+    if models[0].classes == 2 or models[0].is_multilabel:
         # The AUC varies with the rarer class, so a resample has 100 of its rows.
-        positives = np.count_nonzero(models[0].labels == metrics.POSITIVE_CLASS)
-        rarer = max(1, min(positives, len(models[0]) - positives))
+        positives = np.sum(models[0].labels == metrics.POSITIVE_CLASS, axis=0)
+        rarer = max(1, np.min(np.minimum(positives, len(models[0]) - positives)))
         size = min(max(size, math.ceil(100 * len(models[0]) / rarer)), 50_000)
     if len(units.counts) > size:
         chosen = random.choice(len(models[0]), size, replace=False)
