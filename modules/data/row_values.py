@@ -66,12 +66,7 @@ def find_text_problem(
 
 
 def label_bounds(task: TaskConfig) -> tuple[float, float]:
-    """Returns the lowest and the highest label: indices of classes, or scores.
-
-    Examples have 0 or 1 for each of several labels.
-    """
-    if task.is_multilabel:
-        return 0, 1
+    """Returns the lowest and the highest label: indices of classes, or scores."""
     low, high = task.label_range or (0, task.outputs - 1)
     return low, high
 
