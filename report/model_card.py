@@ -86,7 +86,7 @@ def _dump(content: dict[str, Any]) -> str:
 def _head(report: Report) -> dict[str, Any]:
     """Returns the metadata; only a person knows a model's language and license."""
     dataset = _dataset(report)
-    table = metrics.of_task(report.task.classes)
+    table = report.task.metric_table
     results = [
         {
             "type": table[metric.name].hub_name,

@@ -47,7 +47,7 @@ def majority_metrics(
     # A constant prediction has no AUC, and an infinite loss.
     names = [
         name
-        for name, metric in metrics.of_task(task.classes).items()
+        for name, metric in task.metric_table.items()
         if not metric.needs_probabilities
     ]
     rows = np.bincount(labels.astype(int), minlength=len(task.classes)).tolist()

@@ -234,7 +234,7 @@ class _Judgment:
         if split not in self._filled:
             return
         counts = np.array(list(self._profiles[split].labels.values()))
-        table = metrics.of_task(self.task.classes)
+        table = self.task.metric_table
         for name, threshold in self.thresholds.items():
             if name not in self.task.metrics:  # the Evaluator refuses it
                 continue

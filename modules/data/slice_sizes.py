@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from modules import metrics
 from modules.config.slices import MOST_VALUES
 from modules.config.task import TaskConfig
 from modules.data import threshold_interval
@@ -35,7 +34,7 @@ def count_deciding(metric: str, labels: Labels, task: TaskConfig) -> tuple[int, 
       labels: Rows of the slice by label.
       task: The classes.
     """
-    entry = metrics.of_task(task.classes)[metric]
+    entry = task.metric_table[metric]
     counts = np.array(
         list(labels.values())
         if task.is_regression

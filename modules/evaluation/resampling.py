@@ -183,7 +183,7 @@ def paired_tests(
     Raises:
       ValueError: The task has no such metric.
     """
-    known = metrics.of_task(task.classes)
+    known = task.metric_table
     for name in names:
         if name not in known:
             raise ValueError(f"metric {name!r} is not one of {', '.join(known)}")
@@ -236,7 +236,7 @@ def paired_tests(
 
 def _divisions(task: TaskConfig) -> list[tuple[_Divide, Mapping[str, Metric]]]:
     """Returns how metrics are resampled: by cell, or by row if they need more."""
-    table = metrics.of_task(task.classes)
+    table = task.metric_table
     if task.is_regression:
         return [(_by_row, table)]
     of_rows = {name: m for name, m in table.items() if m.needs_probabilities}

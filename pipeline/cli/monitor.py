@@ -277,7 +277,7 @@ def _parse_limits(texts: tuple[str, ...]) -> Limits:
 
 
 def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, float]:
-    table = metrics.of_task(task.classes)
+    table = task.metric_table
     thresholds = {}
     for text in texts:
         name, _, number = text.partition("=")

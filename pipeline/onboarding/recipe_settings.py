@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from modules import metrics
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
 from modules.data.threshold_interval import (
@@ -128,7 +127,7 @@ def add_gate(
     """
     numbers = np.array(list(counts.values()))
     thresholds = guess.guess_thresholds(task, counts)
-    table, most = metrics.of_task(task.classes), limits.max_interval
+    table, most = task.metric_table, limits.max_interval
     name = task.metric
     if name not in thresholds or (
         not is_exact(table[name], thresholds[name], numbers, most)
