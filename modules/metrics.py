@@ -191,7 +191,8 @@ def predict_labels(outputs: np.ndarray, threshold: Threshold = None) -> np.ndarr
       outputs: Probabilities float[rows, classes].
       threshold: As in `Rows.of`.
     """
-    return (outputs >= (0.5 if threshold is None else threshold)).astype(int)
+    least = 0.5 if threshold is None else np.asarray(threshold)
+    return (outputs >= least).astype(int)
 
 
 def predict_classes(outputs: np.ndarray, threshold: Threshold = None) -> np.ndarray:
