@@ -70,10 +70,10 @@ def read_labels(records: Sequence[bytes], task: TaskConfig) -> np.ndarray:
 
 def read_slices(
     record: bytes, columns: Sequence[str], task: TaskConfig
-) -> Iterator[tuple[str, tuple[str, float]]]:
+) -> Iterator[tuple[str, tuple[str, float | list[float]]]]:
     """Yields (column, (value, label)) of a serialized Example with a label."""
     example = tf.train.Example.FromString(record)
-    match read_values(example, task.label_column):
-        case [int() | float() as label] if row_values.is_label(label, task):
-            for column in columns:
-                yield column, (slice_columns.read_value(example, column), label)
+    label = row_values.read_label(read_values(example, task.label_column), task)
+    if label is not None:
+        for column in columns:
+            yield column, (slice_columns.read_value(example, column), label)

@@ -90,7 +90,7 @@ def is_label(number: float, task: TaskConfig) -> bool:
     return low <= number <= high
 
 
-def read_label(values: Sequence[float], task: TaskConfig) -> float | list[float] | None:
+def read_label(values: Sequence[Any], task: TaskConfig) -> float | list[Any] | None:
     """Returns the label of an Example.
 
     Args:
@@ -102,20 +102,23 @@ def read_label(values: Sequence[float], task: TaskConfig) -> float | list[float]
       task does not allow the values.
     """
     size = task.outputs if task.is_multilabel else 1
-    if len(values) != size or not all(is_label(value, task) for value in values):
+    is_allowed = len(values) == size and all(
+        isinstance(value, int | float) and is_label(value, task) for value in values
+    )
+    if not is_allowed:
         return None
     return list(values) if task.is_multilabel else values[0]
 
 
-def split_names(value: Any, separator: str) -> list[str]:
-    """Returns the names of several labels, none of an empty value.
+def split_names(value: Any, separator: str) -> list[Any]:
+    """Returns the names or indices of several labels, none of an empty value.
 
     Args:
       value: A list, or text: `a|b`, or a list as pandas writes it, `['a', 'b']`.
       separator: What is between the names in a text.
     """
     if isinstance(value, list):
-        return list(map(to_text, value))
+        return value
     text, quotes = to_text(value).strip(), ""
     if text[:1] == "[" and text[-1:] == "]":
         text, quotes = text[1:-1], "'\""

@@ -222,7 +222,8 @@ class Column:
 
     def _add_names(self, separator: str, value: str | list[Any]) -> None:
         names = self.names.get(separator)
-        if names and not names.add(row_values.split_names(value, separator)):
+        found = map(row_values.to_text, row_values.split_names(value, separator))
+        if names and not names.add(list(found)):
             del self.names[separator]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import ValidationError
 
 from modules import metrics
@@ -237,16 +238,16 @@ def make_task(settings: Mapping[str, Any]) -> TaskConfig:
         raise UsageError(f"{key}: {detail['msg'].removeprefix(VALUE_ERROR)}") from error
 
 
-def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, float]:
+def guess_thresholds(task: TaskConfig, labels: np.ndarray) -> dict[str, float]:
     """Returns thresholds that a model passes only if it has learned something.
 
-    A model that always predicts one class reaches the baseline: the best value of the
-    metric over the classes. A threshold is 10 % above the baseline, relative to the gap
+    A model that always predicts one class, or the same labels, reaches the baseline:
+    the best value of the metric over the classes. A threshold is 10 % above the baseline, relative to the gap
     to 1. The threshold of a correlation of scores is 0.2.
 
     Args:
       task: The classes.
-      counts: Rows of the gate's split by class.
+      labels: The labels of the gate's split, as in `RowFacts`.
 
     Returns:
       The thresholds of accuracy and of the task's metric. The latter has none if its
@@ -255,11 +256,8 @@ def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, floa
     if task.classes is None:
         return {task.metric: 0.2}
     names = list(dict.fromkeys(("accuracy", task.metric)))
-    constant = [
-        metrics.of_constant_model(task.classes, predicted, counts, names)
-        for predicted in task.classes
-    ]
-    baseline = {name: max(values[name] for values in constant) for name in names}
+    constant = list(metrics.of_constant_models(task.classes, labels, names))
+    baseline = {name: max(values[name] for _, values in constant) for name in names}
     return {
         name: _above(value)
         for name, value in baseline.items()
