@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -191,7 +191,8 @@ def predict_labels(outputs: np.ndarray, threshold: Threshold = None) -> np.ndarr
       outputs: Probabilities float[rows, classes].
       threshold: As in `Rows.of`.
     """
-    return (outputs >= (0.5 if threshold is None else threshold)).astype(int)
+    least = 0.5 if threshold is None else np.asarray(threshold)
+    return (outputs >= least).astype(int)
 
 
 def predict_classes(outputs: np.ndarray, threshold: Threshold = None) -> np.ndarray:
@@ -323,7 +324,9 @@ class Metric:
     high: float = 1.0
     needs_probabilities: bool = False
     of_class: bool = False
-    deciding_rows: Literal["all", "class", "smaller class", "every class"] = "all"
+    deciding_rows: Literal["all", "class", "smaller class", "every class", "labels"] = (
+        "all"
+    )
     is_share_of_right: bool = False
     trials: Callable[..., np.ndarray] | None = None
     of_proportion: Callable[[float], float] = float
@@ -401,7 +404,13 @@ METRICS: tuple[Metric, ...] = (
         high=math.inf,
         needs_probabilities=True,
     ),
-    Metric("micro_f1", ("multilabel",), _micro_f1, hub_name="f1"),
+    Metric(
+        "micro_f1",
+        ("multilabel",),
+        _micro_f1,
+        deciding_rows="labels",
+        hub_name="f1",
+    ),
     # As in scikit-learn, which counts 0 for a label that is absent.
     Metric(
         "macro_f1",
@@ -624,6 +633,39 @@ def of_constant_model(
     rows = Rows.of(np.arange(len(classes)), np.tile(outputs, (len(classes), 1)))
     sample = Sample(rows, np.array([[counts[name]] for name in classes], float))
     return {name: float(table[name].values(sample)[0]) for name in names}
+
+
+def of_constant_models(
+    classes: Sequence[str], labels: np.ndarray, names: Collection[str]
+) -> Iterator[tuple[list[str], dict[str, float]]]:
+    """Computes metrics of models that predict the same for every row.
+
+    Args:
+      classes: The class names.
+      labels: The classes of at least one row, float64[rows]; or 0 or 1 for each of
+        several labels, float64[rows, classes].
+      names: The metrics.
+
+    Yields:
+      The predicted class and its values by name, for each class. Of several labels,
+      none is predicted, then the most frequent one, the two most frequent ones, up to
+      all.
+    """
+    if labels.ndim == 1:
+        rows = np.bincount(labels.astype(int), minlength=len(classes)).tolist()
+        counts = dict(zip(classes, rows, strict=True))
+        for name in classes:
+            yield [name], of_constant_model(classes, name, counts, names)
+        return
+    table = of_task(classes, is_multilabel=True)
+    sets, weights = np.unique(labels, axis=0, return_counts=True)
+    outputs = np.zeros_like(sets)
+    by_rows = np.argsort(-labels.sum(axis=0), kind="stable").tolist()
+    for most in range(len(classes) + 1):
+        outputs[:, by_rows[:most]] = 1
+        sample = Sample(Rows.of(sets, outputs), weights[:, np.newaxis].astype(float))
+        values = {name: float(table[name].values(sample)[0]) for name in names}
+        yield [classes[index] for index in by_rows[:most]], values
 
 
 def score(value: float | None) -> float:

@@ -198,6 +198,13 @@ class TaskConfig(Settings):
         return self.is_multilabel and self.label_separator is None
 
     @property
+    def label_columns(self) -> list[str]:
+        """The columns of files that have the labels of a row."""
+        return (
+            [*(self.classes or ())] if self.has_label_columns else [self.label_column]
+        )
+
+    @property
     def separator(self) -> str:
         """What is between the names of several labels in texts; no name has it."""
         return self.label_separator or "|"

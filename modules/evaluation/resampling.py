@@ -255,14 +255,12 @@ def _by_cell(models: Sequence[Rows]) -> Units:
     several labels, a cell is a combination that occurs.
     """
     if models[0].is_multilabel:
-        columns = [models[0].labels, *(rows.predictions for rows in models)]
+        columns = [models[0].labels, *(model.predictions for model in models)]
+        rows = np.concatenate(columns, axis=1)
         _, first, counts = np.unique(
-            np.concatenate(columns, axis=1),
-            axis=0,
-            return_index=True,
-            return_counts=True,
+            rows, axis=0, return_index=True, return_counts=True
         )
-        return Units(counts, [rows.take(first) for rows in models])
+        return Units(counts, [model.take(first) for model in models])
     shape = [models[0].classes] * (len(models) + 1)
     columns = [models[0].labels, *(np.nan_to_num(rows.predictions) for rows in models)]
     indices = np.ravel_multi_index([column.astype(int) for column in columns], shape)

@@ -151,14 +151,12 @@ def _computations(
     gather = gather_rows(eval_config, **key_parts)
     # Thresholds by name apply only to keys whose `example_weighted` is None, which TFMA
     # uses for the metrics of a model (`metric_thresholds_from_metrics_specs`).
+    names = metrics.of_task(classes, is_multilabel=is_multilabel)
     keys = {
         name: tfma.metrics.MetricKey(
             name=name, **key_parts | {"example_weighted": None}
         )
-        for name in (
-            EXAMPLE_COUNT,
-            *metrics.of_task(classes, is_multilabel=is_multilabel),
-        )
+        for name in (EXAMPLE_COUNT, *names)
     }
     plots = []
     if classes is not None and not is_multilabel:
@@ -222,6 +220,7 @@ class _GatherRows(beam.CombineFn):
             of_model = of_model.get(spec.name, of_model)
         if not isinstance(of_model, Mapping):
             of_model = {}
+        predicted: np.ndarray | None = None
         if signatures.LABELS in of_model:
             predicted = np.asarray(of_model[signatures.LABELS])
             return [*accumulator, Rows.of(labels, outputs, predicted=predicted)]
@@ -229,7 +228,6 @@ class _GatherRows(beam.CombineFn):
         outputs = np.reshape(outputs, [len(labels), -1])
         if outputs.shape[1] == 1:
             return [*accumulator, Rows.of(labels, outputs[:, 0])]
-        predicted = None
         if signatures.CLASS_ID in of_model:
             predicted = np.reshape(of_model[signatures.CLASS_ID], [-1])
         return [*accumulator, Rows.of(labels, outputs, predicted=predicted)]

@@ -19,6 +19,7 @@ TOKENIZER = "tokenizer"  # key for its settings
 TEMPERATURE = "temperature"  # key for what divides the logits of classes
 # Key for the least probability of the positive class, or those of several labels.
 THRESHOLD = "threshold"
+SEPARATOR = "separator"  # key for what joins the names of several labels in texts
 SCORE_SCALE = "score_scale"  # key for mean and standard deviation of a regression
 
 
@@ -45,7 +46,8 @@ def write_description(model: str, description: dict[str, Any]) -> None:
       model: Directory of a SavedModel.
       description: The task, as `describe_task` returns it, the architecture, the
         tokenizer's settings, the longest sequence, the type of the weights, and the
-        scale of the scores, or the temperature and the threshold of classes.
+        scale of the scores, or the temperature and the threshold of classes, and the
+        separator of several labels.
     """
     files.write_record(uris.join(model, FILE), description)
 

@@ -108,6 +108,7 @@ def describe_model(
             description.TOKENIZER: dataclasses.asdict(tokenizer),
             description.MAX_SEQ_LENGTH: max_seq_length,
             description.PRECISION: precision,
+            **({description.SEPARATOR: task.separator} if task.is_multilabel else {}),
             **(
                 {description.SCORE_SCALE: score_scale} if task.is_regression else fitted
             ),

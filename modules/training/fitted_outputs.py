@@ -84,7 +84,7 @@ def fit(
         predictions = scaled
     if decision is None:
         return FittedOutputs(predictions, temperature, calibration=calibrated)
-    threshold: Threshold
+    decided: dict[str, Any]
     if task.is_multilabel:
         by_label = {
             name: _decide(
@@ -92,10 +92,9 @@ def fit(
             )
             for index, name in enumerate(task.classes)
         }
-        threshold = [record["threshold"] for record in by_label.values()]
         decided = {
             "by": decision.describe(),
-            "threshold": threshold,
+            "threshold": [record["threshold"] for record in by_label.values()],
             "split": EVAL_SPLIT,
             "labels": by_label,
         }
@@ -104,7 +103,7 @@ def fit(
             split: (p.labels, p.outputs) for split, p in predictions.items()
         }
         decided = _decide(decision, task.classes, rows_by_split)
-        threshold = decided["threshold"]
+    threshold = decided["threshold"]
     return FittedOutputs(
         {
             split: dataclasses.replace(p, threshold=threshold)
