@@ -184,6 +184,8 @@ def _by_class(report: Report) -> dict[str, dict[str, Metric]]:
 
 def _purpose(task: TaskConfig) -> str:
     kind = "pairs of texts" if len(task.text_columns) > 1 else "texts"
+    if task.is_multilabel:
+        return f"predict which of {task.outputs} labels {kind} have, any number of them"
     if task.classes is not None:
         return f"predict which of {len(task.classes)} classes {kind} belong to"
     assert task.label_range is not None

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from modules.config.task import TaskConfig
 from modules.metrics import CLASS_METRICS, class_metric
 from modules.run_states import MARKS
 from report import curves, formatting, plots, search_plots, templates
@@ -142,14 +143,16 @@ class Scale:
 
 def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
     by_name = {metric.name: metric for metric in metrics}
-    counts = report.classification.confusion if report.classification else []
+    found = report.classification
+    counts = (found.label_rows or list(map(sum, found.confusion))) if found else []
+    thresholds = report.training.label_decisions if report.training else None
+    kinds = (*CLASS_METRICS, *(["auc"] * report.task.is_multilabel))
     return [
         {
             "name": name,
-            "rows": sum(counts[index]) if index < len(counts) else None,
-            "metrics": [
-                by_name.get(class_metric(kind, name)) for kind in CLASS_METRICS
-            ],
+            "rows": counts[index] if index < len(counts) else None,
+            "threshold": thresholds.threshold[index] if thresholds else 0.5,
+            "metrics": [by_name.get(class_metric(kind, name)) for kind in kinds],
         }
         for index, name in enumerate(report.task.classes or [])
     ]
@@ -264,7 +267,7 @@ def _rows(report: Report) -> dict[str, Any]:
     return {
         "classes": [formatting.printable(name) for name in classes],
         "columns": [formatting.printable(name) for name in report.task.text_columns],
-        "rows": [_row(row, indices) for row in report.worst_rows],
+        "rows": [_row(row, indices, report.task) for row in report.worst_rows],
         "pairs": [
             [formatting.printable(label), formatting.printable(prediction), count]
             for (label, prediction), count in pairs.most_common()
@@ -274,18 +277,31 @@ def _rows(report: Report) -> dict[str, Any]:
     }
 
 
-def _row(row: PredictedRow, indices: dict[str, int]) -> dict[str, Any]:
+def _row(
+    row: PredictedRow, indices: dict[str, int], task: TaskConfig
+) -> dict[str, Any]:
+    labels, predicted = (
+        text.split(task.separator) if task.is_multilabel else [text]
+        for text in (row.label, row.prediction)
+    )
     probabilities = sorted(row.probabilities.items(), key=lambda item: -item[1])
     shown = probabilities[:_MAX_PROBABILITIES]
-    if row.label in row.probabilities and row.label not in dict(shown):
-        shown[-1] = (row.label, row.probabilities[row.label])
+    others = [n for n in labels if n in row.probabilities and n not in dict(shown)]
+    if others:  # instead of the last ones
+        shown = shown[: max(len(shown) - len(others), 0)]
+        shown += [(name, row.probabilities[name]) for name in others]
     return {
         "id": row.id,
         "texts": [formatting.printable(text) for text in row.texts],
         "label": formatting.printable(row.label),
         "prediction": formatting.printable(row.prediction),
         "probabilities": [
-            [indices[name], round(share, 4) if math.isfinite(share) else None]
+            [
+                indices[name],
+                round(share, 4) if math.isfinite(share) else None,
+                name in labels,
+                name in predicted,
+            ]
             for name, share in shown
             if name in indices
         ],

@@ -14,6 +14,7 @@ from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
 from modules.evaluation import abstention, calibration
 from modules.evaluation.prediction_files import RecordedPredictions
+from report import formatting
 from report.content import (
     Abstention,
     AbstentionPoint,
@@ -33,20 +34,28 @@ _MIN_PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def majority_metrics(
-    task: TaskConfig, labels: np.ndarray, counts: dict[str, float]
+    task: TaskConfig, labels: np.ndarray, counts: dict[str, float], train_rows: int
 ) -> dict[str, float]:
     """Returns the metrics of always predicting the most frequent class.
 
     Args:
       task: Determines the metrics.
-      labels: int64[rows], or float64[rows] of a regression.
+      labels: int64[rows], int64[rows, classes] of several labels, or float64[rows] of
+        a regression.
       counts: Rows of the training split by class.
+      train_rows: The rows of the training split.
 
     Returns:
-      The metrics by name; empty for a regression, whose metrics are correlations.
+      The metrics by name; empty for a regression, whose metrics are correlations. Of
+      several labels, those of always predicting each label that most rows have.
     """
     if task.classes is None or not counts:
         return {}
+    if task.is_multilabel:
+        shares = np.array([counts.get(name, 0) for name in task.classes]) / train_rows
+        constant = metrics.Rows.of(labels, np.tile(shares, (len(labels), 1)))
+        names = [n for n, m in task.metric_table.items() if not m.needs_probabilities]
+        return metrics.compute(task.classes, constant, names)
     majority = max(counts, key=lambda name: counts[name])
     # A constant prediction has no AUC, and an infinite loss.
     names = [
@@ -74,7 +83,7 @@ def classification(
 
     Args:
       task: Names the classes.
-      labels: int64[rows].
+      labels: int64[rows], or int64[rows, classes] of several labels.
       probabilities: float64[rows, classes].
       predicted: As in `Rows.of`.
       temperature: That of the probabilities; None if they have none.
@@ -83,15 +92,22 @@ def classification(
     classes = range(task.outputs)
     rows = metrics.Rows.of(labels, probabilities, predicted=predicted)
     predicted = rows.predictions
-    is_finite = np.isfinite(predicted)
+    is_finite = np.isfinite(probabilities).all(axis=1)
     probabilities = np.where(is_finite[:, np.newaxis], probabilities, np.nan)
     shown = [metrics.POSITIVE_CLASS] if task.is_binary else list(classes)
     return Classification(
-        confusion=sklearn_metrics.confusion_matrix(
+        confusion=[]
+        if task.is_multilabel
+        else sklearn_metrics.confusion_matrix(
             labels[is_finite], predicted[is_finite], labels=list(classes)
         ).tolist(),
+        label_rows=labels.sum(axis=0).tolist() if task.is_multilabel else [],
         precision_recall=[
-            _precision_recall(name, labels == index, probabilities[:, index])
+            _precision_recall(
+                name,
+                labels[:, index] == 1 if task.is_multilabel else labels == index,
+                probabilities[:, index],
+            )
             for index, name in enumerate(task.classes)
             if index in shown
         ],
@@ -101,7 +117,12 @@ def classification(
         ).expected_calibration_error,
         unscaled=[]
         if temperature is None
-        else _bins(labels, calibration.scale(probabilities, 1 / temperature)),
+        else _bins(
+            labels,
+            calibration.scale(
+                probabilities, 1 / temperature, is_multilabel=task.is_multilabel
+            ),
+        ),
     )
 
 
@@ -147,7 +168,8 @@ def worst_rows(
     Args:
       task: Names the columns and classes.
       ids: int64[rows].
-      labels: int64[rows], or float64[rows] of a regression.
+      labels: int64[rows], int64[rows, classes] of several labels, or float64[rows] of
+        a regression.
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
       examples: Pattern of the split's Examples, gzipped TFRecords.
       vocab_file: One token a line.
@@ -173,8 +195,10 @@ def worst_rows(
             PredictedRow(
                 id=row_id,
                 texts=texts.get(row_id, []),
-                label=task.describe_label(labels[index]),
-                prediction=task.describe_label(table.predictions[index]),
+                label=formatting.label(task.describe_label(labels[index])),
+                prediction=formatting.label(
+                    task.describe_label(table.predictions[index])
+                ),
                 probabilities={}
                 if task.classes is None
                 else dict(zip(task.classes, outputs[index].tolist(), strict=True)),

@@ -11,7 +11,7 @@ const POLL_MILLISECONDS = 2000;
 const MAX_BARS = 20;
 const CHOICE_CHARACTERS = 200;
 
-let task = null;  // {version, columns, types, classes, range, canTokenize, canAbstain, hasText}
+let task = null;  // what `showTask` knows of the newest version
 let shown = null;  // {row, prediction, tokenized} of the prediction on the page
 let lastRequest = 0;
 let lastPoll = 0;
@@ -193,12 +193,19 @@ const nameOf = (index, classes = task.classes) => classes[index] ?? `class ${ind
 const bestOf = ({class_id: id, probabilities}) =>
   id ?? probabilities.indexOf(Math.max(...probabilities));
 const hasNoClass = (prediction) => prediction.class === null;
+/** Returns the indices of the predicted labels of a model of several, or else null. */
+const labelsOf = ({labels}) => Array.isArray(labels)
+  ? labels.flatMap((isSet, index) => isSet ? [index] : []) : null;
+const namesOf = (indices, classes = task.classes) =>
+  indices.map((index) => nameOf(index, classes));
 
 /** Returns the least probability of the form; 0 if there is none, which the field checks. */
 const readLeast = () => task.canAbstain ? Number(byId("least-probability").value) : 0;
 
 function summarize(prediction) {
   const {probabilities, score} = prediction;
+  const labels = labelsOf(prediction);
+  if (labels) return namesOf(labels).join(", ") || "no label";
   if (Array.isArray(probabilities)) {
     const best = bestOf(prediction);
     const summary = `${nameOf(best)}, ${percent(probabilities[best])}`;
@@ -223,18 +230,20 @@ function describeBar(name, share, isBest) {
 function describePrediction(prediction) {
   const {probabilities, score} = prediction;
   if (Array.isArray(probabilities)) {
-    const best = bestOf(prediction);
+    const labels = labelsOf(prediction);
+    const predicted = labels ?? (hasNoClass(prediction) ? [] : [bestOf(prediction)]);
     const order = probabilities.map((_, index) => index)
       .sort((first, second) => probabilities[second] - probabilities[first]);
     const rest = order.length - MAX_BARS;
     return [
-      make("p", {className: "verdict"}, hasNoClass(prediction) ? "no class" : nameOf(best)),
+      make("p", {className: "verdict"},
+        namesOf(predicted).join(", ") || (labels ? "no label" : "no class")),
       ...(hasNoClass(prediction)
         ? [make("p", {className: "note"}, "It is less probable than the least probability")] : []),
       make("ul", {className: "bars"}, ...order.slice(0, MAX_BARS).map((index) =>
-        describeBar(nameOf(index), probabilities[index],
-          index === best && !hasNoClass(prediction)))),
-      ...(rest > 0 ? [make("p", {className: "note"}, `and ${rest} less likely classes`)] : []),
+        describeBar(nameOf(index), probabilities[index], predicted.includes(index)))),
+      ...(rest > 0 ? [make("p", {className: "note"},
+        `and ${rest} less likely ${labels ? "labels" : "classes"}`)] : []),
     ];
   }
   if (typeof score === "number") {
@@ -375,9 +384,12 @@ async function copy() {
 function outputFields(prediction, classes) {
   const {probabilities, score} = prediction;
   if (Array.isArray(probabilities)) {
+    const labels = labelsOf(prediction);
+    const predicted = labels ? {predicted_labels: namesOf(labels, classes).join("|")}
+      : hasNoClass(prediction) ? {predicted_class: ""}
+      : {predicted_class: prediction.class ?? nameOf(bestOf(prediction), classes)};
     return {
-      predicted_class: hasNoClass(prediction) ? ""
-        : prediction.class ?? nameOf(bestOf(prediction), classes),
+      ...predicted,
       ...Object.fromEntries(probabilities.map((share, index) =>
         [`probability_${nameOf(index, classes)}`, share])),
     };

@@ -3,7 +3,15 @@
 import numpy as np
 
 from modules.config.task import TaskConfig
-from report.content import Data, Metric, PredictedRow, Regression, Report, Slice
+from report.content import (
+    Data,
+    LabelDecisions,
+    Metric,
+    PredictedRow,
+    Regression,
+    Report,
+    Slice,
+)
 from tests.report import sample_parts as parts
 
 HOSTILE_TEXTS = (
@@ -180,6 +188,42 @@ def classes(count):
         "data": parts.data(task, 40 * count),
     }
     return report.model_copy(update=changes)
+
+
+def labels():
+    """A task of single texts with several labels, each with its own threshold."""
+    names = ["toxic", "rude", "a / b"]
+    task = TaskConfig(text_columns=["comment"], classes=names, kind="multilabel")
+    decision = parts.fitted()["decision"].model_copy(update={"curve": []})
+    classification = parts.classification(names, 300)
+    classification.confusion, classification.label_rows = [], [120, 31, 7]
+    row = parts.worst_rows(classes(3).task, 1)[0]
+    row.label, row.prediction = "toxic|a / b", "toxic"
+    row.probabilities = {"toxic": 0.8, "rude": 0.3, "a / b": 0.2}
+    changes = {
+        "task": task,
+        "metrics": [
+            parts.metric("micro_f1", 0.81, majority=0.3, threshold=0.7),
+            parts.metric("hamming_loss", 0.04),
+            *parts.class_metrics(names),
+            *(parts.metric(f"auc/{name}", 0.97) for name in names),
+        ],
+        "training": parts.training(
+            "micro_f1",
+            seeds=1,
+            label_decisions=LabelDecisions(
+                by="the highest f1",
+                split="eval",
+                threshold=[0.371] * 3,
+                labels=dict.fromkeys(names, decision),
+            ),
+        ),
+        "classification": classification,
+        "abstention": [],
+        "worst_rows": [row],
+        "data": parts.data(task, 300),
+    }
+    return classes(3).model_copy(update=changes)
 
 
 def regression():

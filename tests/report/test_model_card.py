@@ -17,6 +17,7 @@ KINDS = (
     samples.empty,
     samples.regression,
     samples.hostile,
+    samples.labels,
     lambda: samples.classes(77),
 )
 
@@ -68,6 +69,13 @@ def test_card_has_the_accuracy_without_improbable_classes():
     card = model_card.render(samples.pushed())
     assert card.count("With a least probability of") == 1
     assert "0.8, 81 of 200 rows of test have no class, and the accuracy of" in card
+
+
+def test_card_of_labels_has_their_thresholds():
+    card = model_card.render(samples.labels())
+    assert "predict which of 3 labels texts have, any number of them" in card
+    assert "| label | precision | recall | F1 |" in card
+    assert "Each label has its own threshold: the highest f1 on eval." in card
 
 
 def test_metrics_have_the_names_of_the_hub():

@@ -175,8 +175,8 @@ def test_labels_and_their_probabilities_are_columns(letters, tmp_path, output_fo
     labels = [["with a", "with b"], ["with b"], []]
     if output_format == "csv":
         labels = [",".join(names) for names in labels]
-    elif output_format == "tfrecord":  # a list of one value is the value
-        labels = [labels[0], "with b", []]
+    elif output_format == "tfrecord":  # lists of one value and of none
+        labels = [labels[0], "with b", None]
     assert [row["prediction"] for row in predicted] == labels
     shares = [float(row["probability_with b"]) for row in predicted]
     assert shares == pytest.approx([0.9, 0.9, 0.2])
