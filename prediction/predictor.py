@@ -89,7 +89,7 @@ def read_labels(directory: str) -> Labels:
             f"--model {directory} has no {description.FILE} with the names of its "
             "labels; give a model that this pipeline pushed"
         )
-    return Labels(tuple(described["classes"]), described.get("separator", "|"))
+    return Labels(tuple(described["classes"]), described[description.SEPARATOR])
 
 
 def example_columns(*, is_score: bool, labels: Labels | None) -> dict[str, Any]:

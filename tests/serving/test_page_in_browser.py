@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests import browser
+from tests import browser, toy_models
 from tests.serving import saved_models
 from tests.serving.conftest import CARD, EXAMPLES, VERSION, running
 
@@ -155,6 +155,34 @@ def test_improbable_class_is_not_predicted(page):
     assert "2 without a class" in page.locator("#table-status").inner_text()
     cells = page.locator("#table-preview tbody tr").first.locator("td")
     assert cells.all_inner_texts()[2] == ""
+
+
+def test_text_has_any_number_of_labels(open_page, tmp_path):
+    directory = toy_models.save(toy_models.Letters(), tmp_path / "letters" / "1")
+    with running(directory.parent) as server:
+        page = open_page(server.http.base_url)
+        page.get_by_label("sentence", exact=True).wait_for()
+        fill(page, {"sentence": "ab"})
+        assert page.locator(".verdict").inner_text() == "with a, with b"
+        assert page.locator(".bar.best").count() == 2
+        fill(page, {"sentence": "c"})
+        page.get_by_text("no label", exact=True).wait_for()
+        assert page.locator(".bar.best").count() == 0
+        assert not page.get_by_label("Least probability").is_visible()
+        page.locator("#table-text").fill("sentence\nab\nc")
+        page.get_by_role("button", name="Predict all").click()
+        page.locator("#table-preview table").wait_for()
+        cells = page.locator("#table-preview tr:has(td)").all()
+        labels = [row.locator("td").nth(1).inner_text() for row in cells]
+        assert labels == ["with a|with b", ""]
+        document = server.http.get("/openapi.json").json()["components"]["schemas"]
+        row = document["serving_default.rows.response"]["properties"]["predictions"]
+        labels = row["items"]["properties"]["labels"]
+        assert labels["items"]["type"] == "integer"
+        refused = server.post(
+            "letters:predict", instances=["a"], min_probability=0.5
+        ).json()["error"]
+        assert "'min_probability' needs the outputs class, class_id and" in refused
 
 
 @pytest.mark.nightly

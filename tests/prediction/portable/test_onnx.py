@@ -20,7 +20,7 @@ from tests.prediction.portable import bert, onnx_reader
 pytestmark = pytest.mark.slow
 
 TEXTS = [*exported.PAIRS[:2], ("the cat " * 40, "a dog " * 8), ("a", "")]
-KINDS = ["pairs", nightly("sentences"), nightly("scores")]
+KINDS = ["pairs", *map(nightly, ("sentences", "scores", "labels"))]
 
 
 def write(model, target, **options):
@@ -160,21 +160,23 @@ def test_options_that_contradict_are_refused(tmp_path, options, message):
 
 
 @pytest.mark.parametrize(
-    ("features", "message"),
+    ("kind", "features", "message"),
     [
-        ({"label": [3]}, ":1: label is 3, which is no label of the model; name its"),
-        ({"class": [1]}, ":1: label is None, which is no label"),
+        ("pairs", {"label": [3]}, ":1: label is 3, which is no label of the model; na"),
+        ("pairs", {"class": [1]}, ":1: label is None, which is no label"),
+        ("labels", {"label": [1, 0]}, r":1: label is \[1, 0\], which is no label"),
+        ("labels", {"label": [1, 0, 2]}, r":1: label is \[1, 0, 2\], which is no"),
     ],
 )
 def test_example_without_a_label_of_the_model_is_refused(
-    export, tmp_path, monkeypatch, features, message
+    export, tmp_path, monkeypatch, kind, features, message
 ):
     monkeypatch.setattr(onnx_environment, "find_python", lambda report: sys.executable)
-    rows = [records.example(question=[b"a"], answer=[b"b"], **features)]
+    rows = [records.example(text=[b"not UTF-8: \xff"], **features)]
     path = records.write(tmp_path / "rows.gz", rows)
     options = {"target_format": "onnx", "examples": str(path)}
     with pytest.raises(UsageError, match=message):
-        write(export("pairs").directory, tmp_path / "folder", **options)
+        write(export(kind).directory, tmp_path / "folder", **options)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["rows.gz"]
 
 
