@@ -159,7 +159,7 @@ def _read(
 def _read_label(record: bytes, column: str) -> Any:
     """Returns a value, a list of several, or None. Other features may be any bytes."""
     features = tf_examples.parse(record).features.feature
-    feature = features[column] if column in features else None
+    feature = features.get(column)
     kind = feature.WhichOneof("kind") if feature else None
     values = list(getattr(feature, kind).value) if kind else []
     return values[0] if len(values) == 1 else values or None
