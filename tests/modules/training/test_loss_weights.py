@@ -36,15 +36,10 @@ def choose(tmp_path):
         columns = {task.label_column: labels}
         if weights is not None:
             columns[task.weight_column] = weights
-        rows = zip(*columns.values(), strict=True)
+        columns = {k: [np.ravel(v).tolist() for v in columns[k]] for k in columns}
         examples = [
-            records.example(
-                **{
-                    k: np.atleast_1d(v).tolist()
-                    for k, v in zip(columns, row, strict=True)
-                }
-            )
-            for row in rows
+            records.example(**dict(zip(columns, row, strict=True)))
+            for row in zip(*columns.values(), strict=True)
         ]
         data = inputs.ExamplesConfig(
             input_path=[records.write(tmp_path / "train.gz", examples)],
