@@ -165,7 +165,7 @@ def test_metrics_of_several_labels_equal_those_of_scikit_learn(is_weighted):
             [
                 sklearn_metrics.log_loss(
                     labels[:, c],
-                    np.clip(outputs[:, c], 1e-7, 1),
+                    np.clip(outputs[:, c], 1e-7, 1 - 1e-7),
                     sample_weight=weights,
                     labels=[0, 1],
                 )
