@@ -160,7 +160,8 @@ def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
 
 def _figures(report: Report) -> dict[str, Any]:
     names = ("training", "precision_recall", "reliability", "confusion", "scores")
-    figures: dict[str, Any] = dict.fromkeys((*names, "ages", "batch", "search"))
+    others = ("abstention", "ages", "batch", "search")
+    figures: dict[str, Any] = dict.fromkeys((*names, *others))
     if report.ages and any(v.measured for v in report.ages.versions):
         figures["ages"] = plots.ages(report.ages)
     if report.search and any(t.shown is not None for t in report.search.trials):

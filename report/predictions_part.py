@@ -34,7 +34,7 @@ _MIN_PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def majority_metrics(
-    task: TaskConfig, labels: np.ndarray, counts: dict[str, float], train_rows: int
+    task: TaskConfig, labels: np.ndarray, counts: dict[str, float]
 ) -> dict[str, float]:
     """Returns the metrics of always predicting the most frequent class.
 
@@ -43,26 +43,24 @@ def majority_metrics(
       labels: int64[rows], int64[rows, classes] of several labels, or float64[rows] of
         a regression.
       counts: Rows of the training split by class.
-      train_rows: The rows of the training split.
 
     Returns:
       The metrics by name; empty for a regression, whose metrics are correlations. Of
-      several labels, those of always predicting each label that most rows have.
+      several labels, those of the labels that reach most if they are always predicted.
     """
     if task.classes is None or not counts:
         return {}
-    if task.is_multilabel:
-        shares = np.array([counts.get(name, 0) for name in task.classes]) / train_rows
-        constant = metrics.Rows.of(labels, np.tile(shares, (len(labels), 1)))
-        names = [n for n, m in task.metric_table.items() if not m.needs_probabilities]
-        return metrics.compute(task.classes, constant, names)
-    majority = max(counts, key=lambda name: counts[name])
     # A constant prediction has no AUC, and an infinite loss.
     names = [
         name
         for name, metric in task.metric_table.items()
         if not metric.needs_probabilities
     ]
+    if task.is_multilabel:
+        models = metrics.of_constant_models(task.classes, labels, names)
+        by = task.metric if task.metric in names else names[0]
+        return max((values for _, values in models), key=lambda v: metrics.score(v[by]))
+    majority = max(counts, key=lambda name: counts[name])
     rows = np.bincount(labels.astype(int), minlength=len(task.classes)).tolist()
     evaluated = dict(zip(task.classes, rows, strict=True))
     return metrics.of_constant_model(task.classes, majority, evaluated, names)

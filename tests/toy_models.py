@@ -70,6 +70,11 @@ def save(model, directory):
     """Writes a toy model, one of several labels with their names."""
     tf.saved_model.save(model, str(directory), signatures=model.serve)
     if isinstance(model, Letters):
-        described = {"kind": "multilabel", "classes": model.LABELS, "separator": ","}
+        described = {
+            "kind": "multilabel",
+            "classes": model.LABELS,
+            "label_range": None,
+            "separator": ",",
+        }
         description.write_description(str(directory), described)
     return directory

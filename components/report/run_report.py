@@ -145,8 +145,9 @@ def describe_run(
     ]
     predictions = prediction_files.read_predictions(model_run, task, split)
     _, labels, outputs, predicted = predictions
-    train = next((s for s in report.data.splits if s.name == TRAIN_SPLIT), None)
-    report.metrics = _metrics(task, verdict, predictions.rows, train)
+    counts = {split.name: split.labels for split in report.data.splits}
+    train_labels = counts.get(TRAIN_SPLIT, {})
+    report.metrics = _metrics(task, verdict, predictions.rows, train_labels)
     if task.is_regression:
         report.regression = predictions_part.regression(labels, outputs)
     else:
@@ -244,13 +245,9 @@ def _metrics(
     task: TaskConfig,
     verdict: Verdict,
     rows: Rows,
-    train: content.Split | None,
+    train_labels: dict[str, float],
 ) -> list[content.Metric]:
-    majority = (
-        predictions_part.majority_metrics(task, rows.labels, train.labels, train.rows)
-        if train
-        else {}
-    )
+    majority = predictions_part.majority_metrics(task, rows.labels, train_labels)
     linear = verdict.linear_model.metrics if verdict.linear_model else {}
     intervals = {
         name: ends

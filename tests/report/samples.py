@@ -31,6 +31,7 @@ NO_DATA = Data(
 WITHOUT_FIGURES = {
     "training": None,
     "classification": None,
+    "abstention": [],
     "ages": None,
     "batch": None,
     "data": NO_DATA,

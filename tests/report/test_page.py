@@ -314,7 +314,7 @@ def test_the_rows_are_data_for_the_script():
     rows = json.loads(text)["rows"]
     assert rows[0]["texts"][0] == samples.HOSTILE_TEXTS[0]
     assert [row["loss"] for row in rows[:3]] == ["nan", "inf", 2.5]
-    assert rows[0]["probabilities"][0] == [0, None]
+    assert rows[0]["probabilities"][0] == [0, None, True, False]
 
 
 def test_of_many_classes_a_row_has_the_likely_ones_and_its_label():
