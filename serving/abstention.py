@@ -62,7 +62,7 @@ def abstain(outputs: Tensors, min_probability: float) -> tuple[Tensors, int]:
     class_ids = outputs["class_id"][:, np.newaxis]
     probabilities = np.take_along_axis(outputs[_PROBABILITIES], class_ids, axis=1)
     is_abstained = ~(probabilities[:, 0] >= min_probability)
-    masked = {
+    masked: dict[str, np.ndarray] = {
         name: np.ma.masked_array(outputs[name], is_abstained) for name in CLASS_OUTPUTS
     }
     return {**outputs, **masked}, int(is_abstained.sum())

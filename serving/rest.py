@@ -199,13 +199,14 @@ class RestApi:
             signature, inputs, write, min_probability = await process(
                 _read_request, model, body, self._batcher.max_rows, call
             )
-            outputs: Tensors = await self._batcher.run(model, signature, inputs)
+            outputs = await self._batcher.run(model, signature, inputs)
             for observer in self._observers:
                 observer.offer(model, signature, inputs, outputs)
+            shown: Tensors = outputs
             if min_probability is not None:
-                outputs, abstained = abstention.abstain(outputs, min_probability)
+                shown, abstained = abstention.abstain(outputs, min_probability)
                 self._metrics.abstained_rows.inc(abstained)
-            return await process(lambda: _dump(write(outputs)))
+            return await process(lambda: _dump(write(shown)))
 
     async def _describe(self, match: re.Match[str], body: bytes, call: Call) -> bytes:
         name, version, label = _target(match)

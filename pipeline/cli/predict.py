@@ -121,8 +121,8 @@ def predict_command(
     environment.set_up(quiet=True)
     if source and destination:
         counts = predict_file(model, source, destination, reading, min_probability)
-        abstained = _describe_abstained(*counts, min_probability)
-        click.echo(f"{counts.rows} predictions{abstained} written to {destination}")
+        described = _describe_abstained(*counts, min_probability)
+        click.echo(f"{counts.rows} predictions{described} written to {destination}")
         return
     rows: list[tuple[str, ...]] = [*pair, *((single,) for single in text)]
     for value in itertools.chain.from_iterable(rows):
@@ -141,12 +141,13 @@ def predict_command(
             case list(labels):
                 shares = prediction.probabilities
                 cells = [", ".join(f"{name} ({shares[name]:.3f})" for name in labels)]
-            case name:
-                cells = [name or "", f"{prediction.probability:.3f}"]
+            case class_name:
+                cells = [class_name or "", f"{prediction.probability:.3f}"]
         table.add_row(*texts, *cells)
     Console().print(table)
     abstained = sum(prediction.value is None for prediction in predictions)
-    if described := _describe_abstained(len(rows), abstained, min_probability):
+    described = _describe_abstained(len(rows), abstained, min_probability)
+    if described:
         click.echo(f"{len(rows)} predictions{described}")
 
 
