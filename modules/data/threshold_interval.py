@@ -22,7 +22,7 @@ def count_rows(
       rows: All rows, if each may have several labels or none. None: it has one.
     """
     if metric.deciding_rows == "labels":
-        return int(counts.sum()), "labels of rows"
+        return int(counts.sum()), "labels"
     if metric.deciding_rows == "class":
         assert metric.class_id is not None
         return int(counts[metric.class_id]), f"rows of `{metric.class_name}`"

@@ -242,8 +242,8 @@ def guess_thresholds(task: TaskConfig, labels: np.ndarray) -> dict[str, float]:
     """Returns thresholds that a model passes only if it has learned something.
 
     A model that always predicts one class, or the same labels, reaches the baseline:
-    the best value of the metric over the classes. A threshold is 10 % above the baseline, relative to the gap
-    to 1. The threshold of a correlation of scores is 0.2.
+    the best value of the metric over the classes. A threshold is 10 % above the
+    baseline, relative to the gap to 1. The threshold of a correlation of scores is 0.2.
 
     Args:
       task: The classes.

@@ -155,8 +155,8 @@ def add_gate(
         counted, kind = _count(table[task.metric], numbers, rows)
         needed = needed_rows(table[task.metric], thresholds[task.metric], most)
         reason += (
-            f"; for {task.metric} the split has {counted} {kind}, and about {needed} are "
-            "needed"
+            f"; for {task.metric} the split has {counted} {kind}, and about {needed} "
+            "are needed"
         )
     settings.set("evaluator.thresholds", {name: value}, reason)
     counted, kind = _count(table[name], numbers, rows)
