@@ -222,7 +222,8 @@ def labels():
         "classification": classification,
         "abstention": [],
         "worst_rows": [row],
-        "data": parts.data(task, 300),
+        "data": NO_DATA,
+        "batch": None,
     }
     return classes(3).model_copy(update=changes)
 

@@ -82,6 +82,8 @@ def test_texts_and_predictions_of_rest_and_grpc_are_kept(exported, tmp_path):
     with running(exported.directory, name="pairs", sampling=settings) as server:
         (rest,) = server.post("pairs:predict", instances=[row]).json()["predictions"]
         server.post("pairs:predict", signature_name="tokenize", instances=[row])
+        # The class that the model predicts is kept.
+        server.post("pairs:predict", instances=[row], min_probability=1)
         request = predict_pb2.PredictRequest(
             model_spec={"name": "pairs"},
             inputs={name: tf.make_tensor_proto([text]) for name, text in row.items()},
@@ -92,7 +94,7 @@ def test_texts_and_predictions_of_rest_and_grpc_are_kept(exported, tmp_path):
         stub.Predict(request)
         (version,) = server.versions.describe("pairs")
     kept = read(tmp_path)
-    assert len(kept) == 2
+    assert len(kept) == 3
     for features in kept:
         assert features["question"] == [b"the cat"]
         assert features["answer"] == [b"a dog"]
