@@ -48,19 +48,32 @@ def sample_records(examples: types.Artifact, split: str, most: int) -> list[byte
     )
 
 
-def read_column(records: Sequence[bytes], column: str) -> np.ndarray:
-    """Returns the values of a column with one number in each row, float64[rows]."""
+def read_column(records: Sequence[bytes], column: str, size: int = 1) -> np.ndarray:
+    """Returns the values of a column with numbers, float64[rows].
+
+    Args:
+      records: Serialized Examples.
+      column: The column.
+      size: The numbers in each row. More than one are float64[rows, size].
+    """
     parsed = map(tf.train.Example.FromString, records)
     values = (value for example in parsed for value in read_values(example, column))
-    return np.fromiter(values, float, len(records))
+    numbers = np.fromiter(values, float, len(records) * size)
+    return numbers if size == 1 else numbers.reshape(len(records), size)
+
+
+def read_labels(records: Sequence[bytes], task: TaskConfig) -> np.ndarray:
+    """Returns the labels of Examples, float64[rows], or [rows, classes] of several."""
+    size = task.outputs if task.is_multilabel else 1
+    return read_column(records, task.label_column, size)
 
 
 def read_slices(
     record: bytes, columns: Sequence[str], task: TaskConfig
-) -> Iterator[tuple[str, tuple[str, float]]]:
+) -> Iterator[tuple[str, tuple[str, float | list[float]]]]:
     """Yields (column, (value, label)) of a serialized Example with a label."""
     example = tf.train.Example.FromString(record)
-    match read_values(example, task.label_column):
-        case [int() | float() as label] if row_values.is_label(label, task):
-            for column in columns:
-                yield column, (slice_columns.read_value(example, column), label)
+    label = row_values.read_label(read_values(example, task.label_column), task)
+    if label is not None:
+        for column in columns:
+            yield column, (slice_columns.read_value(example, column), label)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -19,9 +19,15 @@ import numpy as np
 POSITIVE_CLASS = 1  # of two
 CONFIDENCE = 0.95  # of intervals
 
-Kind = Literal["binary", "multiclass", "regression"]
-_CLASSES: tuple[Kind, ...] = ("binary", "multiclass")
-_ALL: tuple[Kind, ...] = ("binary", "multiclass", "regression")
+# The least probability in the loss is that of Keras.
+_LEAST_LIKELIHOOD = 1e-7
+
+# See `Rows.of`; those of several labels are in the order of the classes.
+Threshold = float | Sequence[float] | None
+
+Kind = Literal["binary", "multiclass", "multilabel", "regression"]
+_CLASSES: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
+_ALL: tuple[Kind, ...] = (*_CLASSES, "regression")
 
 
 class Groups:
@@ -51,13 +57,18 @@ class Groups:
 class Rows:
     """The values of each row that metrics read.
 
+    Where a row has several labels, the first three are float64[rows, classes].
+
     Attributes:
-      labels: Classes or scores, float64[rows].
-      predictions: The predicted classes, or scores, float64[rows]. NaN where the
-        model's output is not finite, whose argmax would be class 0.
+      labels: Classes or scores, float64[rows]; of several labels 1 for each that the
+        row has, and 0.
+      predictions: The predicted classes, or scores, float64[rows]; of several labels 1
+        for each predicted one, and 0. NaN where the model's output is not finite, whose
+        argmax would be class 0.
       probabilities: Probability of the positive class of two, or of the predicted class
-        of more than two, float64[rows]; 0 for scores.
-      losses: Cross-entropy or squared error, float64[rows].
+        of more than two, float64[rows]; of each of several labels; 0 for scores.
+      losses: Cross-entropy, its mean over several labels, or squared error,
+        float64[rows].
       classes: The number of classes; 0 for scores.
     """
 
@@ -74,21 +85,33 @@ class Rows:
         outputs: np.ndarray,
         losses: np.ndarray | None = None,
         *,
-        threshold: float | None = None,
+        threshold: Threshold = None,
         predicted: np.ndarray | None = None,
     ) -> Rows:
         """Returns the rows of a model's outputs.
 
         Args:
-          labels: int[rows], or float[rows] of a regression.
+          labels: int[rows], int[rows, classes] of several labels, or float[rows] of a
+            regression.
           outputs: Probabilities float[rows, classes], or scores float[rows].
           losses: float[rows]; None computes them from the outputs.
-          threshold: The probability from which the positive class of two is predicted;
-            None predicts the most probable class.
-          predicted: The predicted classes of a model that has decided, float[rows] or
-            int[rows].
+          threshold: The probability from which the positive class of two is predicted,
+            or that from which each of several labels is. None predicts the most
+            probable class, or each label with a probability of 0.5.
+          predicted: The predicted classes of a model that has decided, float or int,
+            shaped as the labels.
         """
-        if outputs.ndim == 1:
+        if labels.ndim == 2:
+            classes = labels.shape[1]
+            if predicted is None:
+                predicted = predict_labels(outputs, threshold)
+            is_finite = np.isfinite(outputs).all(axis=1)
+            predictions = np.where(is_finite[:, np.newaxis], predicted, np.nan)
+            probabilities = outputs.astype(float)
+            likelihoods = np.where(labels == 1, probabilities, 1 - probabilities)
+            of_outputs = -np.log(np.maximum(likelihoods, _LEAST_LIKELIHOOD))
+            of_outputs = of_outputs.mean(axis=1)
+        elif outputs.ndim == 1:
             classes = 0
             predictions, probabilities = outputs.astype(float), np.zeros(len(outputs))
             of_outputs = (predictions - labels) ** 2
@@ -102,8 +125,7 @@ class Rows:
             shown = np.full(len(outputs), POSITIVE_CLASS)
             probabilities = _choose(outputs, shown if classes == 2 else predicted)
             likelihoods = _choose(outputs, labels.astype(int))
-            # The least probability in the loss is that of Keras.
-            of_outputs = -np.log(np.maximum(likelihoods, 1e-7))
+            of_outputs = -np.log(np.maximum(likelihoods, _LEAST_LIKELIHOOD))
             of_outputs[~is_finite] = np.nan
         losses = of_outputs if losses is None else losses.astype(float)
         return cls(
@@ -128,10 +150,16 @@ class Rows:
     def _columns(self) -> tuple[np.ndarray, ...]:
         return self.labels, self.predictions, self.probabilities, self.losses
 
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether a row has several labels, or none."""
+        return self.labels.ndim == 2
+
     @functools.cached_property
     def is_right(self) -> np.ndarray:
-        """Whether each predicted class is the label, bool[rows]."""
-        return self.labels == self.predictions
+        """Whether each row's predicted class, or all of its labels, are right."""
+        is_equal = self.labels == self.predictions
+        return is_equal.all(axis=1) if self.is_multilabel else is_equal
 
     @functools.cached_property
     def is_finite(self) -> bool:
@@ -149,12 +177,25 @@ class Rows:
         return Groups(self.predictions)
 
     @functools.cached_property
-    def by_probability(self) -> Groups:
-        """The rows by probability."""
-        return Groups(self.probabilities)
+    def by_probability(self) -> list[Groups]:
+        """The rows by probability, once for each of several labels."""
+        if self.is_multilabel:
+            return list(map(Groups, self.probabilities.T))
+        return [Groups(self.probabilities)]
 
 
-def predict_classes(outputs: np.ndarray, threshold: float | None = None) -> np.ndarray:
+def predict_labels(outputs: np.ndarray, threshold: Threshold = None) -> np.ndarray:
+    """Returns 1 for each predicted label of several and 0, int64[rows, classes].
+
+    Args:
+      outputs: Probabilities float[rows, classes].
+      threshold: As in `Rows.of`.
+    """
+    least = 0.5 if threshold is None else np.asarray(threshold)
+    return (outputs >= least).astype(int)
+
+
+def predict_classes(outputs: np.ndarray, threshold: Threshold = None) -> np.ndarray:
     """Returns the predicted classes, int64[rows].
 
     Args:
@@ -190,16 +231,22 @@ class Sample:
     @functools.cached_property
     def actual(self) -> np.ndarray:
         """The weight of each class, float64[classes, samples]."""
+        if self.rows.is_multilabel:
+            return self.rows.labels.T @ self.weights
         return self._by_class(self.rows.by_label, self.weights)
 
     @functools.cached_property
     def predicted(self) -> np.ndarray:
         """The weight that each class is predicted for, float64[classes, samples]."""
+        if self.rows.is_multilabel:
+            return self.rows.predictions.T @ self.weights
         return self._by_class(self.rows.by_prediction, self.weights)
 
     @functools.cached_property
     def right(self) -> np.ndarray:
         """The weight of each class's right predictions, float64[classes, samples]."""
+        if self.rows.is_multilabel:
+            return (self.rows.labels * self.rows.predictions).T @ self.weights
         weights = self.weights * self.rows.is_right[:, None]
         return self._by_class(self.rows.by_label, weights)
 
@@ -277,7 +324,9 @@ class Metric:
     high: float = 1.0
     needs_probabilities: bool = False
     of_class: bool = False
-    deciding_rows: Literal["all", "class", "smaller class", "every class"] = "all"
+    deciding_rows: Literal["all", "class", "smaller class", "every class", "labels"] = (
+        "all"
+    )
     is_share_of_right: bool = False
     trials: Callable[..., np.ndarray] | None = None
     of_proportion: Callable[[float], float] = float
@@ -298,16 +347,33 @@ class Metric:
         return () if self.class_id is None else (self.class_id,)
 
 
+def _micro_f1(sample: Sample) -> np.ndarray:
+    return _ratio(
+        2 * sample.right.sum(axis=0), (sample.actual + sample.predicted).sum(axis=0)
+    )
+
+
+def _hamming_loss(sample: Sample) -> np.ndarray:
+    wrong = (sample.actual + sample.predicted - 2 * sample.right).mean(axis=0)
+    return _ratio(wrong, sample.total, np.nan)
+
+
 def _macro_f1(sample: Sample) -> np.ndarray:
     # As in scikit-learn, the mean is over the classes that are labels or predicted.
     occurs = sample.actual + sample.predicted > 0
     return _ratio(sample.f1.sum(axis=0), occurs.sum(axis=0).astype(float), np.nan)
 
 
-def _auc(sample: Sample) -> np.ndarray:
-    """Returns the share of pairs, one row of each class, that are ranked right."""
-    groups = sample.rows.by_probability
-    is_positive = sample.rows.labels == POSITIVE_CLASS
+def _auc(sample: Sample, label: int = 0) -> np.ndarray:
+    """Returns the share of pairs, one row of each class, that are ranked right.
+
+    Args:
+      sample: Rows of two classes, or of several labels.
+      label: Which of several.
+    """
+    groups = sample.rows.by_probability[label]
+    labels = sample.rows.labels
+    is_positive = (labels.T[label] if labels.ndim == 2 else labels) == POSITIVE_CLASS
     positive = groups.sum(sample.weights * is_positive[:, None])
     negative = groups.sum(sample.weights) - positive
     below = np.cumsum(negative, axis=0) - negative / 2
@@ -339,9 +405,25 @@ METRICS: tuple[Metric, ...] = (
         needs_probabilities=True,
     ),
     Metric(
+        "micro_f1",
+        ("multilabel",),
+        _micro_f1,
+        deciding_rows="labels",
+        hub_name="f1",
+    ),
+    # As in scikit-learn, which counts 0 for a label that is absent.
+    Metric(
+        "macro_f1",
+        ("multilabel",),
+        lambda sample: sample.f1.mean(axis=0),
+        deciding_rows="every class",
+        hub_name="f1",
+    ),
+    # All labels of a row must be right.
+    Metric(
         "accuracy",
         _CLASSES,
-        lambda sample: _ratio(sample.right.sum(axis=0), sample.total, np.nan),
+        lambda sample: sample.mean(sample.rows.is_right),
         is_share_of_right=True,
         trials=lambda sample: sample.total,
         hub_name="accuracy",
@@ -391,6 +473,21 @@ METRICS: tuple[Metric, ...] = (
         needs_probabilities=True,
         deciding_rows="smaller class",
         hub_name="roc_auc",
+    ),
+    Metric(
+        "auc",
+        ("multilabel",),
+        _auc,
+        needs_probabilities=True,
+        of_class=True,
+        deciding_rows="class",
+        hub_name="roc_auc",
+    ),
+    Metric(
+        "hamming_loss",
+        ("multilabel",),
+        _hamming_loss,
+        higher_is_better=False,
     ),
     Metric(
         "matthews", ("binary",), _matthews, low=-1.0, hub_name="matthews_correlation"
@@ -444,8 +541,10 @@ METRICS: tuple[Metric, ...] = (
     ),
 )
 
-# The kinds of `class_metric`.
-CLASS_METRICS = tuple(metric.name for metric in METRICS if metric.of_class)
+# The kinds of `class_metric` that any task with classes has.
+CLASS_METRICS = tuple(
+    metric.name for metric in METRICS if metric.of_class and metric.kinds == _CLASSES
+)
 
 
 def class_metric(kind: str, name: str) -> str:
@@ -458,22 +557,28 @@ def class_metric(kind: str, name: str) -> str:
     return f"{kind}/{name}"
 
 
-def of_task(classes: Sequence[str] | None) -> Mapping[str, Metric]:
+def of_task(
+    classes: Sequence[str] | None, *, is_multilabel: bool = False
+) -> Mapping[str, Metric]:
     """Returns the metrics of a task by name, those of one class last.
 
     Args:
       classes: The class names; None for a regression.
+      is_multilabel: Whether a row may have several of the classes, or none.
     """
-    return _of_task(None if classes is None else tuple(classes))
+    return _of_task(None if classes is None else tuple(classes), is_multilabel)
 
 
-def deciding(classes: Sequence[str] | None) -> list[str]:
+def deciding(
+    classes: Sequence[str] | None, *, is_multilabel: bool = False
+) -> list[str]:
     """Returns the metrics that thresholds and `task.metric` may name.
 
     Args:
       classes: As in `of_task`. The first metric is the default.
+      is_multilabel: As in `of_task`.
     """
-    table = of_task(classes)
+    table = of_task(classes, is_multilabel=is_multilabel)
     return [name for name, metric in table.items() if metric.higher_is_better]
 
 
@@ -497,7 +602,7 @@ def compute(
     Returns:
       Values by name. All are NaN without rows, or if an output is not finite.
     """
-    table = of_task(classes)
+    table = of_task(classes, is_multilabel=rows.is_multilabel)
     chosen = list(table) if names is None else names
     if not len(rows) or not rows.is_finite:
         return dict.fromkeys(chosen, math.nan)
@@ -530,15 +635,48 @@ def of_constant_model(
     return {name: float(table[name].values(sample)[0]) for name in names}
 
 
+def of_constant_models(
+    classes: Sequence[str], labels: np.ndarray, names: Collection[str]
+) -> Iterator[tuple[list[str], dict[str, float]]]:
+    """Computes metrics of models that predict the same for every row.
+
+    Args:
+      classes: The class names.
+      labels: The classes of at least one row, float64[rows]; or 0 or 1 for each of
+        several labels, float64[rows, classes].
+      names: The metrics.
+
+    Yields:
+      The predicted class and its values by name, for each class. Of several labels,
+      none is predicted, then the most frequent one, the two most frequent ones, up to
+      all.
+    """
+    if labels.ndim == 1:
+        rows = np.bincount(labels.astype(int), minlength=len(classes)).tolist()
+        counts = dict(zip(classes, rows, strict=True))
+        for name in classes:
+            yield [name], of_constant_model(classes, name, counts, names)
+        return
+    table = of_task(classes, is_multilabel=True)
+    sets, weights = np.unique(labels, axis=0, return_counts=True)
+    outputs = np.zeros_like(sets)
+    by_rows = np.argsort(-labels.sum(axis=0), kind="stable").tolist()
+    for most in range(len(classes) + 1):
+        outputs[:, by_rows[:most]] = 1
+        sample = Sample(Rows.of(sets, outputs), weights[:, np.newaxis].astype(float))
+        values = {name: float(table[name].values(sample)[0]) for name in names}
+        yield [classes[index] for index in by_rows[:most]], values
+
+
 def score(value: float | None) -> float:
     """Returns a metric for ranking: NaN and None, its value in JSON, rank last."""
     return -math.inf if value is None or math.isnan(value) else value
 
 
 @functools.lru_cache(maxsize=16)
-def _of_task(classes: tuple[str, ...] | None) -> dict[str, Metric]:
-    kind: Kind = "regression"
-    if classes is not None:
+def _of_task(classes: tuple[str, ...] | None, is_multilabel: bool) -> dict[str, Metric]:
+    kind: Kind = "multilabel" if is_multilabel else "regression"
+    if classes is not None and not is_multilabel:
         kind = "binary" if len(classes) == 2 else "multiclass"
     table: dict[str, Metric] = {}
     for metric in METRICS:
@@ -550,7 +688,7 @@ def _of_task(classes: tuple[str, ...] | None) -> dict[str, Metric]:
             table[metric.name] = _of_one_class(metric, classes, POSITIVE_CLASS)
     for index, class_name in enumerate(classes or ()):
         for metric in METRICS:
-            if metric.of_class:
+            if metric.of_class and kind in metric.kinds:
                 name = class_metric(metric.name, class_name)
                 bound = _of_one_class(metric, classes or (), index)
                 table[name] = dataclasses.replace(bound, name=name, hub_name="")

@@ -12,7 +12,13 @@ from modules import fingerprint, served_versions
 from modules.config.task import input_name
 from modules.data import row_values
 from modules.errors import UsageError
-from modules.export.signatures import SCORE, SERVE_EXAMPLES, SERVING_DEFAULT
+from modules.export.signatures import (
+    LABELS,
+    SCORE,
+    SERVE_EXAMPLES,
+    SERVING_DEFAULT,
+)
+from prediction.predictor import Labels, read_labels
 
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}
 
@@ -40,12 +46,14 @@ class ModelDescription:
       features: The features that `serve_examples` parses, by name; empty without that
         signature.
       is_score: Whether it predicts a score instead of a class.
+      labels: The labels of a model that predicts several; None for another one.
     """
 
     directory: str
     columns: tuple[str, ...]
     features: Mapping[str, Feature]
     is_score: bool
+    labels: Labels | None = None
 
 
 def describe_model(directory: str) -> ModelDescription:
@@ -55,7 +63,8 @@ def describe_model(directory: str) -> ModelDescription:
       directory: A SavedModel, local or remote.
 
     Raises:
-      UsageError: It has no signature that takes text.
+      UsageError: It has no signature that takes text, or the names of its labels are
+        missing.
     """
     from tensorflow.core.protobuf import saved_model_pb2  # imports TensorFlow
 
@@ -76,6 +85,7 @@ def describe_model(directory: str) -> ModelDescription:
         columns=tuple(sorted(signature.inputs)),
         features=features,
         is_score=SCORE in signature.outputs,
+        labels=read_labels(directory) if LABELS in signature.outputs else None,
     )
 
 

@@ -7,7 +7,7 @@ import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from ingest import output_directory
 from ingest.config import DataConfig
@@ -19,6 +19,7 @@ from modules.errors import UsageError
 from prediction import serializers
 from prediction.model_description import texts_of
 from prediction.predictor import (
+    PREDICTION,
     Predictor,
     add_columns,
     example_columns,
@@ -29,24 +30,36 @@ from prediction.predictor import (
 WRITTEN_FORMATS = (formats.CSV, formats.TSV, formats.JSONL)
 
 
+class Counts(NamedTuple):
+    """The rows of a predicted file.
+
+    Attributes:
+      rows: All of them.
+      abstained: Those without a class, as it is too improbable.
+    """
+
+    rows: int
+    abstained: int
+
+
 def predict_file(
     model: str,
     source: str,
     destination: str,
     settings: DataConfig = readers.DEFAULTS,
-) -> int:
+    min_probability: float | None = None,
+) -> Counts:
     """Predicts the rows of a file, keeping their columns and their order.
 
     Args:
       model: A SavedModel, or a directory of its versions.
       source: A file of text, gzipped or not.
       destination: `.csv`, `.tsv` or `.jsonl`, gzipped with `.gz`: the columns of the
-        source, `prediction` and, for classes, `probability`; see
-        `predictor.add_columns`. It appears when it is complete.
+        source, and those of `Prediction.as_columns`; see `predictor.add_columns`. It
+        appears when it is complete.
       settings: How the source is read.
-
-    Returns:
-      The number of rows.
+      min_probability: As for `Predictor`. `prediction` of a row without a class is
+        empty, or null in JSON.
 
     Raises:
       UsageError: There is no SavedModel, or a row cannot be read, predicted or written.
@@ -78,10 +91,11 @@ def predict_file(
     directory = find_model(model)
     target = os.path.realpath(destination)  # of a symbolic link, which is kept
     output_directory.make_for_file(Path(target), f"--output {destination}")
-    predictor = Predictor(directory)
+    predictor = Predictor(directory, min_probability)
     predictions = _predict(predictor, source_file.read())
+    separator = predictor.labels.separator if predictor.labels else ""
     serializer: serializers.JsonLines | serializers.Table | None = None
-    count = 0
+    count = abstained = 0
     with contextlib.ExitStack() as stack:
         incomplete = stack.enter_context(files.incomplete_beside(target))
         file: IO[bytes] = stack.enter_context(open(incomplete, "wb"))
@@ -90,10 +104,11 @@ def predict_file(
             file = cast(IO[bytes], stack.enter_context(packed))
         for location, row, predicted in predictions:
             count += 1
+            abstained += predicted[PREDICTION] is None
             columns = add_columns(row, predicted)
             with _usage_errors(location):
                 if serializer is None and file_format in formats.DELIMITED:
-                    serializer = serializers.Table(columns, file_format)
+                    serializer = serializers.Table(columns, file_format, separator)
                     file.write(serializer.header + b"\n")
                 serializer = serializer or serializers.JsonLines()
                 file.write(serializer.serialize(columns) + b"\n")
@@ -101,9 +116,10 @@ def predict_file(
         if names and file_format in formats.DELIMITED:
             with _usage_errors(Location(source, 1)):
                 texts_of(dict.fromkeys(names, "a text"), predictor.columns)
-                columns = add_columns(
-                    dict.fromkeys(names), example_columns(is_score=predictor.is_score)
+                predicted = example_columns(
+                    is_score=predictor.is_score, labels=predictor.labels
                 )
+                columns = add_columns(dict.fromkeys(names), predicted)
                 file.write(serializers.Table(columns, file_format).header + b"\n")
     try:
         os.replace(incomplete, target)
@@ -112,7 +128,7 @@ def predict_file(
             f"all rows are predicted, but --output {destination} cannot be replaced "
             f"({error}); the predictions are in {incomplete}"
         ) from error
-    return count
+    return Counts(count, abstained)
 
 
 def _predict(

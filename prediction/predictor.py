@@ -8,11 +8,16 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from modules import served_versions, uris
 from modules.errors import UsageError
+from modules.evaluation import abstention
+from modules.export import description
 from modules.export.signatures import (
     CLASS,
     CLASS_ID,
+    LABELS,
     PROBABILITIES,
     SCORE,
     SERVE_EXAMPLES,
@@ -34,29 +39,69 @@ class Prediction:
     """The prediction of one row.
 
     Attributes:
-      value: The name of the most probable class, or the score of a regression.
-      probability: The class's probability; None for a score.
+      value: The name of the predicted class, the names of several labels, or the score
+        of a regression. None if the class is less probable than required.
+      probability: The class's probability; None for labels and for a score.
+      probabilities: That of each of several labels; empty for a class or a score.
     """
 
-    value: str | float
+    value: str | float | list[str] | None
     probability: float | None = None
+    probabilities: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def as_columns(self) -> dict[str, Any]:
         """Returns the columns that are added to the row."""
+        if isinstance(self.value, float):
+            return {PREDICTION: round(self.value, _DECIMALS)}
         if self.probability is None:
-            return {PREDICTION: round(float(self.value), _DECIMALS)}
+            return {PREDICTION: self.value} | {
+                f"{PROBABILITY}_{name}": round(share, _DECIMALS)
+                for name, share in self.probabilities.items()
+            }
         return {
             PREDICTION: self.value,
             PROBABILITY: round(self.probability, _DECIMALS),
         }
 
 
-def example_columns(*, is_score: bool) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True)
+class Labels:
+    """The labels of a model that predicts any number of them for a text.
+
+    Attributes:
+      names: Their names, in the order of the outputs.
+      separator: What is between the names of a row's labels in a text; no name has it.
+    """
+
+    names: tuple[str, ...]
+    separator: str
+
+
+def read_labels(directory: str) -> Labels:
+    """Reads the labels of a SavedModel that predicts several.
+
+    Raises:
+      UsageError: The model has no file with their names.
+    """
+    described = description.read_description(directory)
+    if described is None:
+        raise UsageError(
+            f"--model {directory} has no {description.FILE} with the names of its "
+            "labels; give a model that this pipeline pushed"
+        )
+    return Labels(tuple(described["classes"]), described[description.SEPARATOR])
+
+
+def example_columns(*, is_score: bool, labels: Labels | None) -> dict[str, Any]:
     """Returns the columns of a prediction, with any value of their types.
 
     Args:
       is_score: Whether the model predicts a score instead of a class.
+      labels: The labels of a model that predicts several; None for another one.
     """
+    if labels:
+        shares = dict.fromkeys(labels.names, 0.0)
+        return Prediction([""], probabilities=shares).as_columns()
     return (Prediction(0.0) if is_score else Prediction("", 0.0)).as_columns()
 
 
@@ -127,16 +172,43 @@ def _verify(version: str) -> str:
     return version
 
 
+def check_min_probability(
+    min_probability: float | None, *, is_score: bool, labels: Labels | None
+) -> None:
+    """Raises a UsageError for a least probability if the model predicts no class."""
+    if min_probability is None or not (is_score or labels):
+        return
+    predicted = (
+        "a score, which has no probability"
+        if is_score
+        else "any number of labels, each by its threshold"
+    )
+    raise UsageError(
+        f"--min-probability {min_probability:g}: the model predicts {predicted}; leave "
+        "the option out"
+    )
+
+
 class Predictor:
     """A loaded SavedModel.
+
+    Args:
+      directory: The SavedModel.
+      min_probability: A class that is less probable is not predicted; None predicts
+        every row.
 
     Attributes:
       columns: Its text columns, in the order of the task.
       signatures: Its signatures by name.
       is_score: Whether it predicts a score instead of a class.
+      labels: The labels of a model that predicts several; None for another one.
+
+    Raises:
+      UsageError: There is a least probability, and the model predicts no class. Or the
+        names of its labels are missing.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, min_probability: float | None = None) -> None:
         import tensorflow as tf  # takes seconds; the settings are checked before
         import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
@@ -145,7 +217,13 @@ class Predictor:
         self.signatures = self._model.signatures
         # A signature sorts its arguments by name; `text_columns` has the task's order.
         self.columns = [name.decode() for name in self._model.text_columns().numpy()]
-        self.is_score = SCORE in self.signatures[SERVING_DEFAULT].structured_outputs
+        outputs = self.signatures[SERVING_DEFAULT].structured_outputs
+        self.is_score = SCORE in outputs
+        self.labels = read_labels(directory) if LABELS in outputs else None
+        check_min_probability(
+            min_probability, is_score=self.is_score, labels=self.labels
+        )
+        self._min_probability = min_probability
 
     def predict(self, rows: Iterable[tuple[str, ...]]) -> Iterator[Prediction]:
         """Predicts texts in the order of the task's columns.
@@ -169,7 +247,7 @@ class Predictor:
         """
         values = zip(columns, zip(*batch, strict=True), strict=True)
         inputs = {name: self._tf.constant(texts) for name, texts in values}
-        return _to_predictions(self.signatures[SERVING_DEFAULT](**inputs))
+        return self._to_predictions(self.signatures[SERVING_DEFAULT](**inputs))
 
     def predict_examples(self, batch: Sequence[bytes]) -> list[Prediction]:
         """Predicts serialized `tf.Example`s in one call of `serve_examples`.
@@ -178,7 +256,36 @@ class Predictor:
           batch: Examples of text or tokens, as the model was trained on.
         """
         examples = self._tf.constant(batch)
-        return _to_predictions(self.signatures[SERVE_EXAMPLES](examples=examples))
+        return self._to_predictions(self.signatures[SERVE_EXAMPLES](examples=examples))
+
+    def _to_predictions(self, outputs: dict[str, Any]) -> list[Prediction]:
+        if self.is_score:
+            return [Prediction(float(score)) for score in outputs[SCORE].numpy()]
+        if self.labels:
+            columns = (outputs[name].numpy() for name in (LABELS, PROBABILITIES))
+            return [self._to_labels(*row) for row in zip(*columns, strict=True)]
+        # A model with a threshold may predict the less probable class of two.
+        names, class_ids, probabilities = (
+            outputs[name].numpy() for name in (CLASS, CLASS_ID, PROBABILITIES)
+        )
+        is_abstained = [False] * len(names)
+        if self._min_probability is not None:
+            is_abstained = abstention.abstains(
+                probabilities, class_ids, self._min_probability
+            ).tolist()
+        return [
+            Prediction(None if is_without else name.decode(), float(row[class_id]))
+            for name, class_id, row, is_without in zip(
+                names, class_ids, probabilities, is_abstained, strict=True
+            )
+        ]
+
+    def _to_labels(self, is_set: np.ndarray, probabilities: np.ndarray) -> Prediction:
+        assert self.labels
+        names = self.labels.names
+        shares = dict(zip(names, probabilities.tolist(), strict=True))
+        labels = list(itertools.compress(names, is_set.tolist()))
+        return Prediction(labels, probabilities=shares)
 
     def _check_number(self, texts: tuple[str, ...]) -> None:
         if len(texts) == len(self.columns):
@@ -199,14 +306,3 @@ def split_batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(rows)
     while batch := list(itertools.islice(iterator, _ROWS_AT_A_TIME)):
         yield batch
-
-
-def _to_predictions(outputs: dict[str, Any]) -> list[Prediction]:
-    if SCORE in outputs:
-        return [Prediction(float(score)) for score in outputs[SCORE].numpy()]
-    # A model with a threshold may predict the less probable class of two.
-    columns = (outputs[name].numpy() for name in (CLASS, CLASS_ID, PROBABILITIES))
-    return [
-        Prediction(name.decode(), float(row[class_id]))
-        for name, class_id, row in zip(*columns, strict=True)
-    ]

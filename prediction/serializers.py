@@ -15,7 +15,7 @@ from ingest.examples import tf_examples
 from ingest.rows.formats import CSV, DELIMITED, JSONL, PARQUET, TFRECORD
 from ingest.rows.row_errors import RowError
 from modules.errors import UsageError
-from prediction.predictor import rename_taken
+from prediction.predictor import PREDICTION, rename_taken
 
 
 class JsonLines:
@@ -38,12 +38,20 @@ class JsonLines:
 class Table:
     """Serializes a row as a line of CSV or of unquoted TSV, without the line ending.
 
+    Args:
+      columns: The names of the columns.
+      file_format: `csv` or `tsv`.
+      separator: What is between the names of several predicted labels.
+
     Attributes:
       header: The line of the column names.
     """
 
-    def __init__(self, columns: Iterable[str], file_format: FileFormat) -> None:
+    def __init__(
+        self, columns: Iterable[str], file_format: FileFormat, separator: str = "|"
+    ) -> None:
         self._columns = list(columns)
+        self._separator = separator
         self._to_line = _to_csv if file_format == CSV else _to_tsv
         self.header = self._to_line(self._columns)
 
@@ -54,6 +62,8 @@ class Table:
           RowError: The format cannot hold a value, or the row has more columns.
         """
         _refuse_surplus(row, self._columns)
+        if isinstance(labels := row.get(PREDICTION), list):
+            row = {**row, PREDICTION: self._separator.join(labels)}
         return self._to_line(row.get(column) for column in self._columns)
 
 
@@ -101,6 +111,7 @@ def create(
     rows: Sequence[dict[str, Any]],
     predicted: dict[str, Any],
     schema: pa.Schema | None = None,
+    separator: str = "|",
 ) -> RowSerializer:
     """Creates the serializer of a format.
 
@@ -109,6 +120,7 @@ def create(
       rows: The first rows, which decide the columns and types of a table.
       predicted: The columns of a prediction, with any value of their types.
       schema: The schema of the input, if it is Parquet.
+      separator: As for `Table`.
 
     Raises:
       RowError: The format cannot hold the name of a column.
@@ -122,7 +134,7 @@ def create(
     names = rename_taken(columns, predicted)
     if file_format in DELIMITED:
         kept = [names.get(column, column) for column in columns]
-        return Table([*kept, *predicted], file_format)
+        return Table([*kept, *predicted], file_format, separator)
     assert file_format == PARQUET
     fields = [
         field.with_name(names.get(field.name, field.name))

@@ -11,7 +11,7 @@ from modules import metrics, verdicts
 from modules.config.task import TaskConfig
 from modules.evaluation import resampling
 from modules.export import token_positions
-from modules.metrics import Rows
+from modules.metrics import Rows, Threshold
 from report.content import TextColumn
 
 
@@ -24,7 +24,7 @@ def describe_columns(
     max_seq_length: int,
     latency: Mapping[str, float],
     *,
-    threshold: float | None = None,
+    threshold: Threshold = None,
 ) -> list[TextColumn]:
     """Describes the text columns of a pair.
 
@@ -46,7 +46,9 @@ def describe_columns(
     label, kind = task.label_column, "int64_list"
     if task.is_regression:
         kind = "float_list"
-    labels = np.array([getattr(row[label], kind).value[0] for row in features])
+    labels = np.array([getattr(row[label], kind).value for row in features])
+    if not task.is_multilabel:
+        labels = labels[:, 0]
     names = [name for name in task.metrics if "/" not in name or name == task.metric]
     rows = Rows.of(labels, outputs, threshold=threshold)
     texts = [

@@ -153,6 +153,22 @@ class Decision(_Part):
     curve: list[DecisionPoint]
 
 
+class LabelDecisions(_Part):
+    """The threshold of each of several labels, and what it leads to.
+
+    Attributes:
+      by: What they are chosen by, in words.
+      split: The split that they were chosen on.
+      threshold: The thresholds, in the order of the labels.
+      labels: The decision on each label, without a curve.
+    """
+
+    by: str
+    split: str
+    threshold: list[float]
+    labels: dict[str, Decision]
+
+
 class Training(_Part):
     """The training.
 
@@ -164,6 +180,8 @@ class Training(_Part):
       facts: Other facts in words, by name: optimizer, precision, where it started.
       calibration: The temperature; None if the probabilities have none.
       decision: The threshold; None if the most probable class is predicted.
+      label_decisions: The thresholds of several labels; None if each is 0.5.
+      splits: The evaluated splits.
     """
 
     metric: str
@@ -173,6 +191,14 @@ class Training(_Part):
     facts: dict[str, str]
     calibration: TemperatureScaling | None = None
     decision: Decision | None = None
+    label_decisions: LabelDecisions | None = None
+    splits: list[str] = []
+
+    @property
+    def threshold(self) -> float | list[float] | None:
+        """The threshold of the exported model, as in `metrics.Rows.of`."""
+        decision = self.decision or self.label_decisions
+        return decision.threshold if decision else None
 
 
 class SearchTrial(_Part):
@@ -245,7 +271,7 @@ class Search(_Part):
 
 
 class PrecisionRecall(_Part):
-    """The precision-recall curve of one class against the others.
+    """The precision-recall curve of one class against the others, or of one label.
 
     Attributes:
       class_name: The class.
@@ -282,19 +308,55 @@ class Classification(_Part):
     """Predicted classes of the gate's split, compared with the labels.
 
     Attributes:
-      confusion: Rows by label (outer) and predicted class (inner).
+      confusion: Rows by label (outer) and predicted class (inner); empty if a row may
+        have several labels.
+      label_rows: The rows with each of several labels; empty if a row has one class.
       precision_recall: A curve for each class; of two, of the positive one.
-      calibration: Bins of equal width (Guo et al. 2017, section 2).
+      calibration: Bins of equal width (Guo et al. 2017, section 2). A row counts once
+        for each of several labels.
       expected_calibration_error: The mean difference of confidence and accuracy.
       unscaled: The bins of the probabilities without the temperature; empty if the
         model has none.
     """
 
     confusion: list[list[int]]
+    label_rows: list[int] = []
     precision_recall: list[PrecisionRecall]
     calibration: list[CalibrationBin]
     expected_calibration_error: float
     unscaled: list[CalibrationBin] = []
+
+
+class AbstentionPoint(_Part):
+    """What a least probability leads to, as `evaluation.abstention.Point`.
+
+    Attributes:
+      min_probability: A row gets a class from this probability of the class on.
+      abstained: The rows without a class.
+      accuracy: The share of the other rows that are predicted correctly; NaN without
+        such rows.
+    """
+
+    min_probability: float
+    abstained: int
+    accuracy: float
+
+
+class Abstention(_Part):
+    """A split whose improbable classes are not predicted.
+
+    Attributes:
+      split: The split.
+      rows: How many rows it has.
+      curve: The share of rows without a class as `x`, the accuracy of the others as
+        `y`, for every least probability.
+      points: Some least probabilities, in ascending order.
+    """
+
+    split: str
+    rows: int
+    curve: Curve
+    points: list[AbstentionPoint]
 
 
 class Regression(_Part):
@@ -358,7 +420,7 @@ class SwappedRow(_Part):
       prediction: Name of the predicted class, or the predicted score.
       swapped_prediction: That of the texts with swapped words.
       probability: Probability of the class that is predicted for the row; None for a
-        regression.
+        regression and for several labels.
       swapped_probability: Its probability for the texts with swapped words, or None.
     """
 
@@ -621,6 +683,8 @@ class Report(_Part):
       search: The search for settings before it; None without one.
       training: The training.
       classification: The predicted classes; None for a regression.
+      abstention: The evaluated splits without improbable classes; empty for a
+        regression.
       regression: The predicted scores; None for a classification.
       slices: Metrics of parts of the split.
       slice_gaps: The difference between the slices of each feature that has two.
@@ -653,6 +717,7 @@ class Report(_Part):
     search: Search | None = None
     training: Training | None = None
     classification: Classification | None = None
+    abstention: list[Abstention] = []
     regression: Regression | None = None
     slices: list[Slice] = []
     slice_gaps: list[SliceGap] = []

@@ -86,7 +86,7 @@ def _dump(content: dict[str, Any]) -> str:
 def _head(report: Report) -> dict[str, Any]:
     """Returns the metadata; only a person knows a model's language and license."""
     dataset = _dataset(report)
-    table = metrics.of_task(report.task.classes)
+    table = report.task.metric_table
     results = [
         {
             "type": table[metric.name].hub_name,
@@ -184,6 +184,8 @@ def _by_class(report: Report) -> dict[str, dict[str, Metric]]:
 
 def _purpose(task: TaskConfig) -> str:
     kind = "pairs of texts" if len(task.text_columns) > 1 else "texts"
+    if task.is_multilabel:
+        return f"predict which of {task.outputs} labels {kind} have, any number of them"
     if task.classes is not None:
         return f"predict which of {len(task.classes)} classes {kind} belong to"
     assert task.label_range is not None

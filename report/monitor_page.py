@@ -32,7 +32,7 @@ def render(
 
     Args:
       checks: Checks by what the window was compared with. The template reads their
-        `name`, `value`, `limit` and `p`.
+        `name`, `label`, `value`, `limit` and `p`.
       rows: The rows of each window.
       metrics: Metrics of the labelled rows. The template reads their `name`, `value`
         and `threshold`.

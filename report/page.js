@@ -38,13 +38,13 @@ function textCell(text) {
   return cell;
 }
 
-function shareItem(row, name, share) {
+function shareItem(name, share, isLabel, isPredicted) {
   const fill = make("div", {className: "fill"});
   fill.style.width = 100 * share + "%";
   const tags = [];
-  if (name === row.label) tags.push("label");
-  if (name === row.prediction) tags.push("predicted");
-  return make("li", {className: name === row.label ? "is-label" : ""},
+  if (isLabel) tags.push("label");
+  if (isPredicted) tags.push("predicted");
+  return make("li", {className: isLabel ? "is-label" : ""},
     make("span", {}, make("bdi", {}, name),
       make("span", {className: "tag"}, tags.join(", "))),
     make("span", {className: "n"},
@@ -73,7 +73,7 @@ function rowItem(row, {classes, columns}) {
   const texts = make("dl", {}, ...row.texts.flatMap((text, index) =>
     [make("dt", {}, columns[index] ?? ""), textCell(text)]));
   const shares = make("ul", {className: "shares"}, ...row.probabilities.map(
-    ([index, share]) => shareItem(row, classes[index], share)));
+    ([index, ...share]) => shareItem(classes[index], ...share)));
   const rest = classes.length - row.probabilities.length;
   if (row.probabilities.length && rest > 0)
     shares.append(make("li", {}, make("span", {className: "tag"},

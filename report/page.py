@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from modules.config.task import TaskConfig
 from modules.metrics import CLASS_METRICS, class_metric
 from modules.run_states import MARKS
 from report import curves, formatting, plots, search_plots, templates
@@ -142,14 +143,16 @@ class Scale:
 
 def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
     by_name = {metric.name: metric for metric in metrics}
-    counts = report.classification.confusion if report.classification else []
+    found = report.classification
+    counts = (found.label_rows or list(map(sum, found.confusion))) if found else []
+    thresholds = report.training.label_decisions if report.training else None
+    kinds = (*CLASS_METRICS, *(["auc"] * report.task.is_multilabel))
     return [
         {
             "name": name,
-            "rows": sum(counts[index]) if index < len(counts) else None,
-            "metrics": [
-                by_name.get(class_metric(kind, name)) for kind in CLASS_METRICS
-            ],
+            "rows": counts[index] if index < len(counts) else None,
+            "threshold": thresholds.threshold[index] if thresholds else 0.5,
+            "metrics": [by_name.get(class_metric(kind, name)) for kind in kinds],
         }
         for index, name in enumerate(report.task.classes or [])
     ]
@@ -157,7 +160,8 @@ def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
 
 def _figures(report: Report) -> dict[str, Any]:
     names = ("training", "precision_recall", "reliability", "confusion", "scores")
-    figures: dict[str, Any] = dict.fromkeys((*names, "ages", "batch", "search"))
+    others = ("abstention", "ages", "batch", "search")
+    figures: dict[str, Any] = dict.fromkeys((*names, *others))
     if report.ages and any(v.measured for v in report.ages.versions):
         figures["ages"] = plots.ages(report.ages)
     if report.search and any(t.shown is not None for t in report.search.trials):
@@ -187,6 +191,10 @@ def _figures(report: Report) -> dict[str, Any]:
         classes = report.task.classes or []
         if len(classes) > SMALL_MATRIX:
             figures["confusion"] = plots.confusion(report.classification, classes)
+    if any(split.rows for split in report.abstention):
+        figures["abstention"] = plots.abstention(
+            [split for split in report.abstention if split.rows]
+        )
     if report.regression and report.regression.labels:
         figures["scores"] = plots.scores(report.regression)
     if report.batch and report.batch.input_mask:
@@ -260,7 +268,7 @@ def _rows(report: Report) -> dict[str, Any]:
     return {
         "classes": [formatting.printable(name) for name in classes],
         "columns": [formatting.printable(name) for name in report.task.text_columns],
-        "rows": [_row(row, indices) for row in report.worst_rows],
+        "rows": [_row(row, indices, report.task) for row in report.worst_rows],
         "pairs": [
             [formatting.printable(label), formatting.printable(prediction), count]
             for (label, prediction), count in pairs.most_common()
@@ -270,18 +278,31 @@ def _rows(report: Report) -> dict[str, Any]:
     }
 
 
-def _row(row: PredictedRow, indices: dict[str, int]) -> dict[str, Any]:
+def _row(
+    row: PredictedRow, indices: dict[str, int], task: TaskConfig
+) -> dict[str, Any]:
+    labels, predicted = (
+        text.split(task.separator) if task.is_multilabel else [text]
+        for text in (row.label, row.prediction)
+    )
     probabilities = sorted(row.probabilities.items(), key=lambda item: -item[1])
     shown = probabilities[:_MAX_PROBABILITIES]
-    if row.label in row.probabilities and row.label not in dict(shown):
-        shown[-1] = (row.label, row.probabilities[row.label])
+    others = [n for n in labels if n in row.probabilities and n not in dict(shown)]
+    if others:  # instead of the last ones
+        shown = shown[: max(len(shown) - len(others), 0)]
+        shown += [(name, row.probabilities[name]) for name in others]
     return {
         "id": row.id,
         "texts": [formatting.printable(text) for text in row.texts],
         "label": formatting.printable(row.label),
         "prediction": formatting.printable(row.prediction),
         "probabilities": [
-            [indices[name], round(share, 4) if math.isfinite(share) else None]
+            [
+                indices[name],
+                round(share, 4) if math.isfinite(share) else None,
+                name in labels,
+                name in predicted,
+            ]
             for name, share in shown
             if name in indices
         ],

@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from modules.verdicts import ModelAges
 from report.content import (
+    Abstention,
     Batch,
     Classification,
     Decision,
@@ -178,6 +179,31 @@ def decision(decision: Decision) -> Markup:
         f"{name} {score(value)}" for name, value in chosen.metrics.items()
     ]
     return draw("figure-decision", "Thresholds", sentence(parts), plot, 3.2)
+
+
+def abstention(splits: Sequence[Abstention]) -> Markup:
+    """Draws the accuracy of the rows with a class over the share of those without."""
+
+    def plot(figure: Figure) -> None:
+        axes = axes_of(figure, "rows without a class", "accuracy of the others")
+        for index, split in enumerate(splits):
+            axes.plot(
+                *points_of(split.curve),
+                color=SERIES[index % len(SERIES)],
+                ls=DASHES[index % len(DASHES)],
+                label=label_of(split.split),
+            )
+        axes.set_xlim(0, 1)
+        axes.legend(ncols=3, **LEGEND_ABOVE)
+
+    parts = [
+        f"{split.split}: with a least probability of {number(point.min_probability)}, "
+        f"{percent(point.abstained / split.rows)} of {number(split.rows)} rows have no "
+        f"class, and the accuracy of the others is {score(point.accuracy)}"
+        for split in splits
+        for point in split.points
+    ]
+    return draw("figure-abstention", "Abstaining", sentence(parts), plot, 2.8)
 
 
 def scores(regression: Regression) -> Markup:

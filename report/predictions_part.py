@@ -12,8 +12,12 @@ from sklearn import metrics as sklearn_metrics
 from modules import files, metrics
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
-from modules.evaluation import calibration
+from modules.evaluation import abstention, calibration
+from modules.evaluation.prediction_files import RecordedPredictions
+from report import formatting
 from report.content import (
+    Abstention,
+    AbstentionPoint,
     CalibrationBin,
     Classification,
     Curve,
@@ -26,6 +30,7 @@ MOST_ROWS = 200
 _MOST_POINTS = 300  # of a curve: a picture shows no more
 _MOST_SCORES = 2_000
 _PARSED_ROWS = 4_096
+_MIN_PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def majority_metrics(
@@ -35,21 +40,27 @@ def majority_metrics(
 
     Args:
       task: Determines the metrics.
-      labels: int64[rows], or float64[rows] of a regression.
+      labels: int64[rows], int64[rows, classes] of several labels, or float64[rows] of
+        a regression.
       counts: Rows of the training split by class.
 
     Returns:
-      The metrics by name; empty for a regression, whose metrics are correlations.
+      The metrics by name; empty for a regression, whose metrics are correlations. Of
+      several labels, those of the labels that reach most if they are always predicted.
     """
     if task.classes is None or not counts:
         return {}
-    majority = max(counts, key=lambda name: counts[name])
     # A constant prediction has no AUC, and an infinite loss.
     names = [
         name
-        for name, metric in metrics.of_task(task.classes).items()
+        for name, metric in task.metric_table.items()
         if not metric.needs_probabilities
     ]
+    if task.is_multilabel:
+        models = metrics.of_constant_models(task.classes, labels, names)
+        by = task.metric if task.metric in names else names[0]
+        return max((values for _, values in models), key=lambda v: metrics.score(v[by]))
+    majority = max(counts, key=lambda name: counts[name])
     rows = np.bincount(labels.astype(int), minlength=len(task.classes)).tolist()
     evaluated = dict(zip(task.classes, rows, strict=True))
     return metrics.of_constant_model(task.classes, majority, evaluated, names)
@@ -70,7 +81,7 @@ def classification(
 
     Args:
       task: Names the classes.
-      labels: int64[rows].
+      labels: int64[rows], or int64[rows, classes] of several labels.
       probabilities: float64[rows, classes].
       predicted: As in `Rows.of`.
       temperature: That of the probabilities; None if they have none.
@@ -79,15 +90,22 @@ def classification(
     classes = range(task.outputs)
     rows = metrics.Rows.of(labels, probabilities, predicted=predicted)
     predicted = rows.predictions
-    is_finite = np.isfinite(predicted)
+    is_finite = np.isfinite(probabilities).all(axis=1)
     probabilities = np.where(is_finite[:, np.newaxis], probabilities, np.nan)
     shown = [metrics.POSITIVE_CLASS] if task.is_binary else list(classes)
     return Classification(
-        confusion=sklearn_metrics.confusion_matrix(
+        confusion=[]
+        if task.is_multilabel
+        else sklearn_metrics.confusion_matrix(
             labels[is_finite], predicted[is_finite], labels=list(classes)
         ).tolist(),
+        label_rows=labels.sum(axis=0).tolist() if task.is_multilabel else [],
         precision_recall=[
-            _precision_recall(name, labels == index, probabilities[:, index])
+            _precision_recall(
+                name,
+                labels[:, index] == 1 if task.is_multilabel else labels == index,
+                probabilities[:, index],
+            )
             for index, name in enumerate(task.classes)
             if index in shown
         ],
@@ -97,7 +115,30 @@ def classification(
         ).expected_calibration_error,
         unscaled=[]
         if temperature is None
-        else _bins(labels, calibration.scale(probabilities, 1 / temperature)),
+        else _bins(
+            labels,
+            calibration.scale(
+                probabilities, 1 / temperature, is_multilabel=task.is_multilabel
+            ),
+        ),
+    )
+
+
+def describe_abstention(split: str, predictions: RecordedPredictions) -> Abstention:
+    """Returns what follows if improbable classes of a split are not predicted."""
+    _, labels, probabilities, predicted = predictions
+    shares, accuracies = abstention.curve(labels, probabilities, predicted)
+    kept = np.unique(np.linspace(0, len(shares) - 1, _MOST_POINTS).astype(int))
+    kept = kept[: len(shares)]
+    points = [
+        abstention.measure(labels, probabilities, predicted, least)
+        for least in _MIN_PROBABILITIES
+    ]
+    return Abstention(
+        split=split,
+        rows=len(labels),
+        curve=Curve(x=shares[kept].tolist(), y=accuracies[kept].tolist()),
+        points=[AbstentionPoint(**dataclasses.asdict(point)) for point in points],
     )
 
 
@@ -125,7 +166,8 @@ def worst_rows(
     Args:
       task: Names the columns and classes.
       ids: int64[rows].
-      labels: int64[rows], or float64[rows] of a regression.
+      labels: int64[rows], int64[rows, classes] of several labels, or float64[rows] of
+        a regression.
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
       examples: Pattern of the split's Examples, gzipped TFRecords.
       vocab_file: One token a line.
@@ -151,8 +193,10 @@ def worst_rows(
             PredictedRow(
                 id=row_id,
                 texts=texts.get(row_id, []),
-                label=task.describe_label(labels[index]),
-                prediction=task.describe_label(table.predictions[index]),
+                label=formatting.label(task.describe_label(labels[index])),
+                prediction=formatting.label(
+                    task.describe_label(table.predictions[index])
+                ),
                 probabilities={}
                 if task.classes is None
                 else dict(zip(task.classes, outputs[index].tolist(), strict=True)),

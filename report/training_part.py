@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from modules import files, uris
 from modules.training import model_run, record
 from modules.training.summary_names import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
-from report.content import Batch, Curve, SeedTraining, Training
+from report.content import Batch, Curve, LabelDecisions, SeedTraining, Training
 
 _ALL = 0  # the accumulator samples the points of a tensor unless its size is 0
 
@@ -48,8 +48,19 @@ def read_training(directory: str) -> Training:
         learning_rates=curves[best][LEARNING_RATE],
         facts=_facts(content, record.seed_directory(directory, best)),
         calibration=content.get("calibration"),
-        decision=content.get("decision"),
+        **_decision(content.get("decision")),
+        splits=list(content["splits"]),
     )
+
+
+def _decision(recorded: dict[str, Any] | None) -> dict[str, Any]:
+    if recorded is None or "labels" not in recorded:
+        return {"decision": recorded}
+    # A curve for each label would be most of the report.
+    labels = {
+        name: {**decision, "curve": []} for name, decision in recorded["labels"].items()
+    }
+    return {"label_decisions": LabelDecisions(**{**recorded, "labels": labels})}
 
 
 def read_batch(directory: str) -> Batch:

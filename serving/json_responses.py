@@ -50,14 +50,17 @@ def to_json(name: str, tensor: np.ndarray) -> Any:
 
     Args:
       name: The output; its strings are in base64 if it ends in `_bytes`.
-      tensor: The output's value.
+      tensor: The output's value. Masked strings and integers are None.
 
     Raises:
       RequestError: A string is not UTF-8.
     """
     if tensor.dtype == object:
         strings = np.empty(tensor.size, object)
-        strings[:] = [_decode(name, value) for value in tensor.ravel()]
+        strings[:] = [
+            None if value is np.ma.masked else _decode(name, value)
+            for value in tensor.ravel()
+        ]
         return strings.reshape(tensor.shape).tolist()
     if tensor.dtype == np.float64 or tensor.dtype.kind in "iub":
         return tensor.tolist()

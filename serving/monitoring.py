@@ -50,6 +50,8 @@ class Metrics:
       loads: Version loads, by result: `ok` or `error`.
       load_seconds: Time to load and warm up, by version.
       refused_connections: HTTP connections refused at `--max-connections`.
+      abstained_rows: Rows without a class, which is less probable than the request
+        allows.
       model_age_seconds: Time since a version was pushed, by version.
       samples: Sampled rows, by result.
       checked_texts: Texts that were checked, by column.
@@ -115,6 +117,11 @@ class Metrics:
         self.refused_connections = Counter(
             "serving_refused_connections",
             "HTTP connections refused at --max-connections.",
+            registry=registry,
+        )
+        self.abstained_rows = Counter(
+            "serving_abstained_rows",
+            "Rows without a class, which is less probable than min_probability.",
             registry=registry,
         )
         self.model_age_seconds = Gauge(

@@ -10,6 +10,7 @@ import numpy as np
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
+from serving import abstention
 from serving.access import JSON
 from serving.errors import RequestError
 from serving.json_responses import BINARY_SUFFIX
@@ -52,6 +53,13 @@ _BASE64: Schema = {
     "additionalProperties": False,
 }
 _INPUT_STRING: Schema = {"anyOf": [_STRING, _BASE64]}
+_MIN_PROBABILITY: Schema = {
+    "description": "`class` and `class_id` are null in a row whose class is less "
+    "probable. TensorFlow Serving has no such field.",
+    "type": "number",
+    "exclusiveMinimum": 0,
+    "maximum": 1,
+}
 
 
 def _ref(name: str) -> Schema:
@@ -266,6 +274,9 @@ def _predict_schemas(model: ModelFacts) -> dict[str, Schema]:
                 )
                 for tensor, spec in signature.outputs.items()
             }
+            can_abstain = abstention.can_abstain(signature)
+            for tensor in abstention.CLASS_OUTPUTS if can_abstain else ():
+                outputs[tensor] = _or_null(outputs[tensor], is_row=is_row)
             # A single output has no name in a response.
             (output, *others) = outputs.values()
             output = _object(**outputs) if others else output
@@ -277,6 +288,8 @@ def _predict_schemas(model: ModelFacts) -> dict[str, Schema]:
             else:
                 request = _object(inputs=_or_bare(_object(**inputs), inputs))
                 response = _object(outputs=output)
+            if can_abstain:
+                request["properties"][abstention.MIN_PROBABILITY] = _MIN_PROBABILITY
             if name == DEFAULT_SIGNATURE:
                 request["properties"]["signature_name"] = {"enum": [name, ""]}
             else:
@@ -294,6 +307,13 @@ def _predict_schemas(model: ModelFacts) -> dict[str, Schema]:
 def _or_bare(inputs: Schema, tensors: dict[str, Schema]) -> Schema:
     """Allows a single input without its name."""
     return {"anyOf": [inputs, *tensors.values()]} if len(tensors) == 1 else inputs
+
+
+def _or_null(schema: Schema, *, is_row: bool) -> Schema:
+    """Allows null instead of each value of a tensor, or of a row of it."""
+    if not is_row:
+        return {**schema, "items": _or_null(schema["items"], is_row=True)}
+    return {"anyOf": [schema, {"type": "null"}]}
 
 
 def _tensor(spec: TensorSpec, string: Schema, *, is_row: bool = False) -> Schema:

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from tensorflow_serving.apis import get_model_metadata_pb2
 
 from serving import (
+    abstention,
     access,
     discovery,
     json_requests,
@@ -26,7 +27,7 @@ from serving import (
     page,
     tokens,
 )
-from serving.batching import Batcher, Outputs
+from serving.batching import Batcher
 from serving.errors import (
     RequestError,
     describe_failure,
@@ -195,13 +196,17 @@ class RestApi:
             raise only_predict()
         process = functools.partial(self._memory.process, len(body))
         with self._versions.use(*_target(match)) as model:
-            signature, inputs, write = await process(
+            signature, inputs, write, min_probability = await process(
                 _read_request, model, body, self._batcher.max_rows, call
             )
             outputs = await self._batcher.run(model, signature, inputs)
             for observer in self._observers:
                 observer.offer(model, signature, inputs, outputs)
-            return await process(lambda: _dump(write(outputs)))
+            shown: Tensors = outputs
+            if min_probability is not None:
+                shown, abstained = abstention.abstain(outputs, min_probability)
+                self._metrics.abstained_rows.inc(abstained)
+            return await process(lambda: _dump(write(shown)))
 
     async def _describe(self, match: re.Match[str], body: bytes, call: Call) -> bytes:
         name, version, label = _target(match)
@@ -316,16 +321,22 @@ async def _read_body(request: fastapi.Request, reserve: Callable[[int], None]) -
 
 def _read_request(
     model: ModelFacts, body: bytes, max_rows: int, call: Call
-) -> tuple[Signature, Tensors, Callable[[Outputs], dict[str, Any]]]:
-    """Returns the signature, its inputs, and the function that writes its outputs."""
+) -> tuple[Signature, Tensors, Callable[[Tensors], dict[str, Any]], float | None]:
+    """Reads a request.
+
+    Returns:
+      The signature, its inputs, the function that writes its outputs, and the least
+      probability of a class or None.
+    """
     document = json_requests.parse(body)
     name = json_requests.signature_name(document)
     call.signature = name if name in model.signatures else "unknown"
     signature = model.find_signature(name)
+    min_probability = abstention.read_min_probability(document, signature)
     inputs = json_requests.read_inputs(document, signature.inputs, max_rows)
     has_rows = json_requests.INSTANCES in document
     write = json_responses.write_rows if has_rows else json_responses.write_columns
-    return signature, inputs, write
+    return signature, inputs, write, min_probability
 
 
 def _target(match: re.Match[str]) -> tuple[str, int | None, str | None]:

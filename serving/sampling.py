@@ -40,7 +40,7 @@ PREFIX = "prediction/"
 MODEL_VERSION = f"{PREFIX}model_version"
 TIME = f"{PREFIX}time"
 # The outputs that are kept, if the model has them; `prediction/class` and so on.
-OUTPUTS = ("class", "probabilities", "score")
+OUTPUTS = ("class", "labels", "probabilities", "score")
 
 WRITTEN, REDACTED = "written", "redacted"
 QUEUE_FULL, REDACTION_FAILED, WRITE_FAILED = (

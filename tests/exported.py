@@ -41,6 +41,11 @@ TASKS = {
     "sentences": TaskConfig(text_columns=["sentence"], classes=["bad", "good"]),
     "scores": TaskConfig(label_range=[0, 5]),
     "a curated schema": TaskConfig(text_columns=["sentence"]),
+    "labels": TaskConfig(
+        text_columns=["sentence"],
+        kind="multilabel",
+        classes=_CLASSES,
+    ),
     "tokens of pairs": TaskConfig(
         input="tokenized", text_columns=["question", "answer"], classes=_CLASSES
     ),
@@ -72,6 +77,8 @@ class Exported:
     @property
     def probabilities(self):
         """Those of the exported model, float32[rows, classes]."""
+        if self.task.is_multilabel:
+            return tf.sigmoid(self.logits / TEMPERATURE).numpy()
         return tf.nn.softmax(self.logits / TEMPERATURE).numpy()
 
 
@@ -81,7 +88,7 @@ def rows_of(task, texts, labels=None, vocab_file=None):
     Args:
       task: Names the columns.
       texts: A tuple of texts for each row.
-      labels: A label for each row; None leaves label and id out.
+      labels: A label, or a list of several, for each row; None leaves label and id out.
       vocab_file: Splits the texts of a tokenized task.
     """
     columns = [list(column) for column in zip(*texts, strict=True)]
@@ -104,7 +111,8 @@ def rows_of(task, texts, labels=None, vocab_file=None):
             for row in texts
         ]
     for index, label in enumerate([] if labels is None else labels):
-        rows[index] |= {task.label_column: [label], task.id_column: [index]}
+        values = label if isinstance(label, list) else [label]
+        rows[index] |= {task.label_column: values, task.id_column: [index]}
     return rows
 
 
@@ -199,7 +207,7 @@ def export_tiny(root, kind, vocab=None, threshold=None):
       root: An empty directory; the SavedModel is moved to `served/1` there.
       kind: A key of `TASKS`. Transform runs over `PAIRS`, or their first texts.
       vocab: Tokens instead of the tiny encoder's.
-      threshold: That of the positive class of two.
+      threshold: That of the positive class of two, or those of several labels.
     """
     # Random scales of LayerNorm leave outputs that hardly differ from row to row.
     ones = {
@@ -229,6 +237,8 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
     texts = [pair[: len(task.text_columns)] for pair in PAIRS]
     training = root / "training"
     labels = [0.5 if task.is_regression else 0] * len(texts)
+    if task.is_multilabel:
+        labels = [[0] * task.outputs] * len(texts)
     rows = rows_of(task, texts, labels, encoder.vocab_file)
     transform = run_transform(training, kind, rows, encoder.vocab_file, max_seq_length)
     model = build_model(encoder, task.outputs)

@@ -181,7 +181,8 @@ def write_transformed(
       path: The file, whose name ends in `.gz`.
       rows: Number of examples.
       seed: Seed of the pairs.
-      label: `class` (0 or 1), or `score` (0.0 or 5.0).
+      label: `class` (0 or 1), `score` (0.0 or 5.0), or `labels`: whether both texts
+        name the same animal, and whether the first one is a cat.
       first: The first id; ids count up from it.
       has_weights: Whether each example has a `weight`, 0.5 to 2.5.
     """
@@ -196,7 +197,11 @@ def write_transformed(
                 input_type_ids=[0] * (len(segments[0]) + 2)
                 + [1] * (len(segments[1]) + 1),
                 idx=[first + index],
-                label=[same if label == "class" else 5.0 * same],
+                label={
+                    "class": [same],
+                    "score": [5.0 * same],
+                    "labels": [same, int("cat" in texts[0])],
+                }[label],
                 **({"weight": [0.5 + index % 3]} if has_weights else {}),
             )
         )
@@ -225,6 +230,8 @@ def build_experiment(directory: Path, task=None, rows: int = 48, **trainer):  # 
 
     task = task or TaskConfig()
     label = "score" if task.is_regression else "class"
+    if task.is_multilabel:
+        label = "labels"
     if not (directory / "encoder").exists():
         write_encoder(directory / "encoder")
     splits = {

@@ -1,9 +1,10 @@
 """Lists known vulnerabilities of all locked packages: `make audit`.
 
-pip-audit asks a database for each package of the locks of both stacks. What it reports
-is judged with tools/vulnerabilities.yaml, whose exceptions have a reason and an end. A
-package that the database does not know counts as unchecked, which fails: pip-audit
-itself would pass it.
+pip-audit asks a database for each package of the locks of both stacks, and of the lock
+of ONNX Runtime, which `export` installs. What it reports is judged with
+tools/vulnerabilities.yaml, whose exceptions have a reason and an end. A package that
+the database does not know counts as unchecked, which fails: pip-audit itself would pass
+it.
 
 pip-audit has its own environment, .venv-audit, made of tools/audit.txt:
     uv pip compile tools/audit.in --universal --python-version 3.10 --generate-hashes \
@@ -194,12 +195,16 @@ def split_versions(packages: Iterable[str]) -> list[list[str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Audits the locks of both stacks; returns the exit status."""
+    """Audits all locks; returns the exit status."""
     parser = argparse.ArgumentParser(prog="audit", description=main.__doc__)
     parser.add_argument("--service", choices=("osv", "pypi"), default="osv")
     parser.add_argument("--pip-audit", type=Path, default=ROOT / PIP_AUDIT)
     options = parser.parse_args(arguments)
-    locks = sorted(path.relative_to(ROOT) for path in ROOT.glob("stacks/*/*.lock"))
+    locks = [
+        path.relative_to(ROOT)
+        for pattern in ("stacks/*/*.lock", "prediction/portable/*.lock")
+        for path in sorted(ROOT.glob(pattern))
+    ]
     try:
         exceptions = read_exceptions(ROOT / EXCEPTIONS_FILE)
         packages = read_locks(ROOT / lock for lock in locks)

@@ -54,7 +54,9 @@ class _CountRows(beam.CombineFn):
     def create_accumulator(self) -> Counts:
         return {}
 
-    def add_input(self, accumulator: Counts, element: tuple[str, float]) -> Counts:
+    def add_input(
+        self, accumulator: Counts, element: tuple[str, float | list[float]]
+    ) -> Counts:
         slice_sizes.count_row(accumulator, *element, self._task)
         return accumulator
 

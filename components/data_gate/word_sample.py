@@ -13,7 +13,7 @@ from tfx import v1 as tfx
 from components.examples import read_values
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import row_facts, row_values
-from modules.data.leaked_labels import Sampled, Words, WordSample, cut_words
+from modules.data.leaked_labels import Label, Sampled, Words, WordSample, cut_words
 from modules.data.words import split_words
 
 
@@ -68,17 +68,17 @@ class _SampleWords(beam.CombineFn):
         return accumulator.rows
 
 
-def _read(record: bytes, task: TaskConfig) -> tuple[float, Words] | None:
+def _read(record: bytes, task: TaskConfig) -> tuple[Label, Words] | None:
     """Returns label and words of an Example; None without a label."""
     example = tf.train.Example.FromString(record)
-    labels = read_values(example, task.label_column)
-    if len(labels) != 1 or not row_values.is_label(labels[0], task):
+    label = row_values.read_label(read_values(example, task.label_column), task)
+    if label is None:
         return None
     if task.is_tokenized:
         ids, mask, _ = (read_values(example, name) for name in TOKENIZED_FEATURES)
         tokens = zip(ids, mask, strict=False)
-        return labels[0], [cut_words([str(i) for i, is_real in tokens if is_real])]
+        return label, [cut_words([str(i) for i, is_real in tokens if is_real])]
     texts = (b"".join(read_values(example, name)) for name in task.text_columns)
-    return labels[0], [
+    return label, [
         cut_words(split_words(text.decode("utf-8", "replace"))) for text in texts
     ]

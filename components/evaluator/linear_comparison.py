@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -15,6 +14,7 @@ from components.evaluator.slices import SliceKey
 from components.examples import (
     read_column,
     read_id,
+    read_labels,
     read_records,
     read_values,
     sample_records,
@@ -23,6 +23,7 @@ from modules import metrics
 from modules.config.evaluator import EvaluatorSettings
 from modules.config.task import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
 from modules.data import slice_columns, slice_sizes, slicing
+from modules.data.slice_sizes import Counts
 from modules.data.words import split_words
 from modules.evaluation import linear_model, prediction_files, resampling
 from modules.evaluation.linear_model import LinearModel, Words
@@ -57,7 +58,7 @@ def compare(
     """
     task, split = settings.run.task, settings.run.gate_split
     records = sample_records(examples, TRAIN_SPLIT, linear_model.most_rows(task))
-    labels = read_column(records, task.label_column)
+    labels = read_labels(records, task)
     weights = read_column(records, task.weight_column) if task.weight_column else None
     model = LinearModel(task, _words(records, task), labels, weights)
     others = read_records(examples, split)
@@ -65,7 +66,7 @@ def compare(
     while batch := list(itertools.islice(others, _PREDICTED_ROWS)):
         ids = np.array([read_id(e, task.id_column) for e in _parse(batch)])
         outputs = model.predict(_words(batch, task))
-        batches.append((ids, read_column(batch, task.label_column), outputs))
+        batches.append((ids, read_labels(batch, task), outputs))
         for feature, values in _slice(batch, task, settings.slices.columns):
             slices.setdefault(feature, []).extend(values)
     ids, labels, outputs = map(np.concatenate, zip(*batches, strict=True))
@@ -75,7 +76,8 @@ def compare(
     order, recorded_order = np.argsort(ids), np.argsort(recorded.ids)
     has_unique_ids = len(np.unique(ids)) == len(ids)
     if has_unique_ids and np.array_equal(ids[order], recorded.ids[recorded_order]):
-        # The linear model has no threshold, so both predict the more probable class.
+        # The linear model has no threshold, so both predict the more probable class, or
+        # the labels with a probability of 0.5.
         probable = Rows.of(recorded.labels, recorded.outputs)
         linear, own = rows.take(order), probable.take(recorded_order)
         test = resampling.paired_test(task, linear, own, task.metric)
@@ -137,8 +139,10 @@ def compare_slices(
                 linear=metrics.compute(task.classes, a, [name])[name],
             )
         )
-        counts = collections.Counter(a.labels.tolist())
-        rows, _ = slice_sizes.count_deciding(name, counts, task)
+        counts: Counts = {}
+        for label in a.labels.tolist():
+            slice_sizes.count_row(counts, value, label, task)
+        rows, _ = slice_sizes.count_deciding(name, counts[value], task)
         if rows >= min_rows:
             key: SliceKey = ((feature, value),)
             tests[key] = resampling.paired_test(task, a, b, name)

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from tfx import types
 
-from components.examples import read_column, read_id, sample_records
+from components.examples import read_id, read_labels, sample_records
 from components.older_versions.settings import OlderVersionsSettings
 from components.serving_check import rows as request_rows
 from components.serving_check.check import check_model
@@ -47,7 +47,7 @@ def measure(
     if not versions:
         return ages
     records = sample_records(examples, split, settings.rows)
-    labels = read_column(records, task.label_column)
+    labels = read_labels(records, task)
     parsed = map(tf.train.Example.FromString, records)
     ids = np.array([read_id(example, task.id_column) for example in parsed])
     described = prediction_files.describe_predictions(task, split)

@@ -17,9 +17,9 @@ from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.evaluation import prediction_files, resampling
 from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
 from modules.export import model_digest
-from modules.metrics import Rows, predict_classes
+from modules.metrics import Rows, Threshold, predict_classes, predict_labels
 from modules.verdicts import DataVerdict, ModelAges, Verdict
-from report import columns_part, content, predictions_part
+from report import columns_part, content, formatting, predictions_part
 from report.data_part import begin_report
 from report.search_part import read_search
 from report.training_part import read_batch, read_training
@@ -92,8 +92,7 @@ def describe_run(
         space = settings.recipe["tuner"]["space"]
         report.search = read_search(search, task.metric, space)
     report.training = read_training(model_run)
-    decision = report.training.decision
-    threshold = decision.threshold if decision else None
+    threshold = report.training.threshold
     report.batch = read_batch(model_run)
     report.slices = [_slice(entry, verdict) for entry in slices]
     min_rows = settings.recipe["evaluator"]["min_slice_rows"]
@@ -161,6 +160,11 @@ def describe_run(
             predicted,
             temperature=scaling.temperature if scaling else None,
         )
+        # Several labels are decided on one by one.
+        for name in () if task.is_multilabel else report.training.splits:
+            recorded = prediction_files.read_predictions(model_run, task, name)
+            part = predictions_part.describe_abstention(name, recorded)
+            report.abstention.append(part)
     if permuted is not None:
         report.text_columns = columns_part.describe_columns(
             task,
@@ -217,12 +221,13 @@ def _find_gaps(
 
 
 def _swapped_row(
-    task: TaskConfig, row: SwappedText, threshold: float | None
+    task: TaskConfig, row: SwappedText, threshold: Threshold
 ) -> content.SwappedRow:
     outputs = predicted = np.array([row.output, row.swapped_output])
     if not task.is_regression:
-        predicted = predict_classes(outputs, threshold)
-    before, after = map(task.describe_label, predicted)
+        predict = predict_labels if task.is_multilabel else predict_classes
+        predicted = predict(outputs, threshold)
+    before, after = (formatting.label(task.describe_label(p)) for p in predicted)
     described = content.SwappedRow(
         id=row.id,
         texts=row.texts,
@@ -230,7 +235,7 @@ def _swapped_row(
         prediction=before,
         swapped_prediction=after,
     )
-    if not task.is_regression:
+    if not (task.is_regression or task.is_multilabel):
         described.probability, described.swapped_probability = outputs[
             :, predicted[0]
         ].tolist()

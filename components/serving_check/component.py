@@ -70,8 +70,12 @@ def ServingCheck(
             other = path_utils.serving_model_path(champion.uri)
     candidate = path_utils.serving_model_path(model.uri)
     described = description.read_description(candidate) or {}
-    threshold = described.get(description.THRESHOLD)
-    request = request.model_copy(update={"threshold": threshold})
+    request = request.model_copy(
+        update={
+            "threshold": described.get(description.THRESHOLD),
+            "is_multilabel": described.get("kind") == "multilabel",
+        }
+    )
     report, predictions = check.check_model(candidate, request, champion=other)
     report = report.model_copy(update={"not_compared": not_compared})
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))

@@ -143,11 +143,13 @@ class ServingRequest(Limits, ser_json_inf_nan="constants"):
       words: What swapped words may change; None swaps none.
       not_swapped: Why no words are swapped; None if they are.
       threshold: The model's, as in `metrics.Rows.of`.
+      is_multilabel: Whether the model predicts several labels.
     """
 
     ids: list[int]
     signatures: list[SignatureRequest]
     words: WordSettings | None = None
     not_swapped: str | None = None
-    threshold: float | None = None
+    threshold: float | list[float] | None = None
+    is_multilabel: bool = False
     tolerance: float = TOLERANCES["float32"]

@@ -20,7 +20,7 @@ from components.serving_check.request import ServingRequest, SwappedRows
 from components.serving_check.word_swaps import WordSwaps
 from modules import files, uris
 from modules.config.words import WORD, GroupWords, WordSettings
-from modules.metrics import CONFIDENCE, predict_classes
+from modules.metrics import CONFIDENCE, predict_classes, predict_labels
 from modules.verdicts import WordChanges
 
 _FILE = "swapped.json"
@@ -39,7 +39,7 @@ class SwappedText(pydantic.BaseModel):
       output: Its probabilities, or its score.
       swapped_output: Those of the texts with swapped words.
       change: As in `WordChanges.mean_change`.
-      is_changed: Whether the predicted class differs, or the score by enough.
+      is_changed: Whether the predicted class or labels differ, or the score by enough.
     """
 
     row: int
@@ -194,6 +194,12 @@ def _compare(
             if signature.width is None:
                 change = np.abs(after - before)
                 is_changed = change > (words.least_change or 0)
+            elif request.is_multilabel:
+                change = np.abs(after - before).max(axis=1)
+                labels, others = (
+                    predict_labels(part, request.threshold) for part in (before, after)
+                )
+                is_changed = (labels != others).any(axis=1)
             else:
                 predicted = predict_classes(before, request.threshold)
                 rows = np.arange(len(predicted))

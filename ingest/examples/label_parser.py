@@ -1,14 +1,17 @@
-"""Reads the labels of files as names or indices of classes, or as scores."""
+"""Reads the labels of files as names or indices of classes, as flags, or as scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ingest.config import DataConfig
 from ingest.rows.row_errors import RowError
 from modules.config.task import TaskConfig, canonical_label
 from modules.data import row_values
+
+Label = float | list[int]  # one class or score; or 0 or 1 for each of several labels
+_FLAGS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 
 class NotAnIndexError(Exception):
@@ -31,13 +34,44 @@ class LabelParser:
 
     def __init__(self, task: TaskConfig, settings: DataConfig) -> None:
         self._task = task
-        self._allows_all_values = settings.schema_file is not None
+        has_schema = settings.schema_file is not None
+        self._allows_all_values = has_schema and not task.is_multilabel
         self._skips = settings.on_bad_rows == "skip"
         names = enumerate(task.classes or ())
         self._names = {canonical_label(name): index for index, name in names}
         self._indices = {str(index): index for index in range(len(self._names))}
         self._reading = task.labels
         self._has_indices = False
+
+    def parse_row(
+        self,
+        row: Mapping[str, Any],
+        find_names: Callable[[Any], Mapping[str, str]] = lambda value: {},
+    ) -> Label:
+        """Returns the label of a row.
+
+        Args:
+          row: Values by column.
+          find_names: Returns the `class_of_value` of `parse` for a value.
+
+        Raises:
+          RowError: A column is missing, or its value is not a label.
+          NotAnIndexError: See there.
+        """
+        task = self._task
+        if task.has_label_columns:
+            return [_parse_flag(row, name) for name in task.label_columns]
+        value = read_column(row, task.label_column)
+        if not task.is_multilabel:
+            return self.parse(value, find_names(value))
+        names = row_values.split_names(value, task.separator)
+        indices = [int(self.parse(name, find_names(name))) for name in names]
+        if len(set(indices)) < len(indices):
+            raise RowError(
+                f"{task.label_column} is {value!r}, with a label twice; write the "
+                "names or the indices of the labels that the row has, each once"
+            )
+        return [int(index in indices) for index in range(task.outputs)]
 
     def parse(self, value: Any, class_of_value: Mapping[str, str]) -> float:
         """Returns the index of a class, or a score.
@@ -59,15 +93,18 @@ class LabelParser:
         else:
             number = self._parse_class(label)
         if number is not None and (
-            self._allows_all_values or row_values.is_label(number, self._task)
+            self._task.classes is not None
+            or self._allows_all_values
+            or row_values.is_label(number, self._task)
         ):
             return number
-        column = self._task.label_column
+        column = f"{self._task.label_column} is"
+        if self._task.is_multilabel:
+            column = f"{self._task.label_column} has"
         if row_values.is_missing(value):
-            raise RowError(f"{column} is {text!r}, which stands for a missing value")
+            raise RowError(f"{column} {text!r}, which stands for a missing value")
         raise RowError(
-            f"{column} is {text!r}; allowed are {self._describe()}"
-            + self._explain(label)
+            f"{column} {text!r}; allowed are {self._describe()}" + self._explain(label)
         )
 
     def _parse_class(self, label: str) -> int | None:
@@ -91,7 +128,7 @@ class LabelParser:
             self._reading = "name"
 
     def _describe(self) -> str:
-        low, high = row_values.label_bounds(self._task)
+        low, high = self._task.label_range or (0, self._task.outputs - 1)
         if self._task.classes is None or self._reading == "index":
             return f"numbers from {low} to {high}"
         names = ", ".join(self._task.classes)
@@ -105,3 +142,27 @@ class LabelParser:
         if self._reading == "index" and label in self._names:
             return f" (if each {setting} is the name of a class: task.labels=name)"
         return ""
+
+
+def read_column(row: Mapping[str, Any], column: str) -> Any:
+    """Returns the value of a column.
+
+    Raises:
+      RowError: The row has no such column, or no value in it.
+    """
+    if column not in row:
+        raise RowError(
+            f"no column {column}; the row has {', '.join(row) or 'no columns'}"
+        )
+    if row[column] is None:
+        raise RowError(f"{column} has no value")
+    return row[column]
+
+
+def _parse_flag(row: Mapping[str, Any], column: str) -> int:
+    """Returns 1 if a row has a label, or 0."""
+    text = row_values.to_text(read_column(row, column))
+    flag = _FLAGS.get(canonical_label(text))
+    if flag is None:
+        raise RowError(f"{column} is {text!r}; allowed are 0 and 1")
+    return flag

@@ -40,6 +40,7 @@ from ingest.working_directory import (
 )
 from modules import fingerprint, uris, written_files
 from modules.config.task import NOT_TRAINED, TOKENIZED_FEATURES, TaskConfig
+from modules.data import row_values
 from modules.errors import UsageError
 
 _ROWS_PER_REPORT = 250_000
@@ -92,7 +93,7 @@ def _resolve(
         key = source
     elif not uris.is_local(source):
         with remote_errors.usage_errors(f"data {source}", "--data DIR"):
-            return _use_records(source, settings, span)
+            return _use_records(source, task, settings, span)
     else:
         files = sources.find_source(source, settings)
         if task.is_tokenized or not files.files:
@@ -231,7 +232,7 @@ def _show_progress(
 
 
 def _use_records(
-    source: str, settings: DataConfig, span: Span | None
+    source: str, task: TaskConfig, settings: DataConfig, span: Span | None
 ) -> ExamplesDirectory:
     """Returns TFRecords that a run reads without a conversion."""
     records = find_examples(source, settings)
@@ -239,7 +240,7 @@ def _use_records(
     if uris.is_local(source):
         sha256 = fingerprint.of_hashes(
             {
-                path: _check_records(path)
+                path: _check_records(path, task)
                 for split in records.patterns
                 for path in list_examples(records, split)
             }
@@ -252,11 +253,12 @@ def _use_records(
     return dataclasses.replace(records, card=card, span=span, fingerprint=sha256)
 
 
-def _check_records(path: str) -> str:
+def _check_records(path: str, task: TaskConfig) -> str:
     """Returns the hash of a TFRecord file, after all of its Examples were read.
 
     ExampleGen would fail on a damaged record without its location, and takes a gzip
-    file that is cut between two records for a complete one.
+    file that is cut between two records for a complete one. Several labels are checked
+    here too, because files of other formats have them in other columns.
 
     Raises:
       UsageError: A record is damaged, or is not an Example.
@@ -267,7 +269,17 @@ def _check_records(path: str) -> str:
             if isinstance(record, RowError):
                 raise record
             assert isinstance(record, bytes)
-            tf_examples.parse(record)
+            features = tf_examples.parse(record).features.feature
+            if task.is_multilabel:
+                label = task.label_column
+                # Reading a missing key of a protobuf map would add it.
+                flags = features[label].int64_list.value if label in features else ()
+                if row_values.read_label(flags, task) is None:
+                    raise UsageError(
+                        f"{location}: {label} is {[*flags]!s:.80}; task.kind "
+                        f"multilabel needs an int64 feature {label} with 0 or 1 for "
+                        f"each of the {task.outputs} task.classes, in their order"
+                    )
         except RowError as error:
             raise UsageError(
                 f"{location}: {error}. Copy the file again, or write it anew"
@@ -279,7 +291,7 @@ def _find_local(
     files: sources.Source, task: TaskConfig, settings: DataConfig, span: Span | None
 ) -> ExamplesDirectory:
     try:
-        return _use_records(files.location, settings, span)
+        return _use_records(files.location, task, settings, span)
     except MissingSplitError:
         if files.files:
             _refuse_tokenized(files.location, task)

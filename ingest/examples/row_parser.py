@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ingest.config import DataConfig
-from ingest.examples.label_parser import LabelParser
+from ingest.examples.label_parser import Label, LabelParser, read_column
 from ingest.examples.splits import by_index
 from ingest.rows.row_errors import RowError
 from modules.config import slices
@@ -25,8 +25,8 @@ class RowParser:
       labels: Reads the labels of all splits.
       class_of_value: The class by label, if the source names its classes. It is
         ignored if its classes are not the task's.
-      integers_are_indices: Whether a label that is an integer is the index of a class,
-        as in TFRecords.
+      has_examples: Whether the rows are Examples, whose integers are indices of
+        classes, or 0 or 1 for each of several labels.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class RowParser:
         labels: LabelParser,
         class_of_value: Mapping[str, str] | None = None,
         *,
-        integers_are_indices: bool = False,
+        has_examples: bool = False,
     ) -> None:
         self._task = task
         self._labels = labels
@@ -50,8 +50,9 @@ class RowParser:
         self._class_of_value: Mapping[str, str] = {}
         if class_of_value and {*class_of_value.values()} == {*(task.classes or ())}:
             self._class_of_value = class_of_value
+        self._has_flags = has_examples and task.is_multilabel
         self._class_of_integer = (
-            by_index(task.classes) if integers_are_indices else self._class_of_value
+            by_index(task.classes) if has_examples else self._class_of_value
         )
 
     def parse(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,9 +62,10 @@ class RowParser:
           row: Values by column.
 
         Returns:
-          The texts as str; the label as int or float; the id as int, or None if the row
-          has no id; the weight as float, if the task and the row have one; values of
-          slice columns as str, if the row has them.
+          The texts as str; the label as int or float, or 0 or 1 for each of several
+          labels as list; the id as int, or None if the row has no id; the weight as
+          float, if the task and the row have one; values of slice columns as str, if
+          the row has them.
 
         Raises:
           RowError: A value is missing, or not allowed.
@@ -72,18 +74,14 @@ class RowParser:
         task = self._task
         features: dict[str, Any] = {}
         for column in task.text_columns:
-            text = _value(row, column)
+            text = read_column(row, column)
             problem = row_values.find_text_problem(
                 text, allows_empty=self._allows_empty, allows_marks=self._allows_marks
             )
             if problem:
                 raise RowError(f"{column} {problem}")
             features[column] = text
-        value = _value(row, task.label_column)
-        names = self._class_of_value
-        if isinstance(value, int):
-            names = self._class_of_integer
-        features[task.label_column] = self._labels.parse(value, names)
+        features[task.label_column] = self._parse_label(row)
         features[task.id_column] = None
         if task.id_column in row:
             value = row[task.id_column]
@@ -95,7 +93,7 @@ class RowParser:
                     "number the rows"
                 )
         if task.weight_column is not None and task.weight_column in row:
-            value = _value(row, task.weight_column)
+            value = read_column(row, task.weight_column)
             weight = row_values.parse_weight(value)
             if weight is None:
                 raise RowError(
@@ -107,6 +105,24 @@ class RowParser:
             if not row_values.is_missing(row.get(column)):
                 features[column] = _as_name(row[column])
         return features
+
+    def _parse_label(self, row: Mapping[str, Any]) -> Label:
+        column = self._task.label_column
+        values = row.get(column)
+        if not self._has_flags or not isinstance(values, list):
+            return self._labels.parse_row(row, self._find_names)
+        label = row_values.read_label(values, self._task)
+        if not isinstance(label, list):
+            raise RowError(
+                f"{column} is {str(values)[:80]}; allowed are 0 and 1, one of them for "
+                f"each of the {self._task.outputs} task.classes"
+            )
+        return label
+
+    def _find_names(self, label: Any) -> Mapping[str, str]:
+        """Returns the classes by value of a label."""
+        is_integer = isinstance(label, int)
+        return self._class_of_integer if is_integer else self._class_of_value
 
     def find_group(self, row: Mapping[str, Any]) -> str | None:
         """Returns the group of a row; None if it is a separate group.
@@ -130,13 +146,3 @@ class RowParser:
 def _as_name(value: Any) -> str:
     """Returns the one spelling of a value of a group or slice column."""
     return canonical_label(row_values.to_text(value))
-
-
-def _value(row: Mapping[str, Any], column: str) -> Any:
-    if column not in row:
-        raise RowError(
-            f"no column {column}; the row has {', '.join(row) or 'no columns'}"
-        )
-    if row[column] is None:
-        raise RowError(f"{column} has no value")
-    return row[column]

@@ -178,24 +178,27 @@ def take_labelled(
         unlabelled.append(located)
         if isinstance(located[1], RowError):
             continue
-        has_column = has_column or task.label_column in located[1]
-        value = located[1].get(task.label_column)
-        shown = "" if value is None else canonical_label(row_values.to_text(value))
-        if shown not in values and not row_values.is_unlabelled(value, task):
-            return itertools.chain(unlabelled, rows)
-        values[shown] = None
-    reason = f"no column {task.label_column}"
+        for column in task.label_columns:
+            has_column = has_column or column in located[1]
+            value = located[1].get(column)
+            shown = "" if value is None else canonical_label(row_values.to_text(value))
+            if shown not in values and not row_values.is_unlabelled(value, task):
+                return itertools.chain(unlabelled, rows)
+            values[shown] = None
+    label = ", ".join(task.label_columns)
+    reason = f"no column {label}"
     if has_column:
         seen = ", ".join(value or "(empty)" for value in sorted(values))
-        reason = f"only {seen} for {task.label_column}"
+        reason = f"only {seen} for {label}"
     report(f"{source} has {reason}: left out")
     return None
 
 
 def _require_columns(source: str, split: str, row: Row, task: TaskConfig) -> None:
     required = {"task.text_columns": task.text_columns}
-    if split in REQUIRED_SPLITS:
-        required["task.label_column"] = [task.label_column]
+    if split in REQUIRED_SPLITS and task.label_column not in row:
+        setting = "task.classes" if task.has_label_columns else "task.label_column"
+        required[setting] = task.label_columns
     if split == TRAIN_SPLIT and task.weight_column is not None:
         required["task.weight_column"] = [task.weight_column]
     for setting, columns in required.items():

@@ -60,15 +60,21 @@ def split_rows(
             assert isinstance(row, dict)
             text_hash = hash_texts([features[column] for column in task.text_columns])
             texts.append(text_hash)
-            labels.append(features[task.label_column])
+            label = features[task.label_column]
+            labels.extend(label if task.is_multilabel else [label])
             group = parser.find_group(row)
             if settings.group_column is not None:
                 name = ["row", str(number)] if group is None else [group]
                 groups.append(hash_texts(name))
             waiting.append((*location, features, text_hash, group))
         try:
+            shape = (-1, task.outputs) if task.is_multilabel else -1
             return choose_eval_rows(
-                np.array(texts), np.array(groups), np.array(labels), task, settings
+                np.array(texts),
+                np.array(groups),
+                np.array(labels).reshape(shape),
+                task,
+                settings,
             )
         except UsageError:
             if bad_rows.skips or not bad_rows.counts:
@@ -95,13 +101,14 @@ def choose_eval_rows(
 
     Rows of equal texts, a pair and its reverse, and rows of one group go to the same
     split: otherwise the model would be evaluated on rows that it was trained on. The
-    splits are stratified by class, or by tenths of the scores, and the same seed gives
-    the same splits.
+    splits are stratified by class, by the rarest of several labels, or by tenths of the
+    scores, and the same seed gives the same splits.
 
     Args:
       texts: `hash_texts` of each row, uint64[rows].
       groups: A hash of the group of each row, uint64[rows]; empty without groups.
-      labels: Indices of classes, or scores, float64[rows].
+      labels: Indices of classes, or scores, float64[rows]; or 0 and 1,
+        float64[rows, classes].
       task: The classes.
       settings: `test_size` and `split_seed`.
 
@@ -114,15 +121,20 @@ def choose_eval_rows(
     if not len(labels):
         return np.zeros(0, bool)
     units = _join(texts, groups)
-    # The stratum of a unit is that of its first row.
-    _, first = np.unique(units, return_index=True)
-    strata = labels[first]
-    if task.is_regression:
-        ranks = np.argsort(np.argsort(strata, kind="stable"), kind="stable")
-        strata = ranks * min(_SCORE_STRATA, len(ranks) // 2) // len(ranks)
-    values, counts = np.unique(strata, return_counts=True)
+    if task.is_multilabel:
+        strata, counts = _find_rarest(labels, units)
+        values = np.flatnonzero(counts)
+        counts = counts[values]
+    else:
+        # The stratum of a unit is that of its first row.
+        _, first = np.unique(units, return_index=True)
+        strata = labels[first]
+        if task.is_regression:
+            ranks = np.argsort(np.argsort(strata, kind="stable"), kind="stable")
+            strata = ranks * min(_SCORE_STRATA, len(ranks) // 2) // len(ranks)
+        values, counts = np.unique(strata, return_counts=True)
     small = [
-        task.describe_label(int(value)) if task.classes else "the scores"
+        task.classes[int(value)] if task.classes else "the scores"
         for value, count in zip(values, counts, strict=True)
         if count < 2
     ]
@@ -135,6 +147,25 @@ def choose_eval_rows(
             f"{shlex.quote(f'task.classes={kept}')} --set data.on_bad_rows=skip"
         )
     return _choose_units(strata, np.bincount(units), settings)[units]
+
+
+def _find_rarest(
+    labels: np.ndarray, units: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rarest label of each unit, and the units of each label.
+
+    Units without a label have one more than the labels, int64[units].
+
+    Args:
+      labels: 0 or 1 for each label of each row, float64[rows, classes].
+      units: The unit of each row, int64[rows].
+    """
+    of_unit = np.zeros((units.max() + 1, labels.shape[1]), bool)
+    np.logical_or.at(of_unit, units, labels.astype(bool))
+    counts = of_unit.sum(axis=0)
+    by_rarity = np.argsort(counts, kind="stable")
+    rarest = by_rarity[of_unit[:, by_rarity].argmax(axis=1)]
+    return np.where(of_unit.any(axis=1), rarest, len(counts)), counts
 
 
 def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:

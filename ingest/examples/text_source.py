@@ -56,9 +56,7 @@ def open_splits(
             source.describe(split), split or TRAIN_SPLIT, rows, task, report
         )
         is_records = source.files[split][0].file_format == TFRECORD
-        parser = RowParser(
-            task, settings, labels, names, integers_are_indices=is_records
-        )
+        parser = RowParser(task, settings, labels, names, has_examples=is_records)
         if labelled is None:
             opened[str(split)] = None
         elif split is None:

@@ -67,6 +67,7 @@ def open_splits(
             "files with --data DIR"
         ) from error
     label = dict(info.features.items()).get(task.label_column)
+    label = getattr(label, "feature", label)  # of a sequence of labels
     class_of_value = by_index(getattr(label, "names", ()))
     splits.refuse_other_classes(f"data {source}", class_of_value, task)
     labels = LabelParser(task, settings)
@@ -115,8 +116,12 @@ def _rows(dataset: Any, location: str) -> Iterator[tuple[Location, Row]]:
     import tensorflow_datasets as tfds
 
     for number, example in enumerate(tfds.as_numpy(dataset), start=1):
-        row: Row = {
-            key: value.decode() if isinstance(value, bytes) else str(value)
-            for key, value in example.items()
-        }
+        row: Row = {key: _to_text(value) for key, value in example.items()}
         yield Location(location, number), row
+
+
+def _to_text(value: Any) -> str | list[str]:
+    """Returns the text of a value; a list of texts if it is a sequence."""
+    if getattr(value, "ndim", 0):
+        return list(map(_to_text, value.tolist()))
+    return value.decode() if isinstance(value, bytes) else str(value)

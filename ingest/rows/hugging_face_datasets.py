@@ -58,8 +58,10 @@ def class_names(path: str, file_format: FileFormat, column: str) -> list[str] | 
                 with pa.OSFile(path) as file:
                     schema = pa.ipc.open_stream(file).schema
         metadata: dict[str, Any] = json.loads((schema.metadata or {})[b"huggingface"])
-        return list(metadata["info"]["features"][column]["names"])
-    except (KeyError, TypeError, ValueError, FileNotFoundError):
+        feature = metadata["info"]["features"][column]
+        # Of several labels, it is a `Sequence` or a `List` of a `ClassLabel`.
+        return list(feature.get("feature", feature)["names"])
+    except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError):
         # No such metadata, or a damaged or deleted file, which the reader refuses.
         return None
 

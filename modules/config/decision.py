@@ -1,10 +1,13 @@
-"""How the class of two is chosen from the probability of the positive one."""
+"""How a class of two, or a label of several, is chosen from its probability."""
 
 from __future__ import annotations
 
 from pydantic import Field, model_validator
 
 from modules.config.settings import Settings
+
+# A label of several is decided on as two classes: rows without it, and with it.
+ONE_LABEL = ("without", "with")
 
 
 class Costs(Settings):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from modules import metrics
-from modules.config.decision import DecisionConfig
+from modules.config.decision import ONE_LABEL, DecisionConfig
 from modules.config.settings import Settings
 
 # The features of the Model Garden's `create_finetuning_data.py`.
@@ -96,20 +98,29 @@ class TaskConfig(Settings):
       text_columns: The string column, or the two of a pair in the order of the
         segments. They are the inputs of the exported model, even for a `tokenized`
         task.
+      kind: `classification`, `regression`, or `multilabel`, where a text has any number
+        of the classes. None: a regression if there is a `label_range`, or else a
+        classification.
       label_column: The column with the index of the class (int64), or with the score
-        of a regression (float32).
+        of a regression (float32). With `multilabel`, Examples have a 1 in it for each
+        label of the row and 0 for the others (int64[classes]).
       id_column: The int64 column that identifies a row.
       weight_column: The float32 column with the weight of a row in the training loss, 0
         or more. Splits other than `train` may lack it. None weighs all rows equally.
       classes: Class names; the index is the label. Of two classes, the second is the
-        positive one. None for a regression.
+        positive one. None for a regression. With `multilabel`, they are the labels.
+      label_separator: With `multilabel`, files have the names of a row's labels in
+        `label_column`, with this between them; empty is no label. None: files have a
+        column of 0 and 1 for each label, with its name.
       labels: How files, except TFRecords, write a class. `name`: as its name; `1.0`,
         `01` and `1` are one name. `index`: as its index, from 0. None: as its index if
         every label of every split is one, or else as its name.
       label_range: Lowest and highest score of a regression; None for classes.
       metric: The metric that models are compared by; higher is better. With classes, it
-        may be that of one class: `precision/CLASS`, `recall/CLASS` or `f1/CLASS`.
-      decision: What the threshold of the positive class of two is chosen by, such as
+        may be that of one class: `precision/CLASS`, `recall/CLASS` or `f1/CLASS`. The
+        default of `multilabel` is `micro_f1`.
+      decision: What the threshold of the positive class of two, or of each of several
+        labels, is chosen by, such as
         `{maximize: f1}`, `{costs: {false_positive: 1, false_negative: 5}}` or
         `{min_precision: 0.9}`. It is chosen on `eval` after the training. Another
         decision exports the model again and trains nothing. None predicts the most
@@ -121,6 +132,7 @@ class TaskConfig(Settings):
     text_columns: list[str] = Field(
         default=["sentence1", "sentence2"], min_length=1, max_length=2
     )
+    kind: Literal["classification", "regression", "multilabel"] | None = None
     label_column: str = "label"
     id_column: str = "idx"
     weight_column: str | None = None
@@ -128,6 +140,7 @@ class TaskConfig(Settings):
         default=["not_equivalent", "equivalent"], min_length=2
     )
     labels: Literal["name", "index"] | None = None
+    label_separator: str | None = Field(default=None, min_length=1)
     label_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
     metric: str = "accuracy"
     decision: DecisionConfig | None = None
@@ -143,9 +156,14 @@ class TaskConfig(Settings):
         return self.classes is None
 
     @property
+    def is_multilabel(self) -> bool:
+        """Whether a row may have several of the classes, or none."""
+        return self.kind == "multilabel"
+
+    @property
     def is_binary(self) -> bool:
-        """Whether there are two classes; the second is the positive one."""
-        return self.classes is not None and len(self.classes) == 2
+        """Whether a row has one of two classes; the second is the positive one."""
+        return self.classes is not None and self.outputs == 2 and not self.is_multilabel
 
     @property
     def is_tokenized(self) -> bool:
@@ -164,9 +182,32 @@ class TaskConfig(Settings):
         return [*self.text_columns, self.label_column, self.id_column, *weight]
 
     @property
+    def metric_table(self) -> Mapping[str, metrics.Metric]:
+        """All metrics of the task by name."""
+        return metrics.of_task(self.classes, is_multilabel=self.is_multilabel)
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that `metric` and thresholds may name; higher is better."""
-        return tuple(metrics.deciding(self.classes))
+        names = metrics.deciding(self.classes, is_multilabel=self.is_multilabel)
+        return tuple(names)
+
+    @property
+    def has_label_columns(self) -> bool:
+        """Whether files have a column of 0 and 1 for each of several labels."""
+        return self.is_multilabel and self.label_separator is None
+
+    @property
+    def label_columns(self) -> list[str]:
+        """The columns of files that have the labels of a row."""
+        return (
+            [*(self.classes or ())] if self.has_label_columns else [self.label_column]
+        )
+
+    @property
+    def separator(self) -> str:
+        """What is between the names of several labels in texts; no name has it."""
+        return self.label_separator or "|"
 
     def own_name(self, name: str) -> str:
         """Returns a name for a column of the pipeline that the task's columns lack.
@@ -181,8 +222,15 @@ class TaskConfig(Settings):
     def describe_label(self, label: Any) -> str:
         """Returns the name of a class by its index, or a score with its digits.
 
-        The class of an output that is not finite is NaN.
+        Args:
+          label: An index, a score, or 0 or 1 for each of several labels, whose names
+            are joined. The class of an output that is not finite is NaN.
         """
+        if self.is_multilabel and not np.isnan(label).any():
+            names = zip(self.classes or (), label, strict=True)
+            return self.separator.join(name for name, is_set in names if is_set)
+        if self.is_multilabel:
+            return "nan"
         if self.classes is None or math.isnan(label):
             return f"{label:.9g}"
         return self.classes[int(label)]
@@ -205,6 +253,8 @@ class TaskConfig(Settings):
         if values.get("label_range") is not None:
             values.setdefault("classes", None)
             values.setdefault("metric", metrics.deciding(None)[0])
+        if values.get("kind") == "multilabel":
+            values.setdefault("metric", metrics.deciding((), is_multilabel=True)[0])
         if values.get("input") == "tokenized":
             values.setdefault("label_column", TOKENIZED_LABEL)
             values.setdefault("id_column", TOKENIZED_ID)
@@ -230,7 +280,7 @@ class TaskConfig(Settings):
                 )
         for index, name in enumerate(self.classes or []):
             other = by_label.get(str(index), name)
-            if self.labels is None and other != name:
+            if self.labels is None and other != name and not self.has_label_columns:
                 raise ValueError(
                     f"class {other!r} is the index of the class {name!r}, so a label "
                     f"{other} is ambiguous; set task.labels to name or index, rename "
@@ -239,7 +289,48 @@ class TaskConfig(Settings):
         return self
 
     @model_validator(mode="after")
+    def _check_multilabel(self) -> TaskConfig:
+        if not self.is_multilabel:
+            if self.label_separator is not None:
+                raise ValueError(
+                    f"label_separator is {self.label_separator!r}, but a row has one "
+                    "label; set task.kind to multilabel, or leave it out"
+                )
+            return self
+        if self.classes is None or self.name is not None:
+            raise ValueError(
+                "kind is multilabel, which takes the names of the labels as classes, "
+                "and neither a label_range nor the name of a GLUE task"
+            )
+        for name in self.classes:
+            if self.separator in name or name != name.strip():
+                raise ValueError(
+                    f"the label {name!r} has {self.separator!r} in it, or blanks "
+                    "around it; texts have it between the names of labels: set "
+                    "label_separator to another text, or rename the label"
+                )
+        if not self.has_label_columns:
+            return self
+        if self.labels == "index":
+            raise ValueError(
+                "labels is index, but files have a column for each label; leave it "
+                "out, or set label_separator for a column of indices"
+            )
+        if shared := set(self.classes) & set(self.columns):
+            raise ValueError(
+                f"the label {shared.pop()!r} is also the name of another column of the "
+                "task; rename one of them"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_kind(self) -> TaskConfig:
+        if self.kind and (self.kind == "regression") != self.is_regression:
+            raise ValueError(
+                f"kind is {self.kind}, but there "
+                f"{'is a label_range' if self.is_regression else 'are classes'}; a "
+                "regression takes a label_range, all else takes classes"
+            )
         if (self.classes is None) == (self.label_range is None):
             raise ValueError("give either classes or a label_range, not both")
         if self.label_range and not self.label_range[0] < self.label_range[1]:
@@ -261,13 +352,21 @@ class TaskConfig(Settings):
     def _check_decision(self) -> TaskConfig:
         if self.decision is None:
             return self
-        if not self.is_binary:
+        if not (self.is_binary or self.is_multilabel):
             raise ValueError(
-                "decision is set, which chooses between two classes; the task has "
+                "decision is set, which chooses between two classes, or for each label "
+                "of task.kind multilabel; the task has "
                 f"{len(self.classes) if self.classes else 'a score and no'} classes"
             )
-        table = metrics.of_task(self.classes)
-        allowed = [n for n in self.metrics if not table[n].needs_probabilities]
+        classes = self.classes if self.is_binary else ONE_LABEL
+        allowed = [
+            name
+            for name, metric in metrics.of_task(classes).items()
+            if metric.higher_is_better
+            and not metric.needs_probabilities
+            # One setting decides on all labels.
+            and (self.is_binary or "/" not in name)
+        ]
         if self.decision.maximize not in (None, *allowed):
             raise ValueError(
                 f"decision.maximize {self.decision.maximize!r} is not one of "

@@ -37,6 +37,8 @@ class ExamplesConfig(config_definitions.DataConfig):
       weight_column: Name of the float32 weight of a row in the training loss; None if
         there are no weights.
       is_regression: Whether the label is a float32 score instead of an int64 class.
+      label_count: The number of labels, each of which is 0 or 1 in the label column; 0
+        if a row has one class or score.
       lengths: Lengths in tokens that batches are padded to, the first that fits; empty
         pads to the longest row.
       window_batches: Rows are sorted by length within a window of this many random
@@ -63,6 +65,7 @@ class ExamplesConfig(config_definitions.DataConfig):
     id_column: str = "idx"
     weight_column: str | None = None
     is_regression: bool = False
+    label_count: int = 0
     lengths: list[int] = dataclasses.field(default_factory=list)
     window_batches: int = 16
     shuffle_buffer_size: int = 1_000_000
@@ -119,6 +122,13 @@ def count_examples(config: ExamplesConfig) -> int:
     return int(records.reduce(one - 1, lambda count, _: count + one))
 
 
+def label_feature(config: ExamplesConfig) -> tf.io.FixedLenFeature:
+    """Returns how the label of an Example is parsed."""
+    shape = [config.label_count] if config.label_count else []
+    kind = tf.float32 if config.is_regression else tf.int64
+    return tf.io.FixedLenFeature(shape, kind)
+
+
 def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...]:
     """Parses a batch of transformed Examples, unpadded.
 
@@ -127,16 +137,15 @@ def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...
       config: Names the columns.
 
     Returns:
-      Word ids and type ids int64[batch, (tokens)]; labels int64[batch] or
-      float32[batch]; ids int64[batch]; with a `weight_column` also its values,
-      float32[batch].
+      Word ids and type ids int64[batch, (tokens)]; labels int64[batch],
+      int64[batch, label_count] or float32[batch]; ids int64[batch]; with a
+      `weight_column` also its values, float32[batch].
     """
     ids = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
-    label_type = tf.float32 if config.is_regression else tf.int64
     features = {
         config.word_ids_column: ids,
         config.type_ids_column: ids,
-        config.label_column: tf.io.FixedLenFeature([], label_type),
+        config.label_column: label_feature(config),
         config.id_column: tf.io.FixedLenFeature([], tf.int64),
     }
     if config.weight_column is not None:
@@ -162,10 +171,11 @@ def build_batches(
 
     Returns:
       A dataset of `(inputs, targets)`: the encoder's inputs int32[batch, seq_len];
-      `labels` int64[batch] or float32[batch]; `weights` float32[batch], 0 for rows that
-      fill a batch and 1 for all others; `ids` int64[batch]; with a `weight_column` also
-      `row_weights` float32[batch]; for evaluation also `positions` int64[batch], the
-      rows' positions in the split, because sorting by length changes their order.
+      `labels` int64[batch], int64[batch, label_count] or float32[batch]; `weights`
+      float32[batch], 0 for rows that fill a batch and 1 for all others; `ids`
+      int64[batch]; with a `weight_column` also `row_weights` float32[batch]; for
+      evaluation also `positions` int64[batch], the rows' positions in the split,
+      because sorting by length changes their order.
     """
     build = _train_batches if config.is_training else _evaluation_batches
     batches = build(config)

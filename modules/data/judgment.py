@@ -122,11 +122,12 @@ def join_reversed(parts: Sequence[RowFacts], task: TaskConfig) -> list[RowFacts]
     facts = RowFacts.concatenate(parts)
     pairs = row_facts.without_order(facts.texts)
     # The labels of a pair and its reverse that differ least are next to each other.
-    order = np.lexsort((facts.labels, pairs))
+    labels = facts.label_numbers
+    order = np.lexsort((labels, pairs))
     is_agreed = (
         (np.diff(pairs[order]) == 0)
         & (np.diff(facts.texts[order]) != 0)
-        & ~_differ(np.diff(facts.labels[order]), task)
+        & ~_differ(np.diff(labels[order]), task)
     )
     joined = np.isin(pairs, pairs[order][1:][is_agreed])
     texts = np.where(joined, pairs, facts.texts)
@@ -193,11 +194,14 @@ class _Judgment:
     def _single_classes(self) -> Iterator[Finding]:
         for split in dict.fromkeys([TRAIN_SPLIT, self.gate_split]):
             facts = self._filled.get(split)
-            if facts is None or np.ptp(facts.labels):
+            if facts is None or np.ptp(facts.label_numbers):
                 continue
             count = len(facts)
             label = facts.labels[0]
-            if self.task.classes is None:
+            if self.task.is_multilabel:
+                name = self.task.describe_label(label)
+                value, missing = f"labels `{name}`", "other labels"
+            elif self.task.classes is None:
                 value, missing = f"score {label:.9g}", "other scores"
             else:
                 name = self.task.classes[int(label)]
@@ -215,33 +219,48 @@ class _Judgment:
             yield Finding(ONE_CLASS, split, message, is_refused=True, count=count)
 
     def _absent_classes(self) -> Iterator[Finding]:
-        train = self._profiles.get(TRAIN_SPLIT)
-        if self.task.classes is None or train is None:
+        facts = self._filled.get(TRAIN_SPLIT)
+        if self.task.classes is None or facts is None:
             return
-        absent = [name for name, count in train.labels.items() if not count]
-        if not absent or len(absent) == len(train.labels) - 1:  # `_single_classes`
+        if not np.ptp(facts.label_numbers):  # `_single_classes`
             return
-        shown = ", ".join(f"`{name}`" for name in absent[:SHOWN])
-        more = f" and {len(absent) - SHOWN} more" if len(absent) > SHOWN else ""
-        message = (
-            f"{TRAIN_SPLIT}: it has no row of {shown}{more}, which no model can learn "
-            "to predict: add rows, or leave the class out of task.classes"
-        )
-        yield Finding(NO_CLASS, TRAIN_SPLIT, message, is_refused=True)
+        train = self._profiles[TRAIN_SPLIT]
+        for kind, rows, what, advice in (
+            (NO_CLASS, 0, "it has no row of", "which no model can learn to predict"),
+            # Only a row with several labels shares one with all others.
+            (
+                ONE_CLASS,
+                len(facts),
+                "all rows have",
+                "so that a model would always predict it",
+            ),
+        ):
+            names = [name for name, count in train.labels.items() if count == rows]
+            if names:
+                shown = ", ".join(f"`{name}`" for name in names[:SHOWN])
+                more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+                message = (
+                    f"{TRAIN_SPLIT}: {what} {shown}{more}, {advice}: add rows, or "
+                    "leave the class out of task.classes"
+                )
+                yield Finding(kind, TRAIN_SPLIT, message, is_refused=True)
 
     def _small_gate(self) -> Iterator[Finding]:
         split = self.gate_split
         if split not in self._filled:
             return
         counts = np.array(list(self._profiles[split].labels.values()))
-        table = metrics.of_task(self.task.classes)
+        all_rows = len(self._filled[split]) if self.task.is_multilabel else None
+        table = self.task.metric_table
         for name, threshold in self.thresholds.items():
             if name not in self.task.metrics:  # the Evaluator refuses it
                 continue
             metric, maximum = table[name], self.limits.max_interval
-            if threshold_interval.is_exact(metric, threshold, counts, maximum):
+            if threshold_interval.is_exact(
+                metric, threshold, counts, maximum, all_rows
+            ):
                 continue
-            rows, kind = threshold_interval.count_rows(metric, counts)
+            rows, kind = threshold_interval.count_rows(metric, counts, all_rows)
             limit = threshold_interval.find_limit(metric, maximum)
             low, high = threshold_interval.find_interval(metric, threshold, rows)
             needed = threshold_interval.needed_rows(metric, threshold, limit)
@@ -264,17 +283,18 @@ class _Judgment:
         }
         if split not in self._filled or not classes or not bounds:
             return
-        labels = self._profiles[split].labels
-        if max(labels.values()) == len(self._filled[split]):  # `_single_classes`
+        labels = self._filled[split].labels
+        if not np.ptp(self._filled[split].label_numbers):  # `_single_classes`
             return
-        for predicted in classes:
-            values = metrics.of_constant_model(classes, predicted, labels, bounds)
+        for predicted, values in metrics.of_constant_models(classes, labels, bounds):
             if all(values[name] >= lowest(bound) for name, bound in bounds.items()):
                 reached = ", ".join(f"{name} {values[name]:.3f}" for name in bounds)
+                shown = ", ".join(f"`{name}`" for name in predicted) or "no label"
+                better = "micro_f1" if self.task.is_multilabel else "accuracy or f1"
                 message = (
-                    f"{split}: a model that always predicts `{predicted}` reaches all "
-                    f"of evaluator.thresholds ({reached}): raise them, or add one for "
-                    "accuracy or f1"
+                    f"{split}: a model that always predicts {shown} reaches all of "
+                    f"evaluator.thresholds ({reached}): raise them, or add one for "
+                    f"{better}"
                 )
                 yield Finding(CONSTANT_MODEL, split, message)
                 return
@@ -285,9 +305,9 @@ class _Judgment:
         order, starts, sizes = _group(facts.texts)
         if not len(facts):
             return
-        labels = facts.labels[order]
-        differences = np.maximum.reduceat(labels, starts)
-        differences -= np.minimum.reduceat(labels, starts)
+        labels = facts.label_numbers
+        differences = np.maximum.reduceat(labels[order], starts)
+        differences -= np.minimum.reduceat(labels[order], starts)
         is_contradictory = _differ(differences, self.task)
         count = int(sizes[is_contradictory].sum())
         if not count:
@@ -308,7 +328,7 @@ class _Judgment:
                 _name(splits[np.searchsorted(ends, row, side="right")], facts, row)
                 for row in pair
             )
-            for pair in _pair_extremes(facts, rows, facts.labels)
+            for pair in _pair_extremes(facts, rows, labels)
         )
         yield Finding(CONTRADICTIONS, "", message, is_refused, count, pairs)
 

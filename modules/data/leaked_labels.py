@@ -18,7 +18,8 @@ _LEAST_ROWS = 30  # of a class in the sample
 _LARGEST_HASH = 2**64 - 1
 
 Words = Sequence[Sequence[str]]  # of each text of a row
-Sampled = tuple[int, float, Words]  # key, label, words
+Label = float | Sequence[float]  # a class, or 0 or 1 for each of several labels
+Sampled = tuple[int, Label, Words]  # key, label, words
 
 
 class WordSample:
@@ -42,7 +43,7 @@ class WordSample:
         is_full = len(self._rows) == MOST_ROWS
         return -self._rows[0][0] if is_full else _LARGEST_HASH
 
-    def add(self, key: int, label: float, words: Words) -> None:
+    def add(self, key: int, label: Label, words: Words) -> None:
         """Adds a row if its hash, the key, is one of the smallest."""
         heapq.heappush(self._rows, (-key, label, words))
         if len(self._rows) > MOST_ROWS:
@@ -74,7 +75,11 @@ def judge(sample: WordSample, task: TaskConfig, limit: float) -> Iterator[Findin
     total = Counter(itertools.chain.from_iterable(features for _, features in rows))
     found, leaked_rows = [], 0
     for index, name in enumerate(task.classes):
-        of_class = [features for label, features in rows if label == index]
+        of_class = [
+            features
+            for label, features in rows
+            if (label[index] if isinstance(label, Sequence) else label == index)
+        ]
         size = len(of_class)
         if size < _LEAST_ROWS:
             continue
@@ -102,7 +107,8 @@ def judge(sample: WordSample, task: TaskConfig, limit: float) -> Iterator[Findin
     more = f", and {len(found) - SHOWN} more classes" if len(found) > SHOWN else ""
     # Of many classes, a few may have a word of their own. If all but one have, the rest
     # is the last one: of two, a word of one class is enough.
-    decides_all = len(found) >= len(task.classes) - 1
+    # No label of several is what the others leave.
+    decides_all = len(found) >= len(task.classes) - (not task.is_multilabel)
     is_refused = decides_all or 2 * leaked_rows >= len(rows)
     advice = (
         "the label seems to be in the texts, and a model would learn only that; remove "

@@ -35,9 +35,9 @@ def preprocessing_fn(
     Args:
       inputs: Raw features: the task's text columns (string[batch, 1]), or for
         tokenized input `input_ids`, `input_mask` and `segment_ids` (int64[batch,
-        padded tokens]); label (int64[batch, 1], or float32[batch, 1] of a
-        regression), id (int64[batch, 1], which tokenized input may lack), and the
-        weight if the task has one (float32[batch, 1]).
+        padded tokens]); label (int64[batch, 1], float32[batch, 1] of a regression, or
+        int64[batch, classes] of several labels), id (int64[batch, 1], which tokenized
+        input may lack), and the weight if the task has one (float32[batch, 1]).
       custom_config: `task`, `max_seq_length`, and `vocab_file` in the encoder's
         directory, whose configuration is read as well.
 
@@ -56,13 +56,15 @@ def preprocessing_fn(
         texts = [_as_dense(inputs[column], "") for column in task.text_columns]
         segments = [tf.reshape(text, [-1]) for text in texts]
         packed = text_to_inputs(segments, vocab_file, max_seq_length)
-    label = _as_dense(inputs[task.label_column], 0)
+    labels = task.outputs if task.is_multilabel else 1
+    label = _as_dense(inputs[task.label_column], 0, labels)
     outputs = {task.own_name(name): ids.to_sparse() for name, ids in packed.items()}
     outputs[task.label_column] = label
     if task.id_column in inputs:
         outputs[task.id_column] = _as_dense(inputs[task.id_column], NO_ID)
     else:  # a curated schema may leave out the id of tokenized input
-        outputs[task.id_column] = tf.fill(tf.shape(label), tf.constant(NO_ID, tf.int64))
+        shape = [tf.shape(label)[0], 1]
+        outputs[task.id_column] = tf.fill(shape, tf.constant(NO_ID, tf.int64))
     if task.weight_column is not None:
         weight = inputs[task.weight_column]
         outputs[task.weight_column] = _as_dense(weight, math.nan)
@@ -196,13 +198,15 @@ def special_token_ids(vocab_file: str) -> tuple[int, int]:
     return vocab.index("[CLS]"), vocab.index("[SEP]")
 
 
-def _as_dense(feature: tf.Tensor | tf.SparseTensor, missing: str | float) -> tf.Tensor:
+def _as_dense(
+    feature: tf.Tensor | tf.SparseTensor, missing: str | float, size: int = 1
+) -> tf.Tensor:
     # Transform reads a column as sparse if the schema bounds it by `value_count`.
     if not isinstance(feature, tf.SparseTensor):
         return feature
-    column = tf.sparse.reset_shape(feature, [feature.dense_shape[0], 1])
+    column = tf.sparse.reset_shape(feature, [feature.dense_shape[0], size])
     default = tf.constant(missing, feature.dtype)
-    return tf.reshape(tf.sparse.to_dense(column, default), [-1, 1])
+    return tf.reshape(tf.sparse.to_dense(column, default), [-1, size])
 
 
 def _as_ragged(feature: tf.Tensor | tf.SparseTensor) -> tf.RaggedTensor:

@@ -19,12 +19,14 @@ class Profile:
 
     Attributes:
       labels: Number of rows by the name of the class, or in a regression by the lower
-        edge of a hundredth of `label_range`.
+        edge of a hundredth of `label_range`. Of several labels, a row counts for each
+        of its own.
       lengths: Number of rows by length in tokens, from 0.
       span: The span of the data; None if the source has no spans.
       tokens: Number of tokens, without special tokens.
       words: Number of words.
       unknown: Number of tokens that are `[UNK]`.
+      is_multilabel: Whether a row may count for several labels, or for none.
     """
 
     labels: dict[str, int]
@@ -33,13 +35,18 @@ class Profile:
     tokens: int = 0
     words: int = 0
     unknown: int = 0
+    is_multilabel: bool = False
 
     @classmethod
     def of(cls, facts: RowFacts, task: TaskConfig, span: int | None = None) -> Profile:
         """Counts the rows of a split."""
         if task.classes is not None:
             names = task.classes
-            counts = np.bincount(facts.labels.astype(int), minlength=len(names))
+            numbers = facts.labels.astype(int)
+            if task.is_multilabel:
+                counts = numbers.reshape(-1, len(names)).sum(axis=0)
+            else:
+                counts = np.bincount(numbers, minlength=len(names))
         else:
             low, high = task.label_range or (0.0, 1.0)
             counts, edges = np.histogram(facts.labels, bins=100, range=(low, high))
@@ -48,7 +55,13 @@ class Profile:
         lengths = np.bincount(np.minimum(facts.lengths, 10_000))
         labels = dict(zip(names, counts.tolist(), strict=True))
         sums = (facts.tokens, facts.words, facts.unknown)
-        return cls(labels, lengths.tolist(), span, *(int(n.sum()) for n in sums))
+        return cls(
+            labels,
+            lengths.tolist(),
+            span,
+            *(int(n.sum()) for n in sums),
+            is_multilabel=task.is_multilabel,
+        )
 
     @property
     def rows(self) -> int:
@@ -103,14 +116,24 @@ class Profile:
 
 
 def compare_classes(first: Profile, second: Profile) -> tuple[str, float, float]:
-    """Returns the class whose share differs most, the difference, and its p-value."""
+    """Returns the class whose share differs most, the difference, and its p-value.
+
+    Each of several labels is tested by itself, and the p-value is that of the least one
+    of as many tests (Bonferroni).
+    """
     counts = np.array([list(first.labels.values()), list(second.labels.values())])
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    differences = np.abs(shares[0] - shares[1])
-    present = counts[:, counts.any(axis=0)]
-    result = stats.chi2_contingency(present)
-    name = list(first.labels)[int(differences.argmax())]
-    return name, float(differences.max()), float(result.pvalue)
+    rows = np.array([[first.rows], [second.rows]])
+    differences = np.abs(np.diff(counts / rows, axis=0)[0])
+    largest = int(differences.argmax())
+    name, difference = list(first.labels)[largest], float(differences[largest])
+    if not first.is_multilabel:
+        present = counts[:, counts.any(axis=0)]
+        return name, difference, float(stats.chi2_contingency(present).pvalue)
+    if not difference:
+        return name, difference, 1.0
+    having = counts[:, [largest]]
+    result = stats.chi2_contingency(np.hstack([having, rows - having]))
+    return name, difference, min(1.0, float(result.pvalue) * len(differences))
 
 
 def compare_counts(first: list[int], second: list[int]) -> tuple[float, float]:

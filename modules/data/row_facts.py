@@ -30,8 +30,9 @@ class RowFacts:
 
     Attributes:
       texts: `hash_texts` of each row, uint64[rows].
-      labels: Indices of classes, or scores, float64[rows]. Rows with a label that the
-        task does not allow are left out.
+      labels: Indices of classes, or scores, float64[rows]; or 0 or 1 for each of
+        several labels, float64[rows, classes]. Rows with a label that the task does not
+        allow are left out.
       lengths: Packed tokens before truncation, special tokens included, int32[rows].
       tokens: Tokens before truncation, without special tokens, int32[rows].
       words: The first tokens of a word among them, int32[rows].
@@ -62,15 +63,22 @@ class RowFacts:
     @classmethod
     def concatenate(cls, parts: Iterable[RowFacts]) -> RowFacts:
         """Returns the rows of all parts, in their order."""
-        parts = list(parts)
-        return cls(
-            **{
-                name: np.concatenate(
-                    [np.empty(0, dtype), *(vars(p)[name] for p in parts)]
-                )
-                for name, dtype in _DTYPES.items()
-            }
-        )
+        filled = [part for part in parts if len(part)]
+        if not filled:
+            return cls(**{name: np.empty(0, dtype) for name, dtype in _DTYPES.items()})
+        columns = {name: [vars(part)[name] for part in filled] for name in _DTYPES}
+        return cls(**{name: np.concatenate(c) for name, c in columns.items()})
+
+    @property
+    def label_numbers(self) -> np.ndarray:
+        """A number for each label, and for each set of several labels, float64[rows].
+
+        Rows have the same number if they have the same labels.
+        """
+        if self.labels.ndim == 1:
+            return self.labels
+        _, numbers = np.unique(self.labels, axis=0, return_inverse=True)
+        return numbers.reshape(-1).astype(float)  # NumPy 2.0.0 has two dimensions
 
 
 _DTYPES = {
@@ -167,8 +175,9 @@ def describe_examples(
     for record in serialized:
         example = Example.FromString(record)
         kind = "float_list" if task.is_regression else "int64_list"
-        labels = _read(example, task.label_column, kind)
-        if len(labels) != 1 or not row_values.is_label(labels[0], task):
+        values = _read(example, task.label_column, kind)
+        label = row_values.read_label(values, task)
+        if label is None:
             continue
         content: list[Any]
         if task.is_tokenized:
@@ -185,10 +194,10 @@ def describe_examples(
                 continue
             content = [values[0].decode("utf-8", "replace") for values in texts]
         number = _read(example, task.id_column, "int64_list")
-        rows.append((content, float(labels[0]), [*number, NO_ID][0], record))
+        rows.append((content, label, [*number, NO_ID][0], record))
     if not rows:
         return RowFacts.concatenate([])
-    contents, numbers, row_ids, records = zip(*rows, strict=True)
+    contents, labels, row_ids, records = zip(*rows, strict=True)
     if task.is_tokenized:
         hashes = [_hash(np.asarray(ids, np.int64).tobytes()) for ids in contents]
         counts = _count(
@@ -200,7 +209,7 @@ def describe_examples(
         counts = count_tokens(columns, vocab_file)
     return RowFacts(
         texts=np.array(hashes, np.uint64),
-        labels=np.array(numbers),
+        labels=np.array(labels),
         **counts._asdict(),
         ids=np.array(row_ids),
         records=np.array(list(map(hash_record, records)), np.uint64),

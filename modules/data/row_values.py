@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,11 @@ def find_text_problem(
 
 
 def label_bounds(task: TaskConfig) -> tuple[float, float]:
-    """Returns the lowest and the highest label: indices of classes, or scores."""
-    low, high = task.label_range or (0, task.outputs - 1)
+    """Returns the lowest and the highest value of labels in Examples.
+
+    They are indices of classes, scores, or 0 and 1 for each of several labels.
+    """
+    low, high = task.label_range or (0, 1 if task.is_multilabel else task.outputs - 1)
     return low, high
 
 
@@ -84,6 +88,43 @@ def is_label(number: float, task: TaskConfig) -> bool:
     with np.errstate(over="ignore"):
         low, high, number = np.array([low, high, number], np.float32).tolist()
     return low <= number <= high
+
+
+def read_label(values: Sequence[Any], task: TaskConfig) -> float | list[Any] | None:
+    """Returns the label of an Example.
+
+    Args:
+      values: The values of its feature.
+      task: The classes, or the range of the scores.
+
+    Returns:
+      The index of a class, a score, or 0 or 1 for each of several labels; None if the
+      task does not allow the values.
+    """
+    size = task.outputs if task.is_multilabel else 1
+    is_allowed = len(values) == size and all(
+        isinstance(value, int | float) and is_label(value, task) for value in values
+    )
+    if not is_allowed:
+        return None
+    return list(values) if task.is_multilabel else values[0]
+
+
+def split_names(value: Any, separator: str) -> list[Any]:
+    """Returns the names or indices of several labels, none of an empty value.
+
+    Args:
+      value: A list, or text: `a|b`, or a list as pandas writes it, `['a', 'b']`.
+      separator: What is between the names in a text.
+    """
+    if isinstance(value, list):
+        return value
+    text, quotes = to_text(value).strip(), ""
+    if text[:1] == "[" and text[-1:] == "]":
+        text, quotes = text[1:-1], "'\""
+    if not text.strip():
+        return []
+    return [name.strip().strip(quotes) for name in text.split(separator)]
 
 
 def parse_score(value: Any) -> float | None:

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from modules import metrics
 from modules.config.slices import MOST_VALUES
 from modules.config.task import TaskConfig
 from modules.data import threshold_interval
 
 # Rows by value and label, at most one value more than are allowed. Of the scores of a
-# regression, two are kept: whether they differ is all that matters.
+# regression, two are kept: whether they differ is all that matters. A row counts for
+# each of several labels, and for `ALL_ROWS`.
+ALL_ROWS = -1
 Labels = dict[float, int]
 Counts = dict[str, Labels]
 
 
 def count_row(
-    counts: Counts, value: str, label: float, task: TaskConfig, rows: int = 1
+    counts: Counts,
+    value: str,
+    label: float | Sequence[float],
+    task: TaskConfig,
+    rows: int = 1,
 ) -> None:
-    """Adds rows with a value and a label."""
+    """Adds rows with a value and a label, or with 0 or 1 for each of several labels."""
     if value not in counts and len(counts) > MOST_VALUES:
         return
     labels = counts.setdefault(value, {})
     if task.is_regression and label not in labels and len(labels) == 2:
         label = min(labels)
-    labels[label] = labels.get(label, 0) + rows
+    keys = [label]
+    if isinstance(label, Sequence):
+        keys = [ALL_ROWS, *(index for index, is_set in enumerate(label) if is_set)]
+    for key in keys:
+        labels[key] = labels.get(key, 0) + rows
 
 
 def count_deciding(metric: str, labels: Labels, task: TaskConfig) -> tuple[int, str]:
@@ -35,7 +46,7 @@ def count_deciding(metric: str, labels: Labels, task: TaskConfig) -> tuple[int, 
       labels: Rows of the slice by label.
       task: The classes.
     """
-    entry = metrics.of_task(task.classes)[metric]
+    entry = task.metric_table[metric]
     counts = np.array(
         list(labels.values())
         if task.is_regression
@@ -44,4 +55,4 @@ def count_deciding(metric: str, labels: Labels, task: TaskConfig) -> tuple[int, 
     if entry.low < 0 and np.count_nonzero(counts) < 2:
         # No model has a correlation with labels that are all equal.
         return 0, "rows with different labels"
-    return threshold_interval.count_rows(entry, counts)
+    return threshold_interval.count_rows(entry, counts, labels.get(ALL_ROWS))

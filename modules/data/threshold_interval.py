@@ -11,13 +11,18 @@ from scipy import stats
 from modules.metrics import CONFIDENCE, Metric
 
 
-def count_rows(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
+def count_rows(
+    metric: Metric, counts: np.ndarray, rows: int | None = None
+) -> tuple[int, str]:
     """Returns the number of rows that a metric counts, and their description.
 
     Args:
       metric: A metric of the task.
       counts: Rows of each class, or of each score of a regression, int64[labels].
+      rows: All rows, if each may have several labels or none. None: it has one.
     """
+    if metric.deciding_rows == "labels":
+        return int(counts.sum()), "labels"
     if metric.deciding_rows == "class":
         assert metric.class_id is not None
         return int(counts[metric.class_id]), f"rows of `{metric.class_name}`"
@@ -26,9 +31,9 @@ def count_rows(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
     if metric.deciding_rows == "every class":
         # A mean over classes varies as much as a metric of this many rows of one class.
         present = counts[counts > 0]
-        rows = int(len(present) ** 2 / np.sum(1 / present))
-        return rows, "rows, weighted by class,"
-    return int(counts.sum()), "rows"
+        weighted = int(len(present) ** 2 / np.sum(1 / present))
+        return weighted, "rows, weighted by class,"
+    return int(counts.sum()) if rows is None else rows, "rows"
 
 
 def find_interval(metric: Metric, value: float, rows: int) -> tuple[float, float]:
@@ -58,7 +63,11 @@ def find_limit(metric: Metric, max_interval: float) -> float:
 
 
 def is_exact(
-    metric: Metric, value: float, counts: np.ndarray, max_interval: float
+    metric: Metric,
+    value: float,
+    counts: np.ndarray,
+    max_interval: float,
+    rows: int | None = None,
 ) -> bool:
     """Returns whether a split has enough rows to decide on a threshold.
 
@@ -67,11 +76,12 @@ def is_exact(
       value: The threshold; 0 and less decide nothing.
       counts: As for `count_rows`.
       max_interval: See `find_limit`.
+      rows: As for `count_rows`.
     """
     if value <= 0:
         return True
-    rows, _ = count_rows(metric, counts)
-    return half_width(metric, value, rows) <= find_limit(metric, max_interval)
+    counted, _ = count_rows(metric, counts, rows)
+    return half_width(metric, value, counted) <= find_limit(metric, max_interval)
 
 
 def half_width(metric: Metric, value: float, rows: int) -> float:

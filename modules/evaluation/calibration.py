@@ -1,6 +1,7 @@
 """Probabilities that mean something: their calibration, and temperature scaling.
 
-Both are those of Guo et al. 2017, "On Calibration of Modern Neural Networks".
+Both are those of Guo et al. 2017, "On Calibration of Modern Neural Networks". Each of
+several labels of a row counts as a row of two classes.
 """
 
 from __future__ import annotations
@@ -61,9 +62,10 @@ def fill_bins(labels: np.ndarray, probabilities: np.ndarray) -> list[Bin]:
     """Returns the bins of rows whose probabilities are finite.
 
     Args:
-      labels: int64[rows].
+      labels: int64[rows], or int64[rows, classes] of several labels.
       probabilities: float[rows, classes].
     """
+    labels, probabilities = _as_classes(labels, probabilities)
     rows = Rows.of(labels, probabilities)
     confidences = probabilities.max(axis=-1)[np.isfinite(rows.predictions)]
     is_right = rows.is_right[np.isfinite(rows.predictions)]
@@ -83,11 +85,12 @@ def measure(labels: np.ndarray, probabilities: np.ndarray) -> Calibration:
     """Measures the calibration; NaN without rows or if a probability is not finite.
 
     Args:
-      labels: int64[rows].
+      labels: int64[rows], or int64[rows, classes] of several labels.
       probabilities: float[rows, classes].
     """
     if not len(labels) or not np.isfinite(probabilities).all():
         return Calibration(math.nan, math.nan, math.nan)
+    labels, probabilities = _as_classes(labels, probabilities)
     actual = np.eye(probabilities.shape[1])[labels.astype(int)]
     return Calibration(
         expected_calibration_error=sum(
@@ -104,7 +107,7 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     """Returns the temperature with the lowest loss (section 4.2).
 
     Args:
-      labels: int64[rows].
+      labels: int64[rows], or int64[rows, classes] of several labels.
       probabilities: float[rows, classes], without a temperature.
 
     Returns:
@@ -112,6 +115,7 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     """
     if not np.isfinite(probabilities).all():
         return 1.0
+    labels, probabilities = _as_classes(labels, probabilities)
     logits = _log(probabilities)
     rows = np.arange(len(labels))
 
@@ -124,14 +128,30 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     return float(math.exp(fitted.x))
 
 
-def scale(probabilities: np.ndarray, temperature: float) -> np.ndarray:
+def scale(
+    probabilities: np.ndarray, temperature: float, *, is_multilabel: bool = False
+) -> np.ndarray:
     """Returns the probabilities of logits that are divided by a temperature.
 
     Args:
       probabilities: float[rows, classes], without a temperature.
       temperature: Above 1 makes them less certain.
+      is_multilabel: Whether they are those of several labels.
     """
+    if is_multilabel:
+        logits = _log(probabilities) - _log(1 - probabilities)
+        return special.expit(logits / temperature)
     return special.softmax(_log(probabilities) / temperature, axis=1)
+
+
+def _as_classes(
+    labels: np.ndarray, probabilities: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rows, or one row of two classes for each of several labels."""
+    if labels.ndim == 1:
+        return labels, probabilities
+    positive = probabilities.ravel()
+    return labels.ravel(), np.stack([1 - positive, positive], axis=1)
 
 
 def _log(probabilities: np.ndarray) -> np.ndarray:

@@ -51,7 +51,11 @@ def build_eval_config(
         metrics_specs=[
             config_pb2.MetricsSpec(
                 metrics=[
-                    _metric(tfma_metrics.Metrics, classes=task.classes),
+                    _metric(
+                        tfma_metrics.Metrics,
+                        classes=task.classes,
+                        is_multilabel=task.is_multilabel,
+                    ),
                     _metric(
                         tfma_paired_test.PairedTest, task=task.model_dump(mode="json")
                     ),
@@ -78,7 +82,8 @@ def read_deciding(
         for metric in spec.metrics
         if metric.class_name == tfma_metrics.Metrics.__name__
     )
-    return spec, metrics.deciding(options["classes"])
+    classes, is_multilabel = options["classes"], options["is_multilabel"]
+    return spec, metrics.deciding(classes, is_multilabel=is_multilabel)
 
 
 def _metric(kind: type[tfma.metrics.Metric], **options: Any) -> config_pb2.MetricConfig:

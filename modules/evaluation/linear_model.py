@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from modules.config.task import TaskConfig
+from modules.metrics import POSITIVE_CLASS
 
 # They limit the memory and the time of a training; docs/comparing.md has measurements.
 _MOST_WORDS = 256  # of a text
@@ -33,7 +34,7 @@ def most_rows(task: TaskConfig) -> int:
 
 
 class LinearModel:
-    """Logistic regression on words; ridge regression for scores.
+    """Logistic regression on words, for each of several labels; ridge for scores.
 
     The features of a text are its first 256 words and their pairs. Those of two texts
     are the words in both, those in one of them, and the share of the words in both.
@@ -42,7 +43,8 @@ class LinearModel:
     Args:
       task: The classes, or the range of the scores.
       rows: The words of the rows to train on.
-      labels: Indices of classes, or scores, float64[rows].
+      labels: Indices of classes, or scores, float64[rows]; of several labels 0 and 1,
+        float64[rows, classes].
       weights: Weights of the rows, float64[rows]; None weighs all equally.
     """
 
@@ -61,29 +63,41 @@ class LinearModel:
             norm=None,
             alternate_sign=False,
         )
-        self._estimator: Any = Ridge()
-        if task.classes:
-            labels = labels.astype(int)
-            self._estimator = LogisticRegression(max_iter=_MOST_STEPS)
-            if len(np.unique(labels)) == 1:
-                self._estimator = DummyClassifier()
+        columns = labels.T if task.is_multilabel else [labels]
+        self._estimators: list[Any] = [_choose_estimator(task, c) for c in columns]
         if weights is not None:
             weights = weights / weights.mean() if weights.any() else None
         features = self._vectorizer.transform(rows)
         with warnings.catch_warnings():
             # Of random labels, which take more steps than words can explain.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            self._estimator.fit(features, labels, sample_weight=weights)
+            for estimator, column in zip(self._estimators, columns, strict=True):
+                estimator.fit(features, column, sample_weight=weights)
 
     def predict(self, rows: Iterable[Words]) -> np.ndarray:
         """Returns probabilities float64[rows, classes], or scores float64[rows]."""
         features = self._vectorizer.transform(rows)
         if not self._task.classes:
-            return np.asarray(self._estimator.predict(features))
-        probabilities = np.zeros((features.shape[0], self._task.outputs))
-        classes = self._estimator.classes_
-        probabilities[:, classes] = self._estimator.predict_proba(features)
-        return probabilities
+            return np.asarray(self._estimators[0].predict(features))
+        is_multilabel = self._task.is_multilabel
+        outputs = 2 if is_multilabel else self._task.outputs
+        parts = []
+        for estimator in self._estimators:
+            probabilities = np.zeros((features.shape[0], outputs))
+            classes = estimator.classes_.astype(int)
+            probabilities[:, classes] = estimator.predict_proba(features)
+            parts.append(probabilities)
+        if is_multilabel:
+            return np.stack([part[:, POSITIVE_CLASS] for part in parts], axis=1)
+        return parts[0]
+
+
+def _choose_estimator(task: TaskConfig, labels: np.ndarray) -> Any:
+    if not task.classes:
+        return Ridge()
+    if len(np.unique(labels)) == 1:
+        return DummyClassifier()
+    return LogisticRegression(max_iter=_MOST_STEPS)
 
 
 def _features(row: Words) -> Iterator[str]:

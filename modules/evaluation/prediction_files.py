@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from modules import fingerprint, metrics, uris
 from modules.config.task import TaskConfig
 from modules.evaluation import calibration
 from modules.export import signatures
-from modules.metrics import Rows
+from modules.metrics import Rows, Threshold
 
 PREDICTION = "prediction"  # column of the class or the score
 
@@ -25,8 +24,10 @@ class Predictions:
 
     Attributes:
       ids: int64[examples].
-      labels: int64[examples], or float32[examples] in a regression.
-      outputs: Probabilities float32[examples, classes], or scores float32[examples].
+      labels: int64[examples], int64[examples, classes] of several labels, or
+        float32[examples] in a regression.
+      outputs: Probabilities float32[examples, classes], of several labels float64, or
+        scores float32[examples].
       losses: The trainer's, float32[examples].
       threshold: As in `Rows.of`.
     """
@@ -35,7 +36,7 @@ class Predictions:
     labels: np.ndarray
     outputs: np.ndarray
     losses: np.ndarray
-    threshold: float | None = None
+    threshold: Threshold = None
 
     @property
     def rows(self) -> Rows:
@@ -52,7 +53,9 @@ class Predictions:
 
     def scale(self, temperature: float) -> Predictions:
         """Returns them with the probabilities and losses of a temperature."""
-        outputs = calibration.scale(self.outputs, temperature)
+        outputs = calibration.scale(
+            self.outputs, temperature, is_multilabel=self.rows.is_multilabel
+        )
         losses = Rows.of(self.labels, outputs).losses
         return dataclasses.replace(self, outputs=outputs, losses=losses)
 
@@ -62,10 +65,11 @@ class RecordedPredictions(NamedTuple):
 
     Attributes:
       ids: int64[rows].
-      labels: int64[rows], or float64[rows] of a regression.
+      labels: int64[rows], int64[rows, classes] of several labels, or float64[rows] of
+        a regression.
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
-      predicted: Predicted classes or scores, float64[rows]. NaN if an output is not
-        finite.
+      predicted: Predicted classes or scores, float64, shaped as the labels. NaN if an
+        output is not finite.
     """
 
     ids: np.ndarray
@@ -134,13 +138,20 @@ def read_predictions(
     classes, scores = task.classes, outputs[:, 0]
     if classes is None:
         return RecordedPredictions(ids, np.array(names, np.float64), scores, scores)
-    labels = np.array([classes.index(name) for name in names], np.int64)
+    labels = np.array([_parse(name, task) for name in names], np.int64)
     column = task.own_name(PREDICTION)
-    predicted = np.array(
-        [
-            classes.index(row[column]) if is_finite else math.nan
-            for row, is_finite in zip(rows, np.isfinite(outputs).all(1), strict=True)
-        ],
-        np.float64,
-    )
+    # Where an output is not finite, the class is "nan".
+    is_finite = np.isfinite(outputs).all(axis=1)
+    predicted = np.full(labels.shape, np.nan)
+    for index in np.flatnonzero(is_finite):
+        predicted[index] = _parse(rows[index][column], task)
     return RecordedPredictions(ids, labels, outputs, predicted)
+
+
+def _parse(text: str, task: TaskConfig) -> Any:
+    """Returns the index of a class, or 0 or 1 for each of several labels."""
+    assert task.classes is not None
+    if not task.is_multilabel:
+        return task.classes.index(text)
+    names = text.split(task.separator)
+    return [int(name in names) for name in task.classes]

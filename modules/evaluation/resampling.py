@@ -183,7 +183,7 @@ def paired_tests(
     Raises:
       ValueError: The task has no such metric.
     """
-    known = metrics.of_task(task.classes)
+    known = task.metric_table
     for name in names:
         if name not in known:
             raise ValueError(f"metric {name!r} is not one of {', '.join(known)}")
@@ -236,7 +236,7 @@ def paired_tests(
 
 def _divisions(task: TaskConfig) -> list[tuple[_Divide, Mapping[str, Metric]]]:
     """Returns how metrics are resampled: by cell, or by row if they need more."""
-    table = metrics.of_task(task.classes)
+    table = task.metric_table
     if task.is_regression:
         return [(_by_row, table)]
     of_rows = {name: m for name, m in table.items() if m.needs_probabilities}
@@ -251,8 +251,16 @@ def _by_row(models: Sequence[Rows]) -> Units:
 def _by_cell(models: Sequence[Rows]) -> Units:
     """Returns the cells of the confusion matrix.
 
-    They have one axis for the label and one for the prediction of each model.
+    They have one axis for the label and one for the prediction of each model. Of
+    several labels, a cell is a combination that occurs.
     """
+    if models[0].is_multilabel:
+        columns = [models[0].labels, *(model.predictions for model in models)]
+        rows = np.concatenate(columns, axis=1)
+        _, first, counts = np.unique(
+            rows, axis=0, return_index=True, return_counts=True
+        )
+        return Units(counts, [model.take(first) for model in models])
     shape = [models[0].classes] * (len(models) + 1)
     columns = [models[0].labels, *(np.nan_to_num(rows.predictions) for rows in models)]
     indices = np.ravel_multi_index([column.astype(int) for column in columns], shape)
@@ -293,10 +301,10 @@ def _bootstrap(
     random = np.random.default_rng(seed)
     units = part = divide(models)
     size = 5_000
-    if models[0].classes == 2:
+    if models[0].classes == 2 or models[0].is_multilabel:
         # The AUC varies with the rarer class, so a resample has 100 of its rows.
-        positives = np.count_nonzero(models[0].labels == metrics.POSITIVE_CLASS)
-        rarer = max(1, min(positives, len(models[0]) - positives))
+        positives = np.sum(models[0].labels == metrics.POSITIVE_CLASS, axis=0)
+        rarer = max(1, np.min(np.minimum(positives, len(models[0]) - positives)))
         size = min(max(size, math.ceil(100 * len(models[0]) / rarer)), 50_000)
     if len(units.counts) > size:
         chosen = random.choice(len(models[0]), size, replace=False)

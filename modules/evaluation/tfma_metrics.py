@@ -37,15 +37,23 @@ class Metrics(tfma.metrics.Metric):
 
     Args:
       classes: The class names; None for a regression.
+      is_multilabel: Whether a row may have several of the classes, or none. It has no
+        confusion matrix.
       code_fingerprint: Unused. In the configuration it makes an edit of this module
         change TFX's cache key.
     """
 
-    def __init__(self, classes: list[str] | None, code_fingerprint: str = "") -> None:
+    def __init__(
+        self,
+        classes: list[str] | None,
+        is_multilabel: bool = False,
+        code_fingerprint: str = "",
+    ) -> None:
         super().__init__(
             tfma.metrics.merge_per_key_computations(_computations),
             name="metrics",
             classes=classes,
+            is_multilabel=is_multilabel,
         )
 
 
@@ -128,6 +136,7 @@ def _group(
 def _computations(
     name: str,
     classes: list[str] | None,
+    is_multilabel: bool = False,
     eval_config: config_pb2.EvalConfig | None = None,
     model_name: str = "",
     output_name: str = "",
@@ -142,24 +151,25 @@ def _computations(
     gather = gather_rows(eval_config, **key_parts)
     # Thresholds by name apply only to keys whose `example_weighted` is None, which TFMA
     # uses for the metrics of a model (`metric_thresholds_from_metrics_specs`).
+    names = metrics.of_task(classes, is_multilabel=is_multilabel)
     keys = {
         name: tfma.metrics.MetricKey(
             name=name, **key_parts | {"example_weighted": None}
         )
-        for name in (EXAMPLE_COUNT, *metrics.of_task(classes))
+        for name in (EXAMPLE_COUNT, *names)
     }
-    plot = tfma.metrics.PlotKey(name=CONFUSION_MATRIX, **key_parts)
+    plots = []
+    if classes is not None and not is_multilabel:
+        plots = [tfma.metrics.PlotKey(name=CONFUSION_MATRIX, **key_parts)]
 
     def result(computed: dict[tfma.metrics.MetricKey, Any]) -> dict:
         rows = computed[gather.keys[0]]
         values = metrics.compute(classes, rows) | {EXAMPLE_COUNT: float(len(rows))}
         results: dict[Any, Any] = {key: values[name] for name, key in keys.items()}
-        if classes is not None:
-            results[plot] = _confusion_matrix(rows)
-        return results
+        return results | {plot: _confusion_matrix(rows) for plot in plots}
 
     derived = tfma.metrics.DerivedMetricComputation(
-        keys=[*keys.values(), *([plot] if classes is not None else [])], result=result
+        keys=[*keys.values(), *plots], result=result
     )
     return [gather, derived]
 
@@ -183,7 +193,7 @@ def gather_rows(
 
 
 class _GatherRows(beam.CombineFn):
-    """Collects the `Rows` of batches, 32 bytes a row."""
+    """Collects the `Rows` of batches, 32 bytes a row; of each label of several, 24."""
 
     def __init__(
         self, key: tfma.metrics.MetricKey, eval_config: config_pb2.EvalConfig
@@ -202,17 +212,23 @@ class _GatherRows(beam.CombineFn):
             for spec in self._eval_config.model_specs
             if not self._key.model_name or spec.name == self._key.model_name
         )
-        labels = np.reshape(_choose(element.label, spec.name, spec.label_key), [-1])
+        labels = np.asarray(_choose(element.label, spec.name, spec.label_key))
         outputs = _choose(element.prediction, spec.name, spec.prediction_key)
-        outputs = np.reshape(outputs, [len(labels), -1])
-        if outputs.shape[1] == 1:
-            return [*accumulator, Rows.of(labels, outputs[:, 0])]
-        # The exported class, because a model may have a threshold.
+        # What the model predicts, because it may have a threshold.
         of_model = element.prediction
         if isinstance(of_model, Mapping):
             of_model = of_model.get(spec.name, of_model)
-        predicted = None
-        if isinstance(of_model, Mapping) and signatures.CLASS_ID in of_model:
+        if not isinstance(of_model, Mapping):
+            of_model = {}
+        predicted: np.ndarray | None = None
+        if signatures.LABELS in of_model:
+            predicted = np.asarray(of_model[signatures.LABELS])
+            return [*accumulator, Rows.of(labels, outputs, predicted=predicted)]
+        labels = np.reshape(labels, [-1])
+        outputs = np.reshape(outputs, [len(labels), -1])
+        if outputs.shape[1] == 1:
+            return [*accumulator, Rows.of(labels, outputs[:, 0])]
+        if signatures.CLASS_ID in of_model:
             predicted = np.reshape(of_model[signatures.CLASS_ID], [-1])
         return [*accumulator, Rows.of(labels, outputs, predicted=predicted)]
 

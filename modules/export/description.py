@@ -17,7 +17,9 @@ LAYER_NORM_EPS = "layer_norm_eps"  # key for the epsilon of the normalization
 PRECISION = "precision"  # key for the type of the weights
 TOKENIZER = "tokenizer"  # key for its settings
 TEMPERATURE = "temperature"  # key for what divides the logits of classes
-THRESHOLD = "threshold"  # key for the least probability of the positive class
+# Key for the least probability of the positive class, or those of several labels.
+THRESHOLD = "threshold"
+SEPARATOR = "separator"  # key for what joins the names of several labels in texts
 SCORE_SCALE = "score_scale"  # key for mean and standard deviation of a regression
 
 
@@ -29,6 +31,8 @@ def describe_task(task: TaskConfig) -> dict[str, Any]:
     """
     return {
         "input": task.input,
+        # Of all other tasks, descriptions of earlier versions have no kind either.
+        "kind": task.kind if task.is_multilabel else None,
         "text_columns": task.text_columns,
         "classes": task.classes,
         "label_range": task.label_range,
@@ -42,7 +46,8 @@ def write_description(model: str, description: dict[str, Any]) -> None:
       model: Directory of a SavedModel.
       description: The task, as `describe_task` returns it, the architecture, the
         tokenizer's settings, the longest sequence, the type of the weights, and the
-        scale of the scores, or the temperature and the threshold of classes.
+        scale of the scores, or the temperature and the threshold of classes, and the
+        separator of several labels.
     """
     files.write_record(uris.join(model, FILE), description)
 

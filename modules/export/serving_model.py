@@ -20,6 +20,7 @@ from modules.export.signatures import (
     CLASS,
     CLASS_ID,
     EXAMPLES,
+    LABELS,
     LOGITS,
     PROBABILITIES,
     SCORE,
@@ -41,7 +42,7 @@ def export_model(
     vocab_file: str,
     max_seq_length: int,
     temperature: float = 1.0,
-    threshold: float | None = None,
+    threshold: metrics.Threshold = None,
 ) -> None:
     """Writes a SavedModel that depends on no other file.
 
@@ -55,8 +56,7 @@ def export_model(
       max_seq_length: Longest packed sequence in tokens.
       temperature: Divides the logits before they become probabilities; see
         `calibration.fit_temperature`. The logits of the signatures are not divided.
-      threshold: The probability from which the positive class of two is predicted; None
-        predicts the most probable class.
+      threshold: As in `metrics.Rows.of`.
     """
     serving = ServingModel(
         model,
@@ -82,7 +82,7 @@ def describe_model(
     max_seq_length: int,
     precision: str,
     score_scale: list[float],
-    fitted: Mapping[str, float],
+    fitted: Mapping[str, metrics.Threshold],
 ) -> None:
     """Writes the description of an exported model, and its vocabulary.
 
@@ -108,6 +108,7 @@ def describe_model(
             description.TOKENIZER: dataclasses.asdict(tokenizer),
             description.MAX_SEQ_LENGTH: max_seq_length,
             description.PRECISION: precision,
+            **({description.SEPARATOR: task.separator} if task.is_multilabel else {}),
             **(
                 {description.SCORE_SCALE: score_scale} if task.is_regression else fitted
             ),
@@ -131,7 +132,7 @@ class ServingModel(tf.Module):
         vocab_file: str,
         max_seq_length: int,
         temperature: float,
-        threshold: float | None,
+        threshold: metrics.Threshold,
     ) -> None:
         super().__init__()
         # Variables, so that they can be read from the exported model.
@@ -183,7 +184,8 @@ class ServingModel(tf.Module):
           `serving_default`, of one string[batch] a text column, and `serve_examples`,
           of serialized `tf.Example`s string[batch] as in training. Both return
           `logits` and `probabilities` float32[batch, classes], `class_id` int64[batch]
-          and `class` string[batch]; a regression only `score` float32[batch].
+          and `class` string[batch], or `labels` int64[batch, classes] of several
+          labels; a regression only `score` float32[batch].
           `transform_features` and `slice_features`, of Examples. `tokenize` returns
           the result of `token_positions.find_tokens` for the text columns.
         """
@@ -239,6 +241,14 @@ class ServingModel(tf.Module):
         logits = self._forward(preprocessing.pad_inputs(word_ids, type_ids))
         if self._task.is_regression:
             return {SCORE: tf.squeeze(logits, -1)}
+        if self._task.is_multilabel:
+            probabilities = tf.sigmoid(logits / self.temperature)
+            threshold = 0.5 if self.threshold is None else self.threshold
+            return {
+                LOGITS: logits,
+                PROBABILITIES: probabilities,
+                LABELS: tf.cast(probabilities >= threshold, tf.int64),
+            }
         probabilities = tf.nn.softmax(logits / self.temperature)
         class_id = tf.argmax(logits, axis=-1)
         if self.threshold is not None:

@@ -18,6 +18,7 @@ LOGITS = "logits"
 PROBABILITIES = "probabilities"
 CLASS_ID = "class_id"
 CLASS = "class"
+LABELS = "labels"  # 1 for each predicted label of several, and 0
 SCORE = "score"
 
 

@@ -239,6 +239,7 @@ def examples_config(
         label_column=task.label_column,
         id_column=task.id_column,
         is_regression=task.is_regression,
+        label_count=task.outputs if task.is_multilabel else 0,
         lengths=list(lengths),
     )
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tf_keras
 from official.core import base_task, config_definitions
 from official.nlp.modeling import layers, models
+from scipy import special
 
 from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
@@ -43,8 +44,9 @@ class FineTuningConfig(config_definitions.TaskConfig):
       head_dropout: Dropout rate before the classification head.
       frozen_layers: Number of the lowest layers that are frozen.
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
-      loss_weights: Weight of each class in the training loss, or one for all rows of a
-        regression; see `loss_weights.choose`. Empty weighs nothing.
+      loss_weights: Weight of each class in the training loss, one for all rows of a
+        regression, or two for each of several labels; see `loss_weights.choose`. Empty
+        weighs nothing.
       score_scale: The `ScoreScale` of a regression.
       xla: Whether XLA compiles the training step.
       train_data: The training split.
@@ -153,7 +155,8 @@ class FineTuningTask(base_task.Task):
         """Returns this replica's share of the mean loss of the global batch, float32[].
 
         The mean of the shares is the mean over all real rows: cross entropy of classes,
-        squared error of standardized scores, each times the weight of its row. As with
+        its mean over several labels, or squared error of standardized scores, each
+        times the weight of its row. A weight of a label is that of its part. As with
         Keras's `class_weight`, the sum is divided by the number of rows, not by their
         weights: a batch of heavy rows makes a large step.
         """
@@ -162,15 +165,13 @@ class FineTuningTask(base_task.Task):
         if replica.num_replicas_in_sync > 1:
             rows = replica.all_reduce(tf.distribute.ReduceOp.SUM, rows)
         weights = labels[inputs.WEIGHTS]
-        if self.task_config.loss_weights:
-            by_class = tf.constant(self.task_config.loss_weights, tf.float32)
-            is_regression = self.definition.is_regression
-            classes = labels[inputs.LABELS]
-            weights *= by_class if is_regression else tf.gather(by_class, classes)
         if inputs.ROW_WEIGHTS in labels:
             weights *= labels[inputs.ROW_WEIGHTS]
-        losses = self._example_losses(labels, model_outputs)
-        share = tf.reduce_sum(losses * weights) / rows
+        losses = self._output_losses(labels, model_outputs)
+        if self.task_config.loss_weights:
+            by_class = tf.constant(self.task_config.loss_weights, tf.float32)
+            losses *= self._weigh(by_class, labels[inputs.LABELS])
+        share = tf.reduce_sum(_mean_of_row(losses) * weights) / rows
         if aux_losses:
             share += tf.add_n(aux_losses) / replica.num_replicas_in_sync
         return share * replica.num_replicas_in_sync
@@ -184,6 +185,8 @@ class FineTuningTask(base_task.Task):
         """
         if self.definition.is_regression:
             quality = tf_keras.metrics.MeanSquaredError(name="mse")
+        elif self.definition.is_multilabel:
+            quality = tf_keras.metrics.MeanMetricWrapper(_are_all_right, "accuracy")
         else:
             quality = tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         if not training:
@@ -204,7 +207,9 @@ class FineTuningTask(base_task.Task):
             if metric.name == EXAMPLES:
                 metric.update_state(weights)
             elif metric.name != GRADIENT_NORM:
-                targets = labels[inputs.LABELS][:, tf.newaxis]
+                targets = labels[inputs.LABELS]
+                if targets.shape.rank == 1:
+                    targets = targets[:, tf.newaxis]
                 metric.update_state(targets, model_outputs, sample_weight=weights)
 
     def train_step(
@@ -254,12 +259,13 @@ class FineTuningTask(base_task.Task):
         features, targets = inputs
         logits = tf.cast(self.inference_step(features, model), tf.float32)
         self.process_metrics(metrics or [], targets, logits)
-        is_regression = self.definition.is_regression
-        rows = {
-            **targets,
-            "outputs": logits[:, 0] if is_regression else tf.nn.softmax(logits),
-            "losses": self._example_losses(targets, logits),
-        }
+        outputs = logits  # of several labels; see `collect`
+        if self.definition.is_regression:
+            outputs = logits[:, 0]
+        elif not self.definition.is_multilabel:
+            outputs = tf.nn.softmax(logits)
+        losses = _mean_of_row(self._output_losses(targets, logits))
+        rows = {**targets, "outputs": outputs, "losses": losses}
         return {name: _gather(value) for name, value in rows.items()}
 
     def aggregate_logs(
@@ -283,18 +289,35 @@ class FineTuningTask(base_task.Task):
         del values["loss"]
         return {summary_names.VALIDATION_LOSS: float(rows.losses.mean()), **values}
 
-    def _example_losses(
+    def _weigh(self, by_class: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Returns the weights of labels, in the shape of `_output_losses`."""
+        if self.definition.is_multilabel:
+            without, having = tf.split(by_class, 2)
+            return tf.where(labels == 1, having, without)
+        if self.definition.is_regression:
+            return by_class
+        return tf.gather(by_class, labels)
+
+    def _output_losses(
         self, targets: dict[str, tf.Tensor], logits: tf.Tensor
     ) -> tf.Tensor:
+        """Returns the loss of each row, or of each of its several labels."""
         labels, logits = targets[inputs.LABELS], tf.cast(logits, tf.float32)
         if self.definition.is_regression:
             scale = ScoreScale(*self.task_config.score_scale)
             return tf.square((labels - logits[:, 0]) / scale.std)
+        if self.definition.is_multilabel:
+            labels = tf.cast(labels, tf.float32)
+            return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
 def collect(batches: list[dict[str, np.ndarray]]) -> Predictions:
-    """Joins the batches of `FineTuningTask.aggregate_logs` in the split's order."""
+    """Joins the batches of `FineTuningTask.aggregate_logs` in the split's order.
+
+    The probabilities of several labels are computed here, in float64: float32 has few
+    digits just below 1, and a temperature needs all of them.
+    """
 
     def join(name: str) -> np.ndarray:
         return np.concatenate([batch[name] for batch in batches])
@@ -302,7 +325,17 @@ def collect(batches: list[dict[str, np.ndarray]]) -> Predictions:
     order = np.argsort(join(inputs.POSITIONS))
     names = ("ids", "labels", "outputs", "losses")
     ids, labels, outputs, losses = (join(name)[order] for name in names)
+    if labels.ndim == 2:
+        outputs = special.expit(outputs.astype(np.float64))
     return Predictions(ids, labels, outputs, losses)
+
+
+def _mean_of_row(losses: tf.Tensor) -> tf.Tensor:
+    return losses if losses.shape.rank == 1 else tf.reduce_mean(losses, axis=1)
+
+
+def _are_all_right(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_all((logits >= 0) == (labels == 1), axis=-1)
 
 
 def _gather(rows: tf.Tensor) -> tf.Tensor:

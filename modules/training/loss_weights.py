@@ -14,6 +14,9 @@ from modules.data import inputs
 from modules.training import strategies
 
 _BATCH = 1024  # rows that are counted at once
+# The positive rows of a label weigh at most this many times the negative ones by
+# themselves. More would let a handful of rows decide each step.
+_MOST_AUTO_WEIGHT = 20.0
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +41,8 @@ def choose(
 
     Returns:
       A weight for each class, one for all rows of a regression, or none if neither
-      classes nor rows are weighted.
+      classes nor rows are weighted. For several labels, those of the rows without each
+      label, and then those of the rows with it.
 
     Raises:
       ValueError: `auto` finds no row of a class, a weight of a row is not allowed, or
@@ -46,7 +50,7 @@ def choose(
     """
     if class_weights is None and task.weight_column is None:
         return []
-    rows, sums = _count(data, task.outputs)
+    rows, sums = _count(data, task.outputs * (2 if task.is_multilabel else 1))
     if data.host_examples:  # the split is larger than this host's files
         counts = [*rows, *sums]
         totals = strategies.sum_over_hosts(strategy, counts, tf.float64)
@@ -67,7 +71,7 @@ def choose(
     weights = weights * (rows.sum() / total)
     parts = []
     if class_weights is not None and task.classes is not None:
-        by_class = zip(task.classes, weights, strict=True)
+        by_class = _by_class(task, weights.tolist()).items()
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in by_class)
         parts.append(f"class weights in the training loss: {shown}")
     if task.weight_column is not None:
@@ -86,16 +90,27 @@ def describe(task: TaskConfig, weights: list[float]) -> dict[str, Any] | None:
     if not weights:
         return None
     return {
-        "classes": task.classes and dict(zip(task.classes, weights, strict=True)),
+        "classes": task.classes and _by_class(task, weights),
         "weight_column": task.weight_column,
         "applied_to": "training loss; metrics are unweighted",
     }
 
 
+def _by_class(task: TaskConfig, weights: list[float]) -> dict[str, float]:
+    """Returns the weight of each class; of several labels relative to rows without."""
+    assert task.classes is not None
+    if task.is_multilabel:
+        without, having = np.split(np.array(weights), 2)
+        weights = (having / without).tolist()
+    return dict(zip(task.classes, weights, strict=True))
+
+
 def _count(data: inputs.ExamplesConfig, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns rows and sum of the rows' weights by class, each float64[classes]."""
-    label_type = tf.float32 if data.is_regression else tf.int64
-    features = {data.label_column: tf.io.FixedLenFeature([], label_type)}
+    """Returns rows and sum of the rows' weights by class, each float64[classes].
+
+    Of several labels, a row counts once for each of them, in one of two classes.
+    """
+    features = {data.label_column: inputs.label_feature(data)}
     if data.weight_column is not None:
         features[data.weight_column] = tf.io.FixedLenFeature([], tf.float32)
     rows, sums = np.zeros(classes), np.zeros(classes)
@@ -103,11 +118,14 @@ def _count(data: inputs.ExamplesConfig, classes: int) -> tuple[np.ndarray, np.nd
         columns = tf.io.parse_example(records, features)
         labels = columns[data.label_column].numpy()
         index = np.zeros(len(labels), np.int64) if data.is_regression else labels
+        if data.label_count:
+            index = np.ravel(labels * data.label_count + np.arange(data.label_count))
         rows += np.bincount(index, minlength=classes)
         weights = None
         if data.weight_column is not None:
             weights = columns[data.weight_column].numpy()
             weights = np.where(weights >= 0, weights, np.nan)
+            weights = np.repeat(weights, data.label_count or 1)
         sums += np.bincount(index, weights, minlength=classes)
     return rows, sums
 
@@ -115,20 +133,28 @@ def _count(data: inputs.ExamplesConfig, classes: int) -> tuple[np.ndarray, np.nd
 def _class_weights(
     setting: ClassWeights, task: TaskConfig, rows: np.ndarray
 ) -> np.ndarray:
-    """Returns the weights of the setting, float64[classes], not scaled.
+    """Returns the weights of the setting, shaped as the rows by class, not scaled.
 
-    `auto` is scikit-learn's "balanced", from counts that the hosts can add up.
+    `auto` is scikit-learn's "balanced", from counts that the hosts can add up. For each
+    of several labels it is the ratio of the rows without and with it.
     """
     if setting is None:
-        return np.ones(task.outputs)
+        return np.ones(len(rows))
     assert task.classes is not None
+    without, having = np.split(rows, [len(rows) - task.outputs])
+    ones = np.ones(len(without))  # none if a row has one class
     if isinstance(setting, dict):
-        return np.array([setting.get(name, 1) for name in task.classes])
-    absent = [name for name, count in zip(task.classes, rows, strict=True) if not count]
+        return np.array([*ones, *(setting.get(name, 1) for name in task.classes)])
+    absent = [
+        name for name, count in zip(task.classes, having, strict=True) if not count
+    ]
     if absent:
         raise ValueError(
             "trainer.class_weights is auto, but the training split has no row of the "
             f"class {', '.join(absent)}; add rows of it, take it out of task.classes, "
             "or set a weight for each class"
         )
+    if task.is_multilabel:
+        ratios = np.clip(without / having, 1 / _MOST_AUTO_WEIGHT, _MOST_AUTO_WEIGHT)
+        return np.array([*ones, *ratios])
     return rows.sum() / (len(rows) * rows)

@@ -29,7 +29,8 @@ def describe(task: TaskConfig, architecture: dict[str, Any]) -> dict[str, Any]:
       task: The task definition.
       architecture: The encoder's.
     """
-    outputs = {"classes": task.classes, "label_range": task.label_range}
+    described = description.describe_task(task)
+    outputs = {key: described[key] for key in ("kind", "classes", "label_range")}
     return {**outputs, **architecture}
 
 

@@ -180,6 +180,6 @@ def _batch(task: FineTuningTask, rows: int, length: int) -> inputs.Batch:
     ids = tf.random.stateless_uniform([rows, length], [0, 0], 0, 2, tf.int32)
     features = {name: tf.zeros_like(ids) for name in ENCODER_INPUTS}
     features |= {ENCODER_INPUTS[0]: ids, INPUT_MASK: tf.ones_like(ids)}
-    is_regression = task.definition.is_regression
-    labels = tf.zeros([rows], tf.float32 if is_regression else tf.int64)
+    label = inputs.label_feature(task.task_config.train_data)
+    labels = tf.zeros([rows, *label.shape], label.dtype)
     return features, {inputs.LABELS: labels, inputs.WEIGHTS: tf.ones([rows])}

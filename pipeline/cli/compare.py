@@ -20,6 +20,8 @@ from pipeline.console import Console, print_json
 if TYPE_CHECKING:
     from pipeline.runs.comparison import ChangedRow, Comparison
 
+_NO_LABEL = "(no label)"  # of several
+
 
 @click.command("compare")
 @click.argument("names", metavar="RUN RUN...", nargs=-1)
@@ -120,11 +122,11 @@ def compare_command(
 
 def _show_row(row: ChangedRow, console: Console) -> None:
     """Prints a row's predictions, with the probability of its label, and its texts."""
-    line = Text(f"{row.id} {row.label}:", style="bold")
+    line = Text(f"{row.id} {row.label or _NO_LABEL}:", style="bold")
     for index, prediction in enumerate(row.predictions):
         style = "" if prediction == row.label or not row.probabilities else "red"
         line.append(f" {LETTERS[index]} ", style="not bold")
-        line.append(prediction, style=f"not bold {style}")
+        line.append(prediction or _NO_LABEL, style=f"not bold {style}")
         if row.probabilities:
             line.append(f" ({row.probabilities[index]:.3f})", style="not bold dim")
     console.print(line)

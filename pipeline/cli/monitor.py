@@ -70,6 +70,12 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
     "--label-column", default="label", show_default=True, help="Column in --labels."
 )
 @click.option(
+    "--label-separator",
+    metavar="TEXT",
+    help="What is between the names of several labels in --label-column; without it, "
+    "--labels has a column of 0 and 1 for each label.",
+)
+@click.option(
     "--threshold",
     "thresholds",
     multiple=True,
@@ -107,6 +113,7 @@ def monitor_command(
     limits: tuple[str, ...],
     labels_file: str | None,
     label_column: str,
+    label_separator: str | None,
     thresholds: tuple[str, ...],
     history: Path | None,
     report: Path | None,
@@ -138,7 +145,7 @@ def monitor_command(
         if not history.absolute().parent.is_dir():
             raise UsageError(f"--history {history}: there is no such directory")
     if labels_file is not None:
-        task = _task_of(directory, label_column)
+        task = _task_of(directory, label_column, label_separator)
         lowest = _parse_thresholds(thresholds, task)
         labels = delayed_labels.read_labels(labels_file, task)
     environment.set_up(quiet=True)
@@ -146,7 +153,7 @@ def monitor_command(
     from report import monitor_page
 
     served = ServedModel(directory)
-    sample = read_sample(samples, served.columns)
+    sample = read_sample(samples, served.columns, served.labels)
     end = time.time()
     start = end - hours * _HOUR
     windows = {
@@ -180,7 +187,8 @@ def monitor_command(
     for name, compared in checks.items():
         for check in compared:
             numbers = f"{check.value:.3f}", f"{check.limit:g}", f"{check.p:.2g}"
-            table.add_row(name, check.name, *numbers, "ALARM" * check.is_alarm)
+            what = f"{check.name} ({check.label})" if check.label else check.name
+            table.add_row(name, what, *numbers, "ALARM" * check.is_alarm)
     if checks:
         console.print(table)
     live: list[LiveMetric] = []
@@ -277,7 +285,7 @@ def _parse_limits(texts: tuple[str, ...]) -> Limits:
 
 
 def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, float]:
-    table = metrics.of_task(task.classes)
+    table = task.metric_table
     thresholds = {}
     for text in texts:
         name, _, number = text.partition("=")
@@ -299,17 +307,30 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
     return thresholds
 
 
-def _task_of(directory: str, label_column: str) -> TaskConfig:
+def _task_of(
+    directory: str, label_column: str, label_separator: str | None
+) -> TaskConfig:
     described = description.read_description(directory)
     if described is None:
         raise UsageError(
             f"--labels: the model {directory} has no description of its classes; push "
             "it again with this release"
         )
+    is_multilabel = described.get("kind") == "multilabel"
+    if label_separator is not None and not is_multilabel:
+        raise UsageError(
+            "--label-separator is for a model of several labels; this one predicts one "
+            "label, so leave it out"
+        )
+    has_names = described["classes"] is not None and (
+        label_separator is not None or not is_multilabel
+    )
     return TaskConfig(
+        kind=described.get("kind"),
         text_columns=described["text_columns"],
         label_column=label_column,
+        label_separator=label_separator,
         classes=described["classes"],
         label_range=described["label_range"],
-        labels=None if described["classes"] is None else "name",
+        labels="name" if has_names else None,
     )

@@ -58,6 +58,12 @@ _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
     help="Format of --output. Default: that of --input.",
 )
 @click.option(
+    "--min-probability",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="P",
+    help="Predict no class that is less probable.",
+)
+@click.option(
     "--batch-rows", type=click.IntRange(min=1), help="Rows per call of the model."
 )
 @click.option(
@@ -74,10 +80,11 @@ def predict_command(
     config_file: Path,
     overrides: dict[str, Any],
     input_format: FileFormat | None,
+    min_probability: float | None,
     strict: bool,
     **batch: Any,
 ) -> None:
-    """Predict the class or the score of texts with a pushed model.
+    """Predict the class, the labels or the score of texts with a pushed model.
 
     A model of single sentences takes --text, a model of pairs --pair. --input and
     --output take files. One file can be predicted in order into a .csv, .tsv or .jsonl
@@ -103,6 +110,7 @@ def predict_command(
     if source and destination and format_of(name) not in WRITTEN_FORMATS:
         beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
         batch |= {"beam_args": beam_args, "is_strict": strict, "reading": reading}
+        batch |= {"min_probability": min_probability}
         _predict_files(model, source, destination, batch)
         return
     if strict or any(batch.values()):
@@ -112,24 +120,46 @@ def predict_command(
         )
     environment.set_up(quiet=True)
     if source and destination:
-        count = predict_file(model, source, destination, reading)
-        click.echo(f"{count} predictions written to {destination}")
+        counts = predict_file(model, source, destination, reading, min_probability)
+        described = _describe_abstained(*counts, min_probability)
+        click.echo(f"{counts.rows} predictions{described} written to {destination}")
         return
     rows: list[tuple[str, ...]] = [*pair, *((single,) for single in text)]
     for value in itertools.chain.from_iterable(rows):
         if problem := row_values.find_text_problem(value, allows_marks=True):
             raise UsageError(f"the text {problem}")
-    predictions = list(Predictor(find_model(model)).predict(rows))
-    is_score = predictions[0].probability is None
-    values = ["score"] if is_score else ["class", "probability"]
+    predictor = Predictor(find_model(model), min_probability)
+    predictions = list(predictor.predict(rows))
+    values = ["class", "probability"]
+    if predictor.is_score or predictor.labels:
+        values = ["score" if predictor.is_score else "labels"]
     table = Table(*("text" for _ in rows[0]), *values)
     for texts, prediction in zip(rows, predictions, strict=True):
-        if prediction.probability is None:
-            cells = [f"{prediction.value:.3f}"]
-        else:
-            cells = [str(prediction.value), f"{prediction.probability:.3f}"]
+        match prediction.value:
+            case float(score):
+                cells = [f"{score:.3f}"]
+            case list(labels):
+                shares = prediction.probabilities
+                cells = [", ".join(f"{name} ({shares[name]:.3f})" for name in labels)]
+            case class_name:
+                cells = [class_name or "", f"{prediction.probability:.3f}"]
         table.add_row(*texts, *cells)
     Console().print(table)
+    abstained = sum(prediction.value is None for prediction in predictions)
+    described = _describe_abstained(len(rows), abstained, min_probability)
+    if described:
+        click.echo(f"{len(rows)} predictions{described}")
+
+
+def _describe_abstained(
+    rows: int, abstained: int, min_probability: float | None
+) -> str:
+    if min_probability is None:
+        return ""
+    return (
+        f" ({abstained} of {rows} without a class, which is less probable than "
+        f"{min_probability:g})"
+    )
 
 
 def _predict_files(
@@ -159,7 +189,10 @@ def _predict_files(
             ),
         )
     refused = f", {summary.refused} refused" if summary.refused else ""
+    abstained = _describe_abstained(
+        summary.predicted, summary.abstained, settings["min_probability"]
+    )
     click.echo(
-        f"{summary.predicted} rows predicted{refused}, in {destination}, "
+        f"{summary.predicted} rows predicted{abstained}{refused}, in {destination}, "
         f"{duration(summary.seconds)}"
     )

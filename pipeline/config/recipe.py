@@ -162,7 +162,7 @@ class Config(Settings):
                 "evaluator.thresholds: a gate needs at least one; "
                 f"{self.task.metric}: 0.0 lets every model through"
             )
-        table = metrics.of_task(self.task.classes)
+        table = self.task.metric_table
         groups = {
             key: getattr(self.evaluator, key)
             for key in ("thresholds", "max_regression")

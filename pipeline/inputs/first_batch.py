@@ -82,7 +82,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     columns = {
         name: tf.RaggedTensor.from_sparse(values).to_list()
         if isinstance(values, tf.SparseTensor)
-        else values.numpy()[:, 0].tolist()
+        else values.numpy().tolist()
         for name, values in features.items()
     }
     with tempfile.TemporaryDirectory() as directory:
@@ -100,14 +100,14 @@ def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:
     """Refuses labels that are not the index of a class: -1 would show the last one."""
     if task.classes is None:
         return
-    labels = features[task.label_column].numpy()[:, 0]
+    labels = features[task.label_column].numpy().tolist()
     ids = features[task.id_column].numpy()[:, 0]
     low, high = row_values.label_bounds(task)
-    for label, row_id in zip(labels, ids, strict=True):
-        if not row_values.is_label(label, task):
+    for values, row_id in zip(labels, ids, strict=True):
+        if row_values.read_label(values, task) is None:
             raise ValueError(
-                f"{task.label_column} of row {row_id} is {label}, allowed are {low} to "
-                f"{high}"
+                f"{task.label_column} of row {row_id} is "
+                f"{', '.join(map(str, values))}, allowed are {low} to {high}"
             )
 
 

@@ -22,9 +22,10 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
       task: Names the columns, and the classes or the range of the score.
 
     Returns:
-      A schema in which texts are not empty, and the label is the index of a class or a
-      score within its range. Token ids have any length, and their rows may lack an id.
-      A weight is 0 or more; only the training split must have it.
+      A schema in which texts are not empty, and the label is the index of a class, a
+      score within its range, or 0 or 1 for each of several labels. Token ids have any
+      length, and their rows may lack an id. A weight is 0 or more; only the training
+      split must have it.
     """
     schema = schema_pb2.Schema()
     schema.dataset_constraints.min_examples_count = 1
@@ -41,7 +42,8 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
         label.float_domain.min, label.float_domain.max = low, high
         label.float_domain.disallow_nan = label.float_domain.disallow_inf = True
     if task.classes is not None:
-        label = _add_column(schema, task.label_column, schema_pb2.INT)
+        size = task.outputs if task.is_multilabel else 1
+        label = _add_column(schema, task.label_column, schema_pb2.INT, size)
         label.int_domain.min, label.int_domain.max = int(low), int(high)
         label.int_domain.is_categorical = True
     if task.is_tokenized:
@@ -95,10 +97,13 @@ def write_schema(
 
 
 def _add_column(
-    schema: schema_pb2.Schema, name: str, kind: schema_pb2.FeatureType.ValueType
+    schema: schema_pb2.Schema,
+    name: str,
+    kind: schema_pb2.FeatureType.ValueType,
+    size: int = 1,
 ) -> schema_pb2.Feature:
     feature = _add_feature(schema, name, kind)
-    feature.shape.dim.add(size=1)
+    feature.shape.dim.add(size=size)
     return feature
 
 
@@ -162,8 +167,8 @@ def _demands_values(feature: schema_pb2.Feature, expected: schema_pb2.Feature) -
     if feature.HasField("shape"):
         sizes = [dim.size for dim in feature.shape.dim]
         low = high = sizes[0] if len(sizes) == 1 else 0
-    is_single = expected.HasField("shape")
-    has_values = low == high == 1 if is_single else low >= 1
+    (size,) = (dim.size for dim in expected.shape.dim) if expected.shape.dim else (0,)
+    has_values = low == high == size if size else low >= 1
     return feature.presence.min_fraction == 1 and has_values
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ingest.config import DataConfig
-from ingest.examples.label_parser import LabelParser
+from ingest.examples.label_parser import Label, LabelParser
 from ingest.rows.formats import TFRECORD, format_of
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
@@ -39,7 +39,7 @@ class LiveMetric:
         return self.threshold is not None and not self.value >= self.threshold
 
 
-def read_labels(path: str, task: TaskConfig) -> dict[Texts, float]:
+def read_labels(path: str, task: TaskConfig) -> dict[Texts, Label]:
     """Reads labels by the texts of their rows; the last label of a text counts.
 
     Args:
@@ -55,18 +55,18 @@ def read_labels(path: str, task: TaskConfig) -> dict[Texts, float]:
             f"--labels {path}: allowed are .csv, .tsv, .jsonl, .parquet and .arrow"
         )
     parser = LabelParser(task, DataConfig())
-    labels: dict[Texts, float] = {}
+    labels: dict[Texts, Label] = {}
     for location, row in RowFile(path, file_format).read():
         try:
             if isinstance(row, RowError):
                 raise row
             assert not isinstance(row, bytes)  # only of TFRecords
-            missing = {*task.text_columns, task.label_column} - row.keys()
+            missing = {*task.text_columns, *task.label_columns} - row.keys()
             if missing:
                 raise RowError(f"the row has no column {', '.join(sorted(missing))}")
             values = (row_values.to_text(row[name]) for name in task.text_columns)
             texts = tuple(value.encode() for value in values)
-            labels[texts] = parser.parse(row[task.label_column], {})
+            labels[texts] = parser.parse_row(row)
         except RowError as error:
             raise UsageError(f"--labels {location}: {error}") from error
     return labels
@@ -74,7 +74,7 @@ def read_labels(path: str, task: TaskConfig) -> dict[Texts, float]:
 
 def measure(
     rows: Sequence[PredictedRow],
-    labels: Mapping[Texts, float],
+    labels: Mapping[Texts, Label],
     task: TaskConfig,
     thresholds: Mapping[str, float],
 ) -> list[LiveMetric]:
@@ -102,11 +102,13 @@ def fits(row: PredictedRow, task: TaskConfig) -> bool:
     """
     if task.classes is None:
         return len(row.outputs) == 1
+    if task.is_multilabel:
+        return len(row.labels) == len(task.classes)
     return row.class_name in task.classes and len(row.outputs) == len(task.classes)
 
 
 def join(
-    rows: Sequence[PredictedRow], labels: Mapping[Texts, float], task: TaskConfig
+    rows: Sequence[PredictedRow], labels: Mapping[Texts, Label], task: TaskConfig
 ) -> metrics.Rows:
     """Returns the rows with their labels.
 
@@ -123,6 +125,9 @@ def join(
         actual = actual.astype(int)
     if task.classes is None:
         return metrics.Rows.of(actual, outputs)
+    if task.is_multilabel:
+        served = np.array([row.labels for row in rows])
+        return metrics.Rows.of(actual, outputs, predicted=served)
     # The served class, because a model may have a threshold.
     names = [row.class_name for row in rows]
     predicted = np.array([task.classes.index(name) for name in names])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 from pydantic import Field
@@ -29,8 +30,10 @@ class Limits(Settings):
     Only a difference that chance explains with a probability below `p` is an alarm.
 
     Attributes:
-      classes: Of the share of a predicted class.
-      scores: Kolmogorov-Smirnov statistic of the highest probability, or of the score.
+      classes: Of the share of a predicted class, or of the label of several that
+        differs most.
+      scores: Kolmogorov-Smirnov statistic of the highest probability, of the score, or
+        of the probability of the label of several that differs most.
       lengths: Wasserstein distance in tokens, divided by the mean of the reference.
       unknown: Of the mean share of a row's tokens that are `[UNK]`.
       domain: Area under the ROC curve of a classifier that tells both windows apart by
@@ -56,9 +59,13 @@ class Window:
     Attributes:
       lengths: Tokens of each row, int[rows].
       unknown: The share of them that are `[UNK]`, float[rows].
-      scores: The highest probability, or the score of a regression, float[rows].
+      scores: The highest probability, or the score of a regression, float[rows]; the
+        probability of each of several labels, float[rows, labels].
       embeddings: One vector a row, float[rows, units].
-      classes: The predicted class of each row; empty for a regression.
+      classes: The predicted class of each row; empty for a regression, and for several
+        labels.
+      labels: 1 for each row that several labels are predicted for, and 0, by label,
+        int[rows] each.
     """
 
     lengths: np.ndarray
@@ -66,6 +73,7 @@ class Window:
     scores: np.ndarray
     embeddings: np.ndarray
     classes: list[str]
+    labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -81,6 +89,7 @@ class Check:
       limit: The largest one that is no alarm.
       p: The probability of such a difference by chance; NaN if nothing varies.
       is_alarm: Whether the value exceeds the limit, and not by chance, or is NaN.
+      label: The class or label that differs most; empty for other checks.
     """
 
     name: str
@@ -88,6 +97,7 @@ class Check:
     limit: float
     p: float
     is_alarm: bool
+    label: str = ""
 
 
 def compare(window: Window, reference: Window, limits: Limits) -> list[Check]:
@@ -101,11 +111,11 @@ def compare(window: Window, reference: Window, limits: Limits) -> list[Check]:
     Returns:
       A check for each limit, without `classes` in a regression.
     """
-    names = sorted({*window.classes, *reference.classes})
+    names = sorted({*window.classes, *reference.classes, *window.labels})
     profiles = _profile(window, names), _profile(reference, names)
-    scores = stats.ks_2samp(window.scores, reference.scores)
+    label = ""
     measured: dict[str, tuple[float, float]] = {
-        "scores": (float(scores.statistic), float(scores.pvalue)),
+        "scores": _compare_scores(window.scores, reference.scores),
         "lengths": profile.compare_lengths(*profiles),
         "unknown": (
             abs(float(window.unknown.mean() - reference.unknown.mean())),
@@ -114,11 +124,18 @@ def compare(window: Window, reference: Window, limits: Limits) -> list[Check]:
         "domain": tell_apart(window.embeddings, reference.embeddings),
     }
     if names:
-        _, difference, p = profile.compare_classes(*profiles)
+        label, difference, p = profile.compare_classes(*profiles)
         measured = {"classes": (difference, p), **measured}
     return [
         # A difference is NaN if an output of the model is.
-        Check(name, value, limit, p, not value <= limit and not p >= limits.p)
+        Check(
+            name,
+            value,
+            limit,
+            p,
+            not value <= limit and not p >= limits.p,
+            label if name == "classes" else "",
+        )
         for name, (value, p) in measured.items()
         for limit in [getattr(limits, name)]
     ]
@@ -163,7 +180,28 @@ def tell_apart(window: np.ndarray, reference: np.ndarray) -> tuple[float, float]
     return float(roc_auc_score(labels, scores)), float(test.pvalue)
 
 
+def _compare_scores(window: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+    """Returns the largest Kolmogorov-Smirnov statistic of a column, and its p-value.
+
+    It is the least one of as many tests as there are columns (Bonferroni).
+    """
+    columns = zip(
+        window.reshape(len(window), -1).T,
+        reference.reshape(len(reference), -1).T,
+        strict=True,
+    )
+    results = [stats.ks_2samp(*pair) for pair in columns]
+    # The statistic is NaN if an output of the model is.
+    largest = max(results, key=lambda result: np.nan_to_num(result.statistic, nan=2))
+    p = np.minimum(1, largest.pvalue * len(results))
+    return float(largest.statistic), float(p)
+
+
 def _profile(window: Window, names: list[str]) -> Profile:
     counts = Counter(window.classes)
-    lengths = np.bincount(window.lengths).tolist()
-    return Profile({name: counts[name] for name in names}, lengths)
+    counts.update({name: int(rows.sum()) for name, rows in window.labels.items()})
+    return Profile(
+        {name: counts[name] for name in names},
+        np.bincount(window.lengths).tolist(),
+        is_multilabel=bool(window.labels),
+    )

@@ -16,9 +16,11 @@ from modules import files, uris
 from modules.data.preprocessing import INPUT_MASK, INPUT_WORD_IDS
 from modules.encoder.tensors import WORD_EMBEDDINGS
 from modules.errors import UsageError
+from modules.export import description
 from modules.export.signatures import (
     CLASS,
     EXAMPLES,
+    LABELS,
     PROBABILITIES,
     SCORE,
     SERVING_DEFAULT,
@@ -40,6 +42,7 @@ class ServedModel:
 
     Attributes:
       columns: Its text columns in the order of the task.
+      labels: The names of several labels; empty if it predicts a class or a score.
     """
 
     def __init__(self, directory: str) -> None:
@@ -52,6 +55,15 @@ class ServedModel:
             )
         self._signatures = signatures
         self.columns = self._predictor.columns
+        self.labels: list[str] = []
+        if LABELS in signatures[SERVING_DEFAULT].structured_outputs:
+            described = description.read_description(directory)
+            if described is None:
+                raise UsageError(
+                    f"--model {directory} has no description, which names its labels; "
+                    "push it again with this release"
+                )
+            self.labels = described["classes"]
         # The signatures return no vector of the encoder. The mean of the word
         # embeddings is in every model that was pushed.
         self._embeddings = next(
@@ -72,10 +84,18 @@ class ServedModel:
                     for texts, score in zip(batch, scores, strict=True)
                 ]
                 continue
-            columns = (outputs[PROBABILITIES].numpy().tolist(), outputs[CLASS].numpy())
+            shares = outputs[PROBABILITIES].numpy().tolist()
+            if self.labels:
+                flags = outputs[LABELS].numpy().tolist()
+                predicted += [
+                    PredictedRow(texts, tuple(row), labels=tuple(labels))
+                    for texts, row, labels in zip(batch, shares, flags, strict=True)
+                ]
+                continue
+            names = outputs[CLASS].numpy()
             predicted += [
-                PredictedRow(texts, tuple(shares), name.decode())
-                for texts, shares, name in zip(batch, *columns, strict=True)
+                PredictedRow(texts, tuple(row), name.decode())
+                for texts, row, name in zip(batch, shares, names, strict=True)
             ]
         return predicted
 
@@ -85,12 +105,16 @@ class ServedModel:
             self._measure([row.texts for row in batch]) for batch in split_batches(rows)
         ]
         lengths, unknown, embeddings = map(np.concatenate, zip(*parts, strict=True))
+        flags = np.array([row.labels for row in rows])
         return Window(
             lengths=lengths,
             unknown=unknown,
-            scores=np.array([max(row.outputs) for row in rows]),
+            scores=np.array(
+                [row.outputs if self.labels else max(row.outputs) for row in rows]
+            ),
             embeddings=embeddings,
             classes=[row.class_name for row in rows if row.class_name],
+            labels=dict(zip(self.labels, flags.T, strict=True)) if self.labels else {},
         )
 
     def _measure(
@@ -143,14 +167,18 @@ def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
     return rows
 
 
-def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
+def read_sample(
+    directory: str, columns: Sequence[str], names: Sequence[str] = ()
+) -> list[PredictedRow]:
     """Reads the rows that `serve --sample-dir` keeps.
 
-    Rows whose texts or predictions were redacted are left out.
+    Rows whose texts or predictions were redacted are left out, and those of an earlier
+    version with another number of labels.
 
     Args:
       directory: The directory.
       columns: The text columns.
+      names: The names of several labels; empty for a class or a score.
 
     Raises:
       UsageError: The directory has no files.
@@ -170,20 +198,21 @@ def read_sample(directory: str, columns: Sequence[str]) -> list[PredictedRow]:
             continue
         for features in examples:
             texts = _texts(features, columns)
-            names = (f"{sampling.PREFIX}{name}" for name in (PROBABILITIES, SCORE))
-            outputs = [features[n].float_list.value for n in names if n in features]
+            keys = (f"{sampling.PREFIX}{name}" for name in (PROBABILITIES, SCORE))
+            outputs = [features[k].float_list.value for k in keys if k in features]
             times = _values(features, sampling.TIME, "int64_list")
             if texts is None or not outputs or not outputs[0] or not times:
                 continue
+            is_score = len(outputs[0]) == 1
             name = _values(features, f"{sampling.PREFIX}{CLASS}", "bytes_list")
-            if not name and len(outputs[0]) > 1:
+            labels = _values(features, f"{sampling.PREFIX}{LABELS}", "int64_list")
+            if len(labels) != len(names) or not (name or labels or is_score):
                 continue
             class_name = name[0].decode() if name else ""
             versions = _values(features, sampling.MODEL_VERSION, "int64_list")
             version = str(versions[0]) if versions else ""
-            rows.append(
-                PredictedRow(texts, tuple(outputs[0]), class_name, times[0], version)
-            )
+            row = (texts, tuple(outputs[0]), class_name, times[0], version)
+            rows.append(PredictedRow(*row, tuple(labels)))
     return rows
 
 

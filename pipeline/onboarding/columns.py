@@ -20,6 +20,37 @@ _LONGEST_NUMBER = 30  # characters
 _ASCII_LETTERS = string.ascii_letters.encode()
 _FREQUENT = 0.5  # of the smallest class; a missing label is rarer
 MOST_VALUES = 1000  # that are counted; a column with more has no classes
+MOST_LABELS = 200
+LISTS = ""  # instead of a separator
+SEPARATORS = ("|", ";", ",")  # of names
+_FLAGS = ({"0", "1"}, {"false", "true"})
+
+
+@dataclasses.dataclass
+class Names:
+    """The names in the values of a column, each of which may have several.
+
+    Attributes:
+      counts: The rows with each name.
+      sizes: The numbers of names that values have.
+      recurring: The names that occur in different values: alone, or with other names.
+        A class that is called `Arts, Crafts` has parts that occur only together.
+    """
+
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    sizes: set[int] = dataclasses.field(default_factory=set)
+    recurring: set[str] = dataclasses.field(default_factory=set)
+    _values: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    def add(self, names: list[str]) -> bool:
+        """Adds the names of a value; returns whether all so far can be labels."""
+        self.sizes.add(len(names))
+        self.counts.update(names)
+        for name in names:
+            if self._values.setdefault(name, names) != names:
+                self.recurring.add(name)
+        is_set = all(names) and len(set(names)) == len(names)
+        return is_set and len(self.counts) <= MOST_LABELS
 
 
 @dataclasses.dataclass
@@ -31,6 +62,8 @@ class Column:
       filled: Rows with a value.
       missing: The number of rows without one, by what stands for it.
       values: The number of rows by value, as text; None if there are too many.
+      names: The names in values, by what separates them, or `LISTS`; without those
+        that are too many, or are twice in a value.
       texts: Rows whose value is text, but not a number.
       words: Words of these texts.
       letters: Letters of these texts.
@@ -46,6 +79,9 @@ class Column:
     filled: int = 0
     missing: Counter[str] = dataclasses.field(default_factory=Counter)
     values: Counter[str] | None = dataclasses.field(default_factory=Counter)
+    names: dict[str, Names] = dataclasses.field(
+        default_factory=lambda: {s: Names() for s in (LISTS, *SEPARATORS)}
+    )
     texts: int = 0
     words: int = 0
     letters: int = 0
@@ -97,6 +133,28 @@ class Column:
         return bool(labels) and labels == set(map(str, range(len(labels))))
 
     @property
+    def flags(self) -> set[str] | None:
+        """The marks of the rows with and without a label, if the values are both."""
+        labels = self.spellings.keys()
+        return next((flags for flags in _FLAGS if labels == flags), None)
+
+    @property
+    def separator(self) -> str | None:
+        """What separates the labels of a row, or `LISTS`; None if a row has one."""
+        for separator, names in self.names.items():
+            most = max(names.sizes, default=0)
+            # `3,5` may be a number.
+            is_number = separator == "," and all(map(str.isdecimal, names.counts))
+            recur = 2 * len(names.recurring) > len(names.counts)
+            if (
+                most > (2 if is_number else 1)
+                and len(names.sizes) > 1
+                and (recur or separator == LISTS)
+            ):
+                return separator
+        return None
+
+    @property
     def mean_words(self) -> float:
         """Mean number of words of a text; 0 without texts."""
         return self.words / self.texts if self.texts else 0.0
@@ -123,13 +181,20 @@ class Column:
 
     def add(self, value: Any) -> None:
         """Counts a value."""
-        if isinstance(value, list | dict):
+        if isinstance(value, dict):
+            return
+        if isinstance(value, list):
+            if all(isinstance(name, str | int) for name in value):
+                self.filled += 1
+                self._add_names(LISTS, value)
             return
         if row_values.is_missing(value):
             self.missing["" if value is None else row_values.to_text(value)] += 1
             return
         text = row_values.to_text(value)
         self.filled += 1
+        for separator in SEPARATORS:
+            self._add_names(separator, text)
         if self.values is not None:
             self.values[text] += 1
             if len(self.values) > MOST_VALUES:
@@ -154,6 +219,12 @@ class Column:
             self.words += words
             self.characters += len(text) - text.count(" ")
             self.letters += letters
+
+    def _add_names(self, separator: str, value: str | list[Any]) -> None:
+        names = self.names.get(separator)
+        found = map(row_values.to_text, row_values.split_names(value, separator))
+        if names and not names.add(list(found)):
+            del self.names[separator]
 
 
 def add_row(columns: dict[str, Column], row: dict[str, Any] | RowError) -> None:

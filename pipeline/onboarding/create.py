@@ -124,7 +124,10 @@ class _Builder:
         self._task = data_set.task
         # Splits that are written here may rename the source's columns.
         self._text_columns = (
-            _input_names(self._task, data_set.settings.slice_columns)
+            _input_names(
+                self._task,
+                [*data_set.settings.slice_columns, *self._task.label_columns],
+            )
             if data_set.needs_split
             else self._task.text_columns
         )
@@ -152,19 +155,26 @@ class _Builder:
         if self._text_columns != task.text_columns:
             reason = "names of a model's inputs have only letters, digits, _, . and -"
         settings.set("task.text_columns", self._text_columns, reason)
-        settings.set("task.label_column", task.label_column)
+        if task.is_multilabel:
+            settings.set("task.kind", task.kind)
+        reason = "of the Examples of a run" if task.has_label_columns else ""
+        settings.set("task.label_column", task.label_column, reason)
         for key in ("id_column", "weight_column"):
             if getattr(task, key) != getattr(TaskConfig(), key):
                 settings.set(f"task.{key}", getattr(task, key))
         if task.classes:
             settings.set("task.classes", task.classes)
+        if task.label_separator is not None:
+            reason = "between the names of a row's labels"
+            settings.set("task.label_separator", task.label_separator, reason)
+        if task.classes and not task.has_label_columns:
             # Splits that are written here have names.
             labels = "name" if data_set.needs_split else task.labels
             reason = "a label in the data is the name of its class, not its index"
             if labels == "index":
                 reason = f"the labels in the data are 0 to {task.outputs - 1}"
             settings.set("task.labels", labels, reason)
-        else:
+        if task.label_range:
             settings.set("task.label_range", task.label_range)
         settings.set("task.metric", task.metric)
         if data_set.needs_split:
@@ -218,11 +228,12 @@ class _Builder:
         settings.set("evaluator.split", gate, f"{splits[gate]} rows")
         counts = inspector.count_labels(gate)
         if len(gated):
-            add_gate(settings, task, counts, config.data_gate)
+            add_gate(settings, task, counts, gated.labels, config.data_gate)
         else:
             settings.set("evaluator.thresholds", {task.metric: 0.0})
         if task.classes and len(train):
-            add_class_weights(settings, inspector.count_labels(TRAIN_SPLIT))
+            counts = inspector.count_labels(TRAIN_SPLIT)
+            add_class_weights(settings, counts, len(train))
         for key, value in self._overrides.items():
             settings.set(key, value, CHOSEN)
         config = self._validate({})
@@ -289,7 +300,7 @@ class _Builder:
 
     def _write_split(self, file: IO[str], rows: Iterator[GoodRow]) -> None:
         task, classes = self._task, self._task.classes
-        columns = [task.id_column, *self._text_columns, task.label_column]
+        columns = [task.id_column, *self._text_columns, *task.label_columns]
         optional = list(self._data_set.settings.slice_columns)
         if task.weight_column is not None:
             optional.append(task.weight_column)
@@ -300,7 +311,11 @@ class _Builder:
         read = operator.itemgetter(task.id_column, *task.text_columns)
         for row in rows:
             label = row.features[task.label_column]
-            values = [*read(row.features), classes[label] if classes else label]
+            values = [*read(row.features)]
+            if task.has_label_columns:
+                values += label
+            else:
+                values.append(task.describe_label(label) if classes else label)
             values += [row.features.get(column, "") for column in optional]
             writer.writerow(values)
 
@@ -321,9 +336,9 @@ class _Builder:
             raise UsageError(message) from error
 
 
-def _input_names(task: TaskConfig, slice_columns: Iterable[str]) -> list[str]:
+def _input_names(task: TaskConfig, others: Iterable[str]) -> list[str]:
     """Returns names of the text columns that the exported model can have."""
-    taken = {task.id_column, task.label_column, task.weight_column, *slice_columns}
+    taken = {task.id_column, task.label_column, task.weight_column, *others}
     names: list[str] = []
     for column in task.text_columns:
         name = input_name(column)

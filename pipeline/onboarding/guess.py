@@ -13,15 +13,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import ValidationError
 
 from modules import metrics
 from modules.config.task import TaskConfig, canonical_label
 from modules.errors import UsageError
 from pipeline.config.recipe import VALUE_ERROR
-from pipeline.onboarding.columns import MOST_VALUES, Column
+from pipeline.onboarding.columns import (
+    LISTS,
+    MOST_LABELS,
+    MOST_VALUES,
+    SEPARATORS,
+    Column,
+)
 
-Kind = Literal["classes", "score"]
+Kind = Literal["classes", "score", "multilabel"]
 
 # The first and the second text of a pair.
 _PAIRS = (
@@ -47,7 +54,8 @@ _NEGATIVE_NAMES = (
 _DATE = re.compile(r"\d+[-./]\d+[-./]\d+")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 _SHOWN = 6
-_MOST_LABELS = 200
+_SET = ("1", "true")  # what a column of 0 and 1 has for a label
+_LEAST_FLAGS = 3  # that are taken for labels; one of two may be a feature
 _MOST_LABELS_WITHOUT_A_NAME = 50
 _MOST_NUMBERS = 20  # that are taken for classes without a usual name of a label
 _STRONG_WORDS = 4.0
@@ -122,20 +130,19 @@ def guess_task(
     free = {name: c for name, c in columns.items() if name not in taken}
     texts = list(text) or _guess_texts(free, label, reasons)
     others = {name: column for name, column in free.items() if name not in texts}
-    label = label or _guess_label(others, reasons)
-    column = columns[label]
+    labels = [label] if label else _guess_labels(others, kind, classes, reasons)
     # A file without a header: its first row was read as names.
-    is_value = label in (column.values or ())
+    is_value = any(name in (columns[name].values or ()) for name in labels)
     is_sentence = any(len(name.split()) > _STRONG_WORDS for name in texts)
     if is_value or is_sentence:
         raise UsageError(
             f"the columns are called {', '.join(columns)}, which looks like a row; add "
             "a line with the names of the columns before the first row"
         )
-    settings: dict[str, Any] = {"text_columns": texts, "label_column": label}
+    settings: dict[str, Any] = {"text_columns": texts, "label_column": labels[0]}
     default_id = TaskConfig().id_column
     has_ids = default_id not in columns or columns[default_id].holds_ids
-    if default_id in (*texts, label) or not has_ids:
+    if default_id in (*texts, *labels) or not has_ids:
         number = "row_number"
         while number in columns:
             number += "_"
@@ -145,13 +152,29 @@ def guess_task(
             if not has_ids
             else f"{default_id} is a column of the task"
         )
-    for setting, names in (("text_columns", texts), ("label_column", [label])):
-        for name in names:
-            if columns[name].missing:
-                reasons[f"task.{setting}"] += f"; {_describe_missing(columns[name])}"
-    source_names = class_names(label)
-    labels = column.labels or {}
-    counts = {source_names.get(name, name): labels[name] for name in labels}
+    for name in texts:
+        if columns[name].missing:
+            reasons["task.text_columns"] += f"; {_describe_missing(columns[name])}"
+    label, *more = labels
+    column, source_names = columns[label], class_names(label)
+    has_names = kind in (None, "multilabel") and column.separator is not None
+    if more or has_names or kind == "multilabel":
+        if more:
+            settings |= _guess_flags(columns, labels, reasons)
+        else:
+            settings |= _guess_names(column, classes, source_names, reasons)
+        reasons["task.metric"] = "it counts every label of a row"
+        return Guess(make_task({**settings, "kind": "multilabel"}), reasons)
+    if column.missing:
+        reasons["task.label_column"] += f"; {_describe_missing(column)}"
+    if column.filled and not column.values and column.values is not None:
+        raise UsageError(
+            f"the label {label} has a list of one name in each row, which is one "
+            "class; write the names without lists, or choose any number of labels "
+            "with --kind multilabel"
+        )
+    rows = column.labels or {}
+    counts = {source_names.get(name, name): rows[name] for name in rows}
     if not column.filled:
         raise UsageError(f"the label column {label} has no value")
     if classes is not None and column.values is None:
@@ -215,16 +238,16 @@ def make_task(settings: Mapping[str, Any]) -> TaskConfig:
         raise UsageError(f"{key}: {detail['msg'].removeprefix(VALUE_ERROR)}") from error
 
 
-def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, float]:
+def guess_thresholds(task: TaskConfig, labels: np.ndarray) -> dict[str, float]:
     """Returns thresholds that a model passes only if it has learned something.
 
-    A model that always predicts one class reaches the baseline: the best value of the
-    metric over the classes. A threshold is 10 % above the baseline, relative to the gap
-    to 1. The threshold of a correlation of scores is 0.2.
+    A model that always predicts one class, or the same labels, reaches the baseline:
+    the best value of the metric over the classes. A threshold is 10 % above the
+    baseline, relative to the gap to 1. The threshold of a correlation of scores is 0.2.
 
     Args:
       task: The classes.
-      counts: Rows of the gate's split by class.
+      labels: The labels of the gate's split, as in `RowFacts`.
 
     Returns:
       The thresholds of accuracy and of the task's metric. The latter has none if its
@@ -233,11 +256,8 @@ def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, floa
     if task.classes is None:
         return {task.metric: 0.2}
     names = list(dict.fromkeys(("accuracy", task.metric)))
-    constant = [
-        metrics.of_constant_model(task.classes, predicted, counts, names)
-        for predicted in task.classes
-    ]
-    baseline = {name: max(values[name] for values in constant) for name in names}
+    constant = list(metrics.of_constant_models(task.classes, labels, names))
+    baseline = {name: max(values[name] for _, values in constant) for name in names}
     return {
         name: _above(value)
         for name, value in baseline.items()
@@ -258,7 +278,7 @@ def _guess_texts(
     texts = {
         name: column
         for name, column in columns.items()
-        if column.is_text and name != label
+        if column.is_text and column.separator is None and name != label
     }
     if not texts:
         raise UsageError(
@@ -298,14 +318,42 @@ def _guess_texts(
     )
 
 
-def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
+def _guess_labels(
+    columns: dict[str, Column],
+    kind: Kind | None,
+    classes: Sequence[str] | None,
+    reasons: dict[str, str],
+) -> list[str]:
+    """Returns the label column, or those of 0 and 1 of several labels."""
     named = [n for n, c in columns.items() if n.lower() in _LABEL_NAMES and c.filled]
     few = [
         name
         for name, column in columns.items()
-        if _has_few_values(column) or _is_score(column)
+        if _has_few_values(column) or _is_score(column) or column.separator is not None
     ]
     candidates = sorted(named or few, key=lambda name: _count(columns[name]))
+    by_marks: dict[str, list[str]] = {}
+    for name, column in columns.items():
+        if column.flags:
+            by_marks.setdefault(str(column.flags), []).append(name)
+    flags = max(by_marks.values(), key=len, default=[])
+    chosen = [name for name in classes or flags if name in flags]
+    is_clear = not named and len(flags) >= _LEAST_FLAGS and {*few} == {*flags}
+    if kind in (None, "multilabel") and chosen:
+        if classes is not None and len(chosen) == len(classes):
+            reasons["task.kind"] = "task.classes are the names of columns of 0 and 1"
+            return list(classes)
+        lists = [n for n in candidates if columns[n].separator is not None]
+        if is_clear or (kind and len(flags) > 1 and not lists):
+            _refuse_one_hot([columns[name] for name in flags], kind)
+            reasons["task.kind"] = (
+                f"{len(flags)} columns of 0 and 1, of which a row has any number; if "
+                "one of them is the label, name it with --label"
+            )
+            return flags
+    if kind == "multilabel":
+        lists = [n for n in candidates if columns[n].separator is not None]
+        candidates = lists or candidates
     if not candidates:
         raise UsageError(
             f"none of the columns {', '.join(columns) or '(no others)'} looks like a "
@@ -313,22 +361,100 @@ def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
         )
     if len(candidates) > 1:
         shown = (f"{name} ({_describe(columns[name])})" for name in candidates)
+        advice = f"name one with --label {shlex.quote(candidates[0])}"
+        if len(flags) > 1:
+            names = shlex.quote(f"task.classes={json.dumps(flags, ensure_ascii=False)}")
+            advice += f", or several with --kind multilabel --set {names}"
         raise UsageError(
-            f"the columns {', '.join(shown)} may each be the label; name one with "
-            f"--label {shlex.quote(candidates[0])}"
+            f"the columns {', '.join(shown)} may each be the label; {advice}"
         )
     (label,) = candidates
     shape = "scores" if _is_score(columns[label]) else "few values"
+    if columns[label].separator is not None:
+        shape = "several names in a row"
     reasons["task.label_column"] = (
         "a usual name of a label" if named else f"the only column of {shape}"
     )
-    return label
+    return candidates
+
+
+def _refuse_one_hot(flags: Sequence[Column], kind: Kind | None) -> None:
+    """Refuses columns of 0 and 1 that may be one class in several columns."""
+    rows = max(column.filled for column in flags)
+    ones = sum((column.labels or {}).get(m, 0) for column in flags for m in _SET)
+    if kind is None and ones == rows:
+        raise UsageError(
+            f"each row has a 1 in one of the columns "
+            f"{', '.join(column.name for column in flags)}, which is one class in "
+            "several columns; write the name of the class in one column, or choose "
+            "any number of labels with --kind multilabel"
+        )
+
+
+def _guess_flags(
+    columns: dict[str, Column], labels: list[str], reasons: dict[str, str]
+) -> dict[str, Any]:
+    """Returns the settings of a task with a column of 0 and 1 for each label."""
+    label_column = "labels"
+    while label_column in columns:
+        label_column += "_"
+    reasons["task.classes"] = "the columns of 0 and 1"
+    constant = [
+        name
+        for name, column in columns.items()
+        if [*column.spellings] in [["0"], ["1"], ["false"], ["true"]]
+    ]
+    if constant:
+        reasons["task.classes"] += f"; {', '.join(constant)} has one value in all rows"
+    return {"label_column": label_column, "classes": labels}
+
+
+def _guess_names(
+    column: Column,
+    classes: Sequence[str] | None,
+    source_names: Mapping[str, str],
+    reasons: dict[str, str],
+) -> dict[str, Any]:
+    """Returns the settings of a task with a column of several names."""
+    label, separator = column.name, column.separator
+    if separator is None:  # chosen by the user
+        several = [s for s, n in column.names.items() if max(n.sizes, default=0) > 1]
+        separator = next(iter(several), LISTS)
+    if separator not in column.names or not column.names[separator].counts:
+        raise UsageError(
+            f"the label {label} has {_describe(column)}, none of which is a list of "
+            "names; name another column with --label, or write the names of a row "
+            "with `|` between them"
+        )
+    names = column.names[separator].counts
+    known = {source_names.get(name, name) for name in names}
+    shape = f"names with `{separator}` between them" if separator else "lists of names"
+    reasons["task.kind"] = f"{label} has {shape}, any number in a row"
+    settings: dict[str, Any] = {"labels": "name"}
+    if classes is None:
+        classes = list(source_names.values()) or _sort(names)
+        reasons["task.classes"] = (
+            "the names in the data set"
+            if source_names
+            else f"the {len(classes)} names in {label}"
+        )
+    elif known.isdisjoint(classes):
+        if not all(name.isdecimal() and int(name) < len(classes) for name in names):
+            raise UsageError(
+                f"task.classes are {', '.join(classes)}; the label {label} has "
+                f"{', '.join(_sort(names)[:_SHOWN])}; write the classes as the data "
+                "has them"
+            )
+        settings["labels"] = "index"
+    free = (s for s in SEPARATORS if not any(s in name for name in classes))
+    settings["label_separator"] = separator or next(free, "\t")
+    return settings | {"classes": classes}
 
 
 def _has_few_values(column: Column) -> bool:
     most = _MOST_LABELS_WITHOUT_A_NAME
     if column.is_numeric:
-        most = _MOST_LABELS if column.are_indices else _MOST_NUMBERS
+        most = MOST_LABELS if column.are_indices else _MOST_NUMBERS
     return (
         column.values is not None
         and 2 - len(column.frequent_marks) <= len(column.values)
@@ -356,6 +482,8 @@ def _count(column: Column) -> int:
 
 
 def _describe(column: Column) -> str:
+    if column.separator is not None:
+        return f"several of {len(column.names[column.separator].counts)} names"
     if column.values is None or len(column.values) > _SHOWN:
         number = "many" if column.values is None else len(column.values)
         return f"{number} values"
@@ -376,7 +504,8 @@ def _guess_kind(column: Column) -> Kind:
     if _has_decimal_commas(column):
         raise UsageError(
             f"the label {column.name} has decimal commas, such as "
-            f"{next(iter(column.values or ()))}; write decimal points"
+            f"{next(iter(column.values or ()))}; write decimal points, or choose "
+            "--kind multilabel if they are indices of labels"
         )
     if not column.is_numeric:
         return "classes"
@@ -415,11 +544,11 @@ def _guess_classes(
             f"the label {column.name} is {shown}, which may be a class or a missing "
             f"value; {advice}"
         )
-    if not 2 <= len(counts) <= _MOST_LABELS:
+    if not 2 <= len(counts) <= MOST_LABELS:
         number = f"over {MOST_VALUES:,}" if column.values is None else len(counts)
         raise UsageError(
             f"the label {column.name} has {number} values; allowed are 2 to "
-            f"{_MOST_LABELS} classes; name another column with --label COLUMN"
+            f"{MOST_LABELS} classes; name another column with --label COLUMN"
         )
     by_class: dict[str, list[str]] = {}
     for name in names:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from modules import metrics
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
 from modules.data.threshold_interval import (
@@ -115,6 +114,7 @@ def add_gate(
     settings: ProjectSettings,
     task: TaskConfig,
     counts: dict[str, int],
+    labels: np.ndarray,
     limits: DataGateConfig,
 ) -> None:
     """Adds a threshold, and how far below the champion a model may be.
@@ -123,58 +123,67 @@ def add_gate(
       settings: Modified in place.
       task: The classes.
       counts: Rows of the gate's split by class, or by score.
+      labels: The labels of these rows, as in `RowFacts`.
       limits: If the gate's split is too small for the deciding metric, but not for
         accuracy, accuracy gets the threshold.
     """
     numbers = np.array(list(counts.values()))
-    thresholds = guess.guess_thresholds(task, counts)
-    table, most = metrics.of_task(task.classes), limits.max_interval
+    rows = len(labels) if task.is_multilabel else None
+    thresholds = guess.guess_thresholds(task, labels)
+    table, most = task.metric_table, limits.max_interval
     name = task.metric
     if name not in thresholds or (
-        not is_exact(table[name], thresholds[name], numbers, most)
+        not is_exact(table[name], thresholds[name], numbers, most, rows)
         and "accuracy" in thresholds
-        and is_exact(table["accuracy"], thresholds["accuracy"], numbers, most)
+        and is_exact(table["accuracy"], thresholds["accuracy"], numbers, most, rows)
     ):
         name = "accuracy"
     value = thresholds[name]
     reason = "a correlation that chance does not reach"
     if task.classes:
         reason = "10 % above the majority-class baseline, relative to the gap to 1"
+    if task.is_multilabel:
+        reason = (
+            "10 % above a model that always predicts the same labels, relative to the "
+            "gap to 1"
+        )
     if task.metric not in thresholds:
         reason += (
             f"; a model that always predicts one class can reach the best {task.metric}"
         )
     elif name != task.metric:
-        rows, kind = _count(table[task.metric], numbers)
+        counted, kind = _count(table[task.metric], numbers, rows)
         needed = needed_rows(table[task.metric], thresholds[task.metric], most)
         reason += (
-            f"; for {task.metric} the split has {rows} {kind}, and about {needed} are "
-            "needed"
+            f"; for {task.metric} the split has {counted} {kind}, and about {needed} "
+            "are needed"
         )
     settings.set("evaluator.thresholds", {name: value}, reason)
-    rows, kind = _count(table[name], numbers)
-    error = half_width(table[name], value, rows) / _STANDARD_ERRORS
+    counted, kind = _count(table[name], numbers, rows)
+    error = half_width(table[name], value, counted) / _STANDARD_ERRORS
     settings.set(
         "evaluator.max_regression",
         {name: max(0.01, round(error, 2))},
-        f"the standard error on {rows} {kind}",
+        f"the standard error on {counted} {kind}",
     )
 
 
-def _count(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
+def _count(metric: Metric, counts: np.ndarray, rows: int | None) -> tuple[int, str]:
     """Returns the number of the rows that decide a metric, and their kind."""
-    rows, kind = count_rows(metric, counts)
-    return rows, kind.rstrip(",")
+    counted, kind = count_rows(metric, counts, rows)
+    return counted, kind.rstrip(",")
 
 
-def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None:
+def add_class_weights(
+    settings: ProjectSettings, counts: dict[str, int], rows: int
+) -> None:
     """Weighs the classes in the training loss if one of them is rare.
 
     A gate on accuracy gets no weights, which trade accuracy for the rare class.
     """
     if "accuracy" in settings.values["evaluator"]["thresholds"]:
         return
-    share = min(counts.values()) / sum(counts.values())
+    share = min(counts.values()) / rows
     if share < _RARE_SHARE:
         reason = f"the rarest class has {share:.1%} of the rows"
         settings.set("trainer.class_weights", "auto", reason)

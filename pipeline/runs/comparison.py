@@ -20,8 +20,8 @@ from modules.verdicts import CHANGED_SHARE
 from pipeline.runs import row_texts
 from pipeline.runs.compared_run import FinishedRun
 
-# Id, label and texts of a row; and the number of earlier rows that are equal.
-_Row = tuple[int, float, tuple[str, ...]]
+# Id, label or labels, and texts of a row; and the number of earlier rows that are equal.
+_Row = tuple[int, tuple[float, ...], tuple[str, ...]]
 _Key = tuple[_Row, int]
 
 
@@ -79,9 +79,12 @@ class ChangedRow(_Part):
     Attributes:
       id: Its id.
       texts: Its texts; empty if they were not read.
-      label: Name of its class, or its score.
-      predictions: The name of the class, or the score, that each run predicts.
+      label: Name of its class, names of its labels, or its score.
+      predictions: The name of the class, the names of the labels, or the score, that
+        each run predicts.
       probabilities: The probability of the label in each run; empty for a regression.
+        Of several labels, the product of the probabilities that each is as the row has
+        it.
       change: The largest difference from the first run, in the label's probability or
         in the score; infinite if only some of the predictions are finite.
     """
@@ -152,11 +155,12 @@ class _Predictions:
         """
         seen: Counter[_Row] = Counter()
         keys: dict[_Key, int] = {}
-        rows = zip(self.ids.tolist(), self.labels.tolist(), strict=True)
+        labels = self.labels.reshape(len(self.labels), -1).tolist()
+        rows = zip(self.ids.tolist(), labels, strict=True)
         for index, (row_id, label) in enumerate(rows):
             if by_texts and row_id not in self.texts:
                 continue
-            row = (row_id, label, self.texts[row_id] if by_texts else ())
+            row = (row_id, tuple(label), self.texts[row_id] if by_texts else ())
             keys[row, seen[row]] = index
             seen[row] += 1
         return keys
@@ -192,7 +196,8 @@ def compare(
     """
     task, split = runs[0].task, split or runs[0].split
     for run in runs[1:]:
-        if run.task.classes != task.classes:
+        kind = run.task.classes, run.task.is_multilabel
+        if kind != (task.classes, task.is_multilabel):
             raise UsageError(
                 f"the tasks differ: {runs[0].name} predicts {_outputs(task)}, "
                 f"{run.name} {_outputs(run.task)}; only runs of one task can be "
@@ -262,7 +267,10 @@ def _flatten(settings: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
 
 
 def _outputs(task: TaskConfig) -> str:
-    return f"the classes {', '.join(task.classes)}" if task.classes else "a score"
+    if not task.classes:
+        return "a score"
+    what = "any of the labels" if task.is_multilabel else "the classes"
+    return f"{what} {', '.join(task.classes)}"
 
 
 def _read_predictions(
@@ -309,12 +317,17 @@ def _changed_rows(
 ) -> list[ChangedRow]:
     first = predictions[0]
     predicted = np.stack([each.rows.predictions for each in predictions])
+    by_label = predicted.reshape(*predicted.shape[:2], -1)
     of_label = np.empty((0, len(first.ids)))
     values = predicted
     if not task.is_regression:
         outputs = np.stack([each.outputs for each in predictions])
-        of_label = values = outputs[:, np.arange(len(first.ids)), first.labels]
-    is_finite = np.isfinite(predicted)
+        if task.is_multilabel:
+            of_label = np.where(first.labels == 1, outputs, 1 - outputs).prod(axis=2)
+        else:
+            of_label = outputs[:, np.arange(len(first.ids)), first.labels]
+        values = of_label
+    is_finite = np.isfinite(by_label).all(axis=2)
     values = np.where(is_finite, values, np.nan)
     change = np.nan_to_num(np.abs(values - values[0]))
     shown = np.where(is_finite == is_finite[0], change, np.inf).max(axis=0)
@@ -322,8 +335,8 @@ def _changed_rows(
         low, high = task.label_range
         is_changed = shown > CHANGED_SHARE * (high - low)
     else:
-        classes = np.nan_to_num(predicted, nan=-1)
-        is_changed = (classes != classes[0]).any(axis=0)
+        classes = np.nan_to_num(by_label, nan=-1)
+        is_changed = (classes != classes[0]).any(axis=(0, 2))
     order = np.argsort(-shown, kind="stable")
     return [
         ChangedRow(

@@ -27,6 +27,7 @@ ROWS_METRIC = "predicted_rows"
 
 READ = "read"
 PREDICTED = "predicted"
+ABSTAINED = "abstained"
 SCORE = "score"
 CLASS_PREFIX = "class "
 
@@ -47,6 +48,7 @@ class Job:
       directory: Where predictions, refused rows and counts are written.
       suffix: Comes before the shard number in the names of these files.
       batch_rows: Rows per call of the model.
+      min_probability: As for `Predictor`.
     """
 
     model: ModelDescription
@@ -58,6 +60,7 @@ class Job:
     directory: str
     suffix: str
     batch_rows: int
+    min_probability: float | None
 
     @property
     def takes_examples(self) -> bool:
@@ -113,7 +116,10 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
         | "Read" >> beam.ParDo(_Read(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
     )
     handler = SavedModelHandler(
-        job.model, batch_rows=job.batch_rows, takes_examples=job.takes_examples
+        job.model,
+        job.min_probability,
+        batch_rows=job.batch_rows,
+        takes_examples=job.takes_examples,
     )
     predicted = (
         requests[_VALUES]
@@ -199,10 +205,13 @@ class _Serialize(beam.DoFn):
         yield serialized
         yield _count(PREDICTED)
         value = predicted[PREDICTION]
-        if isinstance(value, str):
-            yield _count(CLASS_PREFIX + value)
-        else:
+        if value is None:
+            yield _count(ABSTAINED)
+        elif isinstance(value, float):
             yield _count(SCORE, value)
+        else:
+            for name in value if isinstance(value, list) else [value]:
+                yield _count(CLASS_PREFIX + name)
 
 
 def _refuse(location: Location, error: RowError) -> beam.pvalue.TaggedOutput:

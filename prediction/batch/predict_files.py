@@ -34,7 +34,7 @@ from prediction.model_description import (
     describe_model,
     texts_of,
 )
-from prediction.predictor import example_columns, find_model
+from prediction.predictor import check_min_probability, example_columns, find_model
 
 _FIRST_ROWS = 100
 
@@ -49,6 +49,7 @@ class BatchOptions:
       output_format: None writes the format of the input, and Parquet for Arrow.
       batch_rows: Rows per call of the model.
       is_strict: Whether nothing is written if a row cannot be predicted.
+      min_probability: As for `Predictor`.
     """
 
     beam_args: Sequence[str]
@@ -56,6 +57,7 @@ class BatchOptions:
     output_format: FileFormat | None = None
     batch_rows: int = 512
     is_strict: bool = False
+    min_probability: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Summary:
       read: Rows that were read.
       predicted: Rows that were written with a prediction.
       refused: Rows that cannot be predicted.
-      classes: The number of rows of each predicted class.
+      abstained: Rows that were written without a class, as it is too improbable.
+      classes: The number of rows of each predicted class or label.
       mean_score: The mean of the predicted scores; None for classes and without rows.
       model: The directory of the SavedModel.
       version: The name of that directory.
@@ -77,6 +80,7 @@ class Summary:
     read: int
     predicted: int
     refused: int
+    abstained: int
     classes: dict[str, int]
     mean_score: float | None
     model: str
@@ -138,6 +142,7 @@ def predict_files(
         read=int(counts.get(job_lib.READ, 0)),
         predicted=predicted,
         refused=refused,
+        abstained=int(counts.get(job_lib.ABSTAINED, 0)),
         classes={
             name.removeprefix(prefix): int(number)
             for name, number in sorted(counts.items())
@@ -167,7 +172,10 @@ def _plan(
             f"--model {model.directory} has no signature {SERVE_EXAMPLES}; give text "
             "in .csv, .tsv, .jsonl or .parquet"
         )
-    predicted = example_columns(is_score=model.is_score)
+    check_min_probability(
+        options.min_probability, is_score=model.is_score, labels=model.labels
+    )
+    predicted = example_columns(is_score=model.is_score, labels=model.labels)
     files = [RowFile(path, file_format, options.reading) for path in paths]
     rows = itertools.chain.from_iterable(file.read() for file in files)
     first = list(itertools.islice(rows, _FIRST_ROWS))
@@ -192,7 +200,10 @@ def _plan(
             except RowError as error:
                 raise UsageError(f"{paths[0]}: {error}") from error
     try:
-        serializer = serializers.create(output_format, known, predicted, schema)
+        separator = model.labels.separator if model.labels else ""
+        serializer = serializers.create(
+            output_format, known, predicted, schema, separator
+        )
     except RowError as error:
         raise UsageError(f"the names of the columns: {error}") from error
     is_gzip = paths[0].endswith(".gz") and output_format != formats.PARQUET
@@ -206,6 +217,7 @@ def _plan(
         directory=target.working,
         suffix=target.suffix,
         batch_rows=options.batch_rows,
+        min_probability=options.min_probability,
     )
     refusals = []
     for location, row in first:

@@ -22,21 +22,28 @@ class SavedModelHandler(base.ModelHandler):
 
     Args:
       model: The model.
+      min_probability: As for `Predictor`.
       batch_rows: Rows per call of the model.
       takes_examples: Whether examples are serialized instead of texts.
     """
 
     def __init__(
-        self, model: ModelDescription, *, batch_rows: int, takes_examples: bool
+        self,
+        model: ModelDescription,
+        min_probability: float | None,
+        *,
+        batch_rows: int,
+        takes_examples: bool,
     ) -> None:
         super().__init__(min_batch_size=batch_rows, max_batch_size=batch_rows)
         self._model = model
+        self._min_probability = min_probability
         self._takes_examples = takes_examples
 
     def load_model(self) -> predictor.Predictor:
         """Loads the model, which Beam shares between the threads of a process."""
         environment.set_up(quiet=True)
-        return predictor.Predictor(self._model.directory)
+        return predictor.Predictor(self._model.directory, self._min_probability)
 
     def run_inference(
         self,

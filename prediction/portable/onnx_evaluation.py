@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -42,7 +43,8 @@ class Evaluation:
       values: The metrics by name, of the served model and of each file.
       largest: The largest absolute output of the served model.
       differences: The largest difference of an output from the served one, by file.
-      changes: The rows with another class, by file; 0 for a regression.
+      changes: The rows with another class or other labels, by file; 0 for a
+        regression.
     """
 
     rows: int
@@ -115,7 +117,7 @@ def evaluate(
         changes={
             path.name: 0
             if model.is_regression
-            else int((predictions[path.name] != predictions[SERVED]).sum())
+            else int(sum(map(np.any, predictions[path.name] != predictions[SERVED])))
             for path in paths
         },
     )
@@ -124,7 +126,12 @@ def evaluate(
 def _read(
     model: PushedModel, pattern: str, label_column: str
 ) -> tuple[list[bytes], np.ndarray]:
-    """Returns Examples, and their labels as int64[rows] or float64[rows]."""
+    """Returns Examples, and their labels.
+
+    Returns:
+      Serialized Examples, and int64[rows], int64[rows, classes] of several labels, or
+      float64[rows] of a regression.
+    """
     examples, labels = [], []
     for path in find_files(pattern):
         for location, record in RowFile(path, TFRECORD).read():
@@ -132,11 +139,8 @@ def _read(
                 if isinstance(record, RowError):
                     raise record
                 assert isinstance(record, bytes)
-                label = tf_examples.to_row(record).get(label_column)
-                is_known = isinstance(label, float if model.is_regression else int)
-                if not is_known or not (
-                    model.is_regression or label in range(len(model.labels))
-                ):
+                label = _read_label(record, label_column)
+                if not _is_label(model, label):
                     raise RowError(
                         f"{label_column} is {label!r}, which is no label of the model; "
                         "name its feature with --label-column"
@@ -150,6 +154,27 @@ def _read(
             f"--examples {pattern} has no Examples; name a split with rows"
         )
     return examples, np.array(labels)
+
+
+def _read_label(record: bytes, column: str) -> Any:
+    """Returns a value, a list of several, or None. Other features may be any bytes."""
+    features = tf_examples.parse(record).features.feature
+    feature = features.get(column)
+    kind = feature.WhichOneof("kind") if feature else None
+    values = list(getattr(feature, kind).value) if kind else []
+    return values[0] if len(values) == 1 else values or None
+
+
+def _is_label(model: PushedModel, label: Any) -> bool:
+    if model.is_multilabel:
+        return (
+            isinstance(label, list)
+            and len(label) == len(model.labels)
+            and all(value in (0, 1) for value in label)
+        )
+    if model.is_regression:
+        return isinstance(label, float)
+    return isinstance(label, int) and label in range(len(model.labels))
 
 
 def _predict(
@@ -180,5 +205,10 @@ def _describe(model: PushedModel, labels: np.ndarray, logits: np.ndarray) -> Row
     """Returns what metrics read of logits, or of scores float32[rows, 1]."""
     if model.is_regression:
         return Rows.of(labels, logits[:, 0])
-    probabilities = special.softmax(logits / model.temperature, axis=1)
+    scaled = logits / model.temperature
+    probabilities = (
+        special.expit(scaled)
+        if model.is_multilabel
+        else special.softmax(scaled, axis=1)
+    )
     return Rows.of(labels, probabilities, threshold=model.threshold)

@@ -19,6 +19,7 @@ from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS
 from modules.errors import UsageError
 from modules.export import description
 from modules.export.signatures import SCORE
+from modules.metrics import Threshold
 from modules.saved_model_files import VARIABLES
 from prediction.predictor import find_model
 
@@ -40,9 +41,11 @@ class PushedModel:
       text_columns: The names of its texts, in order.
       labels: The names of its outputs: the classes, or `score` of a regression.
       is_regression: Whether it predicts a score.
+      is_multilabel: Whether it predicts any number of its labels for a text.
       temperature: What divides the logits before they become probabilities.
-      threshold: The probability from which the second class of two is predicted; None
-        predicts the most probable class.
+      threshold: The probability from which the second class of two is predicted, or
+        that from which each of several labels is. None predicts the most probable
+        class, or labels from 0.5 on.
       precision: Type of the weights that it was pushed with.
       tensors: float32 weights by the names of `BertForSequenceClassification`. The
         score of a regression is in the units of the labels.
@@ -56,8 +59,9 @@ class PushedModel:
     text_columns: list[str]
     labels: list[str]
     is_regression: bool
+    is_multilabel: bool
     temperature: float
-    threshold: float | None
+    threshold: Threshold
     precision: str
     tensors: Mapping[str, np.ndarray]
 
@@ -148,6 +152,7 @@ def read_pushed(model: str) -> PushedModel:
         text_columns=described["text_columns"],
         labels=labels,
         is_regression=described["classes"] is None,
+        is_multilabel=described.get("kind") == "multilabel",
         temperature=described.get(description.TEMPERATURE, 1.0),
         threshold=described.get(description.THRESHOLD),
         precision=described[description.PRECISION],

@@ -45,7 +45,9 @@ def write_config(model: PushedModel, directory: Path) -> None:
 
     The last two keys are our own, which Transformers keeps and does not use.
     """
-    kind = "regression" if model.is_regression else "single_label_classification"
+    kind = "single_label_classification"
+    if model.is_regression or model.is_multilabel:
+        kind = "regression" if model.is_regression else "multi_label_classification"
     config = {
         "architectures": ["BertForSequenceClassification"],
         "model_type": "bert",

@@ -38,11 +38,15 @@ export const readMetadata = async () => (await call(path + "/metadata")).metadat
 /**
  * Returns a prediction for each row; a single output gets the name `score`.
  *
- * @param options `signature`, `signal`, and `version`, by default the newest.
+ * @param options `signature`, `signal`, `minProbability` (a less probable class is null), and
+ *   `version`, by default the newest.
  */
 export async function predict(rows, options = {}) {
-  const {signature, signal, version} = options;
-  const body = signature ? {signature_name: signature} : {};
+  const {signature, signal, minProbability, version} = options;
+  const body = {
+    ...(signature && {signature_name: signature}),
+    ...(minProbability && {min_probability: minProbability}),
+  };
   const {predictions} = await call(path + (version ? `/versions/${version}` : "") + ":predict", {
     method: "POST",
     headers: {"Content-Type": "application/json"},

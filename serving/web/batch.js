@@ -68,7 +68,9 @@ async function* predictParts(rows, task, getTask, signal) {
       part.forEach((row, index) => { row.empty = empty[index]; });
       const texts = all.filter((_, index) => !empty[index].length);
       if (texts.length) {
-        ({task, predictions} = await predictPatiently(texts, task, getTask, {signal}));
+        const {minProbability} = task;
+        ({task, predictions} = await predictPatiently(texts, task, getTask,
+          {signal, minProbability}));
       }
     } catch (error) {
       if (error.name === "AbortError") throw error;
@@ -111,6 +113,7 @@ function describeOutputs(rows, outputs, seconds) {
   const done = outputs.length < rows.length ? `stopped after ${outputs.length} of ${count}`
     : `${count} in ${seconds.toFixed(1)} s`;
   const versions = [...new Set(outputs.map((output) => output[VERSION]).filter(Boolean))];
+  const without = outputs.filter((output) => output.predicted_class === "");
   const empty = rows.slice(0, outputs.length).filter((row) => row.empty.length);
   const lines = empty.slice(0, NAMED_LINES).map(({line}) => line).join(", ") +
     (empty.length > NAMED_LINES ? ", …" : "");
@@ -118,6 +121,8 @@ function describeOutputs(rows, outputs, seconds) {
     done,
     ...(versions.length > 1 ? [`predicted by versions ${versions.join(" and ")}: see ${VERSION}`]
       : []),
+    ...(without.length ? [`${without.length} without a class, which is less probable than ` +
+      "the least probability"] : []),
     ...(empty.length ? [`${empty.length} not predicted, because a text is empty: ` +
       `${empty.length === 1 ? "line" : "lines"} ${lines}`] : []),
   ].join(" · ");
@@ -144,9 +149,9 @@ function showPreview(header, rows) {
 /**
  * Connects the form.
  *
- * @param getTask Resolves to {version, columns, canTokenize, fields} of the newest version: its
- *   text columns, whether it has the signature `tokenize`, and a function from a prediction to
- *   an object of output columns.
+ * @param getTask Resolves to {version, columns, canTokenize, fields, minProbability} of the newest
+ *   version: its text columns, whether it has the signature `tokenize`, a function from a
+ *   prediction to an object of output columns, and the least probability of the form.
  */
 export function connectTable(getTask) {
   const text = byId("table-text"), status = byId("table-status"), progress = byId("table-progress");

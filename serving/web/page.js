@@ -11,7 +11,7 @@ const POLL_MILLISECONDS = 2000;
 const MAX_BARS = 20;
 const CHOICE_CHARACTERS = 200;
 
-let task = null;  // {version, columns, types, classes, range, canTokenize, hasText}
+let task = null;  // what `showTask` knows of the newest version
 let shown = null;  // {row, prediction, tokenized} of the prediction on the page
 let lastRequest = 0;
 let lastPoll = 0;
@@ -87,7 +87,9 @@ async function showTask(version) {
     range: metadata.label_range,
     hasText: columns.every((name) => types[name] === "DT_STRING"),
     canTokenize: "tokenize" in signatures && Boolean(metadata.text_columns),
+    canAbstain: ["class", "class_id", "probabilities"].every((name) => name in signature.outputs),
   };
+  byId("least").hidden = !task.canAbstain;
   // A new version with the same columns keeps the fields and the focus.
   if (!hasFields) showFields();
   showChoices("examples", (metadata.examples || []).map((row) => ({row})));
@@ -187,12 +189,27 @@ function readLocation() {
 // ---- the prediction ----------------------------------------------------------------
 
 const nameOf = (index, classes = task.classes) => classes[index] ?? `class ${index}`;
-const bestOf = (probabilities) => probabilities.indexOf(Math.max(...probabilities));
+/** The predicted class, which a threshold may have chosen, or else the most probable one. */
+const bestOf = ({class_id: id, probabilities}) =>
+  id ?? probabilities.indexOf(Math.max(...probabilities));
+const hasNoClass = (prediction) => prediction.class === null;
+/** Returns the indices of the predicted labels of a model of several, or else null. */
+const labelsOf = ({labels}) => Array.isArray(labels)
+  ? labels.flatMap((isSet, index) => isSet ? [index] : []) : null;
+const namesOf = (indices, classes = task.classes) =>
+  indices.map((index) => nameOf(index, classes));
 
-function summarize({probabilities, score}) {
+/** Returns the least probability of the form; 0 if there is none, which the field checks. */
+const readLeast = () => task.canAbstain ? Number(byId("least-probability").value) : 0;
+
+function summarize(prediction) {
+  const {probabilities, score} = prediction;
+  const labels = labelsOf(prediction);
+  if (labels) return namesOf(labels).join(", ") || "no label";
   if (Array.isArray(probabilities)) {
-    const best = bestOf(probabilities);
-    return `${nameOf(best)}, ${percent(probabilities[best])}`;
+    const best = bestOf(prediction);
+    const summary = `${nameOf(best)}, ${percent(probabilities[best])}`;
+    return hasNoClass(prediction) ? `no class (${summary})` : summary;
   }
   return typeof score === "number" ? score.toFixed(3) : "";
 }
@@ -213,15 +230,20 @@ function describeBar(name, share, isBest) {
 function describePrediction(prediction) {
   const {probabilities, score} = prediction;
   if (Array.isArray(probabilities)) {
-    const best = bestOf(probabilities);
+    const labels = labelsOf(prediction);
+    const predicted = labels ?? (hasNoClass(prediction) ? [] : [bestOf(prediction)]);
     const order = probabilities.map((_, index) => index)
       .sort((first, second) => probabilities[second] - probabilities[first]);
     const rest = order.length - MAX_BARS;
     return [
-      make("p", {className: "verdict"}, nameOf(best)),
+      make("p", {className: "verdict"},
+        namesOf(predicted).join(", ") || (labels ? "no label" : "no class")),
+      ...(hasNoClass(prediction)
+        ? [make("p", {className: "note"}, "It is less probable than the least probability")] : []),
       make("ul", {className: "bars"}, ...order.slice(0, MAX_BARS).map((index) =>
-        describeBar(nameOf(index), probabilities[index], index === best))),
-      ...(rest > 0 ? [make("p", {className: "note"}, `and ${rest} less likely classes`)] : []),
+        describeBar(nameOf(index), probabilities[index], predicted.includes(index)))),
+      ...(rest > 0 ? [make("p", {className: "note"},
+        `and ${rest} less likely ${labels ? "labels" : "classes"}`)] : []),
     ];
   }
   if (typeof score === "number") {
@@ -244,12 +266,12 @@ async function run() {
   try {
     const row = readRow();
     const start = performance.now();
-    const [prediction] = await api.predict([row]);
+    const [prediction] = await api.predict([row], {minProbability: readLeast()});
     const milliseconds = Math.round(performance.now() - start);
     const [tokenized] = task.canTokenize ? await api.predict([row], {signature: "tokenize"}) : [];
     if (request !== lastRequest) return;  // a newer request was sent
-    if (prediction.class !== undefined && Array.isArray(prediction.probabilities)) {
-      task.classes[bestOf(prediction.probabilities)] = prediction.class;
+    if (typeof prediction.class === "string" && Array.isArray(prediction.probabilities)) {
+      task.classes[bestOf(prediction)] = prediction.class;
     }
     showResult({row, prediction, tokenized}, milliseconds);
   } catch (error) {
@@ -284,7 +306,7 @@ function showResult(result, milliseconds) {
 async function explain() {
   const {row, prediction, tokenized} = shown;
   const isScore = typeof prediction.score === "number";
-  const best = isScore ? null : bestOf(prediction.probabilities);
+  const best = isScore ? null : bestOf(prediction);
   const unit = isScore ? {name: "", scale: 1, digits: 2} : {name: " points", scale: 100, digits: 1};
   const value = isScore ? "the score" : `the probability of ${nameOf(best)}`;
   byId("explain").disabled = true;
@@ -310,7 +332,8 @@ async function explain() {
 function showRequest() {
   let requests;
   try {
-    requests = writeRequests(readRow(), location.href.split("#", 1)[0] + writeLocation(), task.types);
+    const link = location.href.split("#", 1)[0] + writeLocation();
+    requests = writeRequests(readRow(), link, task.types, readLeast());
   } catch (error) {
     requests = {Link: error.message};
   }
@@ -361,8 +384,12 @@ async function copy() {
 function outputFields(prediction, classes) {
   const {probabilities, score} = prediction;
   if (Array.isArray(probabilities)) {
+    const labels = labelsOf(prediction);
+    const predicted = labels ? {predicted_labels: namesOf(labels, classes).join("|")}
+      : hasNoClass(prediction) ? {predicted_class: ""}
+      : {predicted_class: prediction.class ?? nameOf(bestOf(prediction), classes)};
     return {
-      predicted_class: prediction.class ?? nameOf(bestOf(probabilities), classes),
+      ...predicted,
       ...Object.fromEntries(probabilities.map((share, index) =>
         [`probability_${nameOf(index, classes)}`, share])),
     };
@@ -374,7 +401,7 @@ async function getTableTask() {
   await refresh();
   const {version, columns, classes, canTokenize} = task;
   const fields = (prediction) => outputFields(prediction, classes);
-  return {version, columns, canTokenize, fields};
+  return {version, columns, canTokenize, fields, minProbability: readLeast()};
 }
 
 // ---- events --------------------------------------------------------------------------
@@ -383,6 +410,7 @@ byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   if (!byId("predict").disabled) run();
 });
+byId("least-probability").addEventListener("input", showRequest);
 byId("explain").addEventListener("click", explain);
 byId("copy").addEventListener("click", copy);
 byId("request-tabs").addEventListener("keydown", moveTab);

@@ -6,8 +6,8 @@ const quoteForShell = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
 // JSON of names and texts is also valid Python.
 const literal = (value) => JSON.stringify(value);
 
-function writeCurl(row) {
-  const body = quoteForShell(JSON.stringify({instances: [row]}));
+function writeCurl(row, fields) {
+  const body = quoteForShell(JSON.stringify({instances: [row], ...fields}));
   const header = needsToken ? '-H "Authorization: Bearer $TOKEN" ' : "";
   return `curl ${header}-d ${body} \\\n    ${quoteForShell(location.origin + path + ":predict")}`;
 }
@@ -18,7 +18,8 @@ function writeDictionary(row) {
   return `{\n${lines.join("")}}`;
 }
 
-function writePython(row) {
+function writePython(row, fields) {
+  const others = Object.entries(fields).map(([name, value]) => `, ${literal(name)}: ${value}`);
   const header = needsToken ? ', "Authorization": "Bearer " + os.environ["TOKEN"]' : "";
   return `import json
 ${needsToken ? "import os\n" : ""}import urllib.request
@@ -26,7 +27,7 @@ ${needsToken ? "import os\n" : ""}import urllib.request
 row = ${writeDictionary(row)}
 request = urllib.request.Request(
     ${literal(location.origin + path + ":predict")},
-    json.dumps({"instances": [row]}).encode(),
+    json.dumps({"instances": [row]${others.join("")}}).encode(),
     {"Content-Type": "application/json"${header}},
 )
 with urllib.request.urlopen(request) as response:
@@ -59,8 +60,13 @@ ${tensors.join("")}for name, tensor in stub.Predict(request${metadata}).outputs.
 `;
 }
 
-/** Returns the requests of a row by the name of their tab. */
-export function writeRequests(row, link, types) {
-  const requests = {Link: link, curl: writeCurl(row), Python: writePython(row)};
-  return grpcPort ? {...requests, gRPC: writeGrpc(row, types)} : requests;
+/**
+ * Returns the requests of a row by the name of their tab.
+ *
+ * Of a least probability, which only the JSON API has, there is no request over gRPC.
+ */
+export function writeRequests(row, link, types, minProbability) {
+  const fields = minProbability ? {min_probability: minProbability} : {};
+  const requests = {Link: link, curl: writeCurl(row, fields), Python: writePython(row, fields)};
+  return grpcPort && !minProbability ? {...requests, gRPC: writeGrpc(row, types)} : requests;
 }

@@ -135,6 +135,68 @@ def test_metric_of_the_table_equals_that_of_scikit_learn(kind, name, is_weighted
         assert metric.low <= value <= metric.high
 
 
+LABELS = ("rude", "threat", "never")
+
+
+def simulate_labels():
+    """Returns several labels or none for each row, and probabilities with ties."""
+    random = np.random.default_rng(0)
+    labels = (random.random((ROWS, 3)) < [0.4, 0.1, 0]).astype(int)
+    noise = random.normal(scale=0.3, size=labels.shape)
+    return labels, np.round(np.clip(0.3 + 0.4 * labels + noise, 0, 1), 2)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_metrics_of_several_labels_equal_those_of_scikit_learn(is_weighted):
+    labels, outputs = simulate_labels()
+    thresholds = [0.5, 0.3, 0.6]
+    predicted = (outputs >= thresholds).astype(int)
+    weights = np.ones(ROWS)
+    if is_weighted:
+        weights = np.random.default_rng(1).integers(0, 4, ROWS).astype(float)
+    sample = Sample(Rows.of(labels, outputs, threshold=thresholds), weights[:, None])
+    actual = {
+        name: metric.values(sample)[0]
+        for name, metric in metrics.of_task(LABELS, is_multilabel=True).items()
+    }
+    options = {"sample_weight": weights, "zero_division": 0.0}
+    expected = {
+        "loss": np.mean(
+            [
+                sklearn_metrics.log_loss(
+                    labels[:, c],
+                    np.clip(outputs[:, c], 1e-7, 1 - 1e-7),
+                    sample_weight=weights,
+                    labels=[0, 1],
+                )
+                for c in range(3)
+            ]
+        ),
+        "accuracy": sklearn_metrics.accuracy_score(
+            labels, predicted, sample_weight=weights
+        ),
+        "hamming_loss": sklearn_metrics.hamming_loss(
+            labels, predicted, sample_weight=weights
+        ),
+    }
+    for average in ("micro", "macro"):
+        expected[f"{average}_f1"] = sklearn_metrics.f1_score(
+            labels, predicted, average=average, **options
+        )
+    for kind in metrics.CLASS_METRICS:
+        function = getattr(sklearn_metrics, f"{kind}_score")
+        of_labels = function(labels, predicted, average=None, **options)
+        for name, value in zip(LABELS, of_labels, strict=True):
+            expected[f"{kind}/{name}"] = value
+    for c, name in enumerate(LABELS[:2]):
+        expected[f"auc/{name}"] = sklearn_metrics.roc_auc_score(
+            labels[:, c], outputs[:, c], sample_weight=weights
+        )
+    assert math.isnan(actual.pop("auc/never"))
+    assert actual.pop("loss") == pytest.approx(expected.pop("loss"), abs=1e-6)
+    assert actual == pytest.approx(expected, abs=1e-12)
+
+
 @pytest.mark.parametrize("kind", TASKS)
 def test_every_name_is_in_one_entry_of_a_kind_of_task(kind):
     entries = [each.name for each in metrics.METRICS if kind in each.kinds]

@@ -16,6 +16,13 @@ def served(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def labeller(tmp_path_factory):
+    """A model of single sentences with several labels."""
+    directory = tmp_path_factory.mktemp("labeller")
+    return str(toy_models.save(toy_models.Letters(), directory))
+
+
+@pytest.fixture(scope="session")
 def scorer(tmp_path_factory):
     """A regression model of single sentences."""
     return str(toy_models.save(toy_models.Length(), tmp_path_factory.mktemp("scorer")))

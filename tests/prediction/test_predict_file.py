@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def test_table_of_a_regression_gets_one_more_column(scorer, tmp_path):
     source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
     source.write_text("n\tsentence\n1\tthe cat\n")
-    assert predict_file(scorer, str(source), str(target)) == 1
+    assert predict_file(scorer, str(source), str(target)) == (1, 0)
     assert target.read_text() == "n\tsentence\tprediction\n1\tthe cat\t0.7\n"
 
 
@@ -30,7 +30,7 @@ def test_table_keeps_its_columns_and_order_and_gets_two_more_columns(served, tmp
     source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
     rows = [f'{i}\t"quoted {i}\t{"x" * (i % 30 + 1)}' for i in range(600)]
     source.write_text("\n".join(["n\tleft\tright", *rows]) + "\n")
-    assert predict_file(str(served), str(source), str(target)) == 600
+    assert predict_file(str(served), str(source), str(target)) == (600, 0)
     lines = target.read_text().splitlines()
     assert lines[0] == "n\tleft\tright\tprediction\tprobability"
     assert [line.rsplit("\t", 2)[0] for line in lines[1:]] == rows
@@ -41,7 +41,7 @@ def test_spreadsheet_in_europe_is_predicted_into_quoted_csv(served, tmp_path):
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     text = 'left;right;n\r\n"a, ""b""";c;1\r\nd;"two\nlines";2\r\n'
     source.write_bytes(codecs.BOM_UTF8 + text.encode())
-    assert predict_file(str(served), str(source), str(target)) == 2
+    assert predict_file(str(served), str(source), str(target)) == (2, 0)
     assert target.read_bytes().decode() == (
         'left,right,n,prediction,probability\n"a, ""b""",c,1,second,0.9\n'
         'd,"two\nlines",2,first,0.9\n'
@@ -63,8 +63,51 @@ def test_file_of_any_format_is_predicted_in_order(served, tmp_path, name):
         table = pa.Table.from_pandas(frame)
         with pa.ipc.new_stream(str(source), table.schema) as writer:
             writer.write_table(table)
-    assert predict_file(str(served), str(source), str(target)) == 300
+    assert predict_file(str(served), str(source), str(target)) == (300, 0)
     assert list(pd.read_csv(target)["left"]) == [row["left"] for row in rows]
+
+
+def test_labels_are_joined_in_tables_and_a_list_in_json_lines(labeller, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text(
+        '{"sentence": "ab", "tags": ["x"]}\n{"sentence": "c", "tags": []}'
+    )
+    for name in ("out.tsv", "out.jsonl"):
+        assert predict_file(labeller, str(source), str(tmp_path / name)) == (2, 0)
+    assert (tmp_path / "out.tsv").read_text().splitlines() == [
+        "sentence\ttags\tprediction\tprobability_with a\tprobability_with b",
+        "ab\t['x']\twith a,with b\t0.9\t0.9",
+        "c\t[]\t\t0.2\t0.2",
+    ]
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line)["prediction"] for line in lines] == [
+        ["with a", "with b"],
+        [],
+    ]
+    assert json.loads(lines[1])["probability_with b"] == 0.2
+    source.with_name("none.csv").write_text("sentence\n")
+    target = tmp_path / "none-out.csv"
+    assert predict_file(labeller, str(tmp_path / "none.csv"), str(target)) == (0, 0)
+    header = "sentence,prediction,probability_with a,probability_with b\n"
+    assert target.read_text() == header
+
+
+@pytest.mark.parametrize("target", ["out.csv", "out.tsv", "out.jsonl"])
+def test_improbable_class_is_empty_and_counted(served, tmp_path, target):
+    source, target = tmp_path / "in.csv", tmp_path / target
+    source.write_text("left,right\nsame,same\nlonger,x\n")
+    counts = predict_file(str(served), str(source), str(target), min_probability=0.61)
+    assert counts == (2, 1)
+    lines = target.read_text().splitlines()
+    if target.suffix == ".jsonl":
+        assert [json.loads(line)["prediction"] for line in lines] == [None, "second"]
+        assert json.loads(lines[0])["probability"] == 0.6
+    else:
+        comma = "," if target.suffix == ".csv" else "\t"
+        assert [line.split(comma)[2:] for line in lines[1:]] == [
+            ["", "0.6"],
+            ["second", "0.9"],
+        ]
 
 
 def test_encoding_of_the_file_is_set(served, tmp_path):
@@ -91,7 +134,7 @@ def test_table_without_rows_is_predicted_into_its_header(
             pass
     else:
         source.write_text("n,left,right,,\n".replace(",", ",\t"[name == "in.tsv"]))
-    assert predict_file(str(served), str(source), str(target)) == 0
+    assert predict_file(str(served), str(source), str(target)) == (0, 0)
     header = "n,left,right,prediction,probability\n"
     if target.suffix == ".tsv":
         header = header.replace(",", "\t")
@@ -101,7 +144,7 @@ def test_table_without_rows_is_predicted_into_its_header(
 def test_header_of_a_score_has_no_probability(scorer, tmp_path):
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("sentence\n")
-    assert predict_file(scorer, str(source), str(target)) == 0
+    assert predict_file(scorer, str(source), str(target)) == (0, 0)
     assert target.read_text() == "sentence,prediction\n"
 
 
@@ -109,13 +152,16 @@ def test_header_of_a_score_has_no_probability(scorer, tmp_path):
 def test_gzipped_file_is_written(served, tmp_path, name):
     source, target = tmp_path / "in.csv", tmp_path / name
     source.write_text("left,right\nlonger,x\n")
-    assert predict_file(str(served), str(source), str(target)) == 1
+    assert predict_file(str(served), str(source), str(target)) == (1, 0)
     text = gzip.decompress(target.read_bytes()).decode()
     assert text.count("longer") == 1
     assert "prediction" in text
     assert "second" in text
     # It is read back.
-    assert predict_file(str(served), str(target), str(tmp_path / f"again-{name}")) == 1
+    assert predict_file(str(served), str(target), str(tmp_path / f"again-{name}")) == (
+        1,
+        0,
+    )
 
 
 def test_json_lines_keep_their_fields(served, tmp_path):
@@ -188,7 +234,7 @@ def test_row_with_a_column_that_the_first_row_lacks_is_refused_as_tsv(served, tm
     source.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'n': 1})}\n")
     with pytest.raises(UsageError, match=r"in\.jsonl:2: column n is not one of"):
         predict_file(str(served), str(source), str(tmp_path / "out.tsv"))
-    assert predict_file(str(served), str(source), str(tmp_path / "out.jsonl")) == 2
+    assert predict_file(str(served), str(source), str(tmp_path / "out.jsonl")) == (2, 0)
 
 
 def test_two_predictions_into_one_file_do_not_mix(served, tmp_path, monkeypatch):
@@ -206,7 +252,7 @@ def test_two_predictions_into_one_file_do_not_mix(served, tmp_path, monkeypatch)
         return predict_batch(predictor, *arguments)
 
     monkeypatch.setattr(Predictor, "predict_batch", start_another)
-    assert predict_file(str(served), str(source), str(target)) == 400
+    assert predict_file(str(served), str(source), str(target)) == (400, 0)
     assert len(incomplete) == 1
     assert len(target.read_text().splitlines()) == 401
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.tsv", "out.tsv"]
@@ -264,7 +310,7 @@ def test_model_of_a_bucket_predicts_a_local_file(served, tmp_path, bucket):
     served_versions.push(str(served / "9"), f"{bucket}/serving", "9")
     source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
     source.write_text("left\tright\nlonger\tx\n")
-    assert predict_file(f"{bucket}/serving", str(source), str(target)) == 1
+    assert predict_file(f"{bucket}/serving", str(source), str(target)) == (1, 0)
     assert target.read_text().splitlines()[1] == "longer\tx\tsecond\t0.9"
 
 

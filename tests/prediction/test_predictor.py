@@ -1,10 +1,13 @@
 """Predictions of texts by a loaded model."""
 
+import shutil
+
 import pytest
 import tensorflow as tf
 
 from modules import served_versions
 from modules.errors import UsageError
+from modules.export import description
 from prediction.predictor import Predictor, find_model
 from tests import toy_models
 
@@ -72,6 +75,40 @@ def test_single_texts_get_a_score_without_a_probability(scorer):
     predictions = list(Predictor(scorer).predict([("12345",), ("",)]))
     assert [row.value for row in predictions] == pytest.approx([0.5, 0.0])
     assert predictions[0].probability is None
+
+
+def test_class_that_is_improbable_is_not_predicted(served):
+    predictor = Predictor(str(served / "9"), min_probability=0.6)
+    rows = [("same", "same"), ("longer", "x")]
+    assert [row.value for row in predictor.predict(rows)] == ["first", "first"]
+    predictor = Predictor(str(served / "9"), min_probability=0.9)
+    unsure, sure = predictor.predict(rows)
+    assert (unsure.value, sure.value) == (None, "first")
+    assert unsure.probability == pytest.approx(0.6)
+
+
+def test_text_gets_any_number_of_labels(labeller):
+    predictions = list(Predictor(labeller).predict([("ab",), ("b",), ("c",)]))
+    names = ["with a", "with b"]
+    assert [row.value for row in predictions] == [names, names[1:], []]
+    assert predictions[1].probabilities == pytest.approx({"with a": 0.2, "with b": 0.9})
+    with pytest.raises(UsageError, match="any number of labels, each by its threshold"):
+        Predictor(labeller, min_probability=0.8)
+
+
+def test_labels_without_their_names_are_refused(labeller, tmp_path):
+    shutil.copytree(labeller, tmp_path / "model")
+    (tmp_path / "model" / description.FILE).unlink()
+    with pytest.raises(UsageError, match=r"no .*architecture\.json with the names of"):
+        Predictor(str(tmp_path / "model"))
+
+
+def test_score_has_no_least_probability(scorer):
+    message = (
+        r"--min-probability 0\.8: the model predicts a score.*leave the option out"
+    )
+    with pytest.raises(UsageError, match=message):
+        Predictor(scorer, min_probability=0.8)
 
 
 def test_wrong_number_of_texts_is_refused(served, scorer):

@@ -1,10 +1,14 @@
 """Parts of made-up reports."""
 
+import math
+
 import numpy as np
 
 from modules.commits import Commit, Commits
 from modules.verdicts import Estimate, ModelAges, OlderVersion
 from report.content import (
+    Abstention,
+    AbstentionPoint,
     Batch,
     Calibration,
     CalibrationBin,
@@ -90,6 +94,27 @@ def fitted():
             curve=[point(n / 20) for n in range(1, 20)],
         ),
     }
+
+
+def abstention(rows):
+    """Returns two splits whose improbable classes are not predicted."""
+    shares = np.linspace(0, 0.8, 50)
+    points = [
+        AbstentionPoint(
+            min_probability=least, abstained=int(rows * least**4), accuracy=0.92
+        )
+        for least in (0.6, 0.7, 0.8, 0.9, 0.95)
+    ]
+    points[-1].accuracy = math.nan
+    return [
+        Abstention(
+            split=name,
+            rows=rows,
+            curve=curve(shares, start + (1 - start) * shares),
+            points=points,
+        )
+        for name, start in (("eval", 0.93), ("test", 0.9))
+    ]
 
 
 def training(metric, seeds, **fitted):

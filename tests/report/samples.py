@@ -3,7 +3,15 @@
 import numpy as np
 
 from modules.config.task import TaskConfig
-from report.content import Data, Metric, PredictedRow, Regression, Report, Slice
+from report.content import (
+    Data,
+    LabelDecisions,
+    Metric,
+    PredictedRow,
+    Regression,
+    Report,
+    Slice,
+)
 from tests.report import sample_parts as parts
 
 HOSTILE_TEXTS = (
@@ -23,6 +31,7 @@ NO_DATA = Data(
 WITHOUT_FIGURES = {
     "training": None,
     "classification": None,
+    "abstention": [],
     "ages": None,
     "batch": None,
     "data": NO_DATA,
@@ -59,6 +68,7 @@ def pushed(gate_rows=200, worst_rows=60):
         "difference may be noise (McNemar's exact test, p = 0.34).",
         training=parts.training("accuracy", seeds=3, **parts.fitted()),
         classification=parts.classification(task.classes, gate_rows),
+        abstention=parts.abstention(gate_rows),
         slices=parts.slices(has_champion=True),
         slice_gaps=parts.slice_gaps(parts.slices(has_champion=True)),
         swapped_words=parts.swapped_words(["He lost his keys."]),
@@ -181,6 +191,43 @@ def classes(count):
     return report.model_copy(update=changes)
 
 
+def labels():
+    """A task of single texts with several labels, each with its own threshold."""
+    names = ["toxic", "rude", "a / b"]
+    task = TaskConfig(text_columns=["comment"], classes=names, kind="multilabel")
+    decision = parts.fitted()["decision"].model_copy(update={"curve": []})
+    classification = parts.classification(names, 300)
+    classification.confusion, classification.label_rows = [], [120, 31, 7]
+    row = parts.worst_rows(classes(3).task, 1)[0]
+    row.label, row.prediction = "toxic|a / b", "toxic"
+    row.probabilities = {"toxic": 0.8, "rude": 0.3, "a / b": 0.2}
+    changes = {
+        "task": task,
+        "metrics": [
+            parts.metric("micro_f1", 0.81, majority=0.3, threshold=0.7),
+            parts.metric("hamming_loss", 0.04),
+            *parts.class_metrics(names),
+            *(parts.metric(f"auc/{name}", 0.97) for name in names),
+        ],
+        "training": parts.training(
+            "micro_f1",
+            seeds=1,
+            label_decisions=LabelDecisions(
+                by="the highest f1",
+                split="eval",
+                threshold=[0.371] * 3,
+                labels=dict.fromkeys(names, decision),
+            ),
+        ),
+        "classification": classification,
+        "abstention": [],
+        "worst_rows": [row],
+        "data": NO_DATA,
+        "batch": None,
+    }
+    return classes(3).model_copy(update=changes)
+
+
 def regression():
     """A pair task with scores from 0 to 5."""
     task = TaskConfig(name="stsb")
@@ -201,6 +248,7 @@ def regression():
         ],
         "training": parts.training("pearson_spearman", seeds=2),
         "classification": None,
+        "abstention": [],
         "regression": Regression(labels=labels.tolist(), scores=scores.tolist()),
         "slices": [],
         "slice_gaps": [],

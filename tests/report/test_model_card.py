@@ -17,6 +17,7 @@ KINDS = (
     samples.empty,
     samples.regression,
     samples.hostile,
+    samples.labels,
     lambda: samples.classes(77),
 )
 
@@ -73,6 +74,19 @@ def test_card_has_the_search_with_its_space_and_the_split_that_it_selected_on():
         "0.925, with learning_rate 9.1e\u22125 of \\[1e\u22125, 0.0002, log\\], "
         "epochs 3 of \\[2, 3, 4\\]."
     ) in card
+
+
+def test_card_has_the_accuracy_without_improbable_classes():
+    card = model_card.render(samples.pushed())
+    assert card.count("With a least probability of") == 1
+    assert "0.8, 81 of 200 rows of test have no class, and the accuracy of" in card
+
+
+def test_card_of_labels_has_their_thresholds():
+    card = model_card.render(samples.labels())
+    assert "predict which of 3 labels texts have, any number of them" in card
+    assert "| label | precision | recall | F1 |" in card
+    assert "Each label has its own threshold: the highest f1 on eval." in card
 
 
 def test_metrics_have_the_names_of_the_hub():

@@ -23,6 +23,7 @@ KINDS = {
     "empty": samples.empty,
     "5 classes": lambda: samples.classes(5),
     "60 classes": lambda: samples.classes(60),
+    "labels": samples.labels,
     "regression": samples.regression,
     "hostile": samples.hostile,
 }
@@ -202,7 +203,7 @@ def test_every_part_of_a_finished_run_is_on_the_page():
         "learning_rate: 5.0e-05",
     ):
         assert content in text, content
-    assert rendered("pushed").count('role="img"') == 14
+    assert rendered("pushed").count('role="img"') == 15
 
 
 def test_model_of_changed_files_has_a_warning_below_the_verdict():
@@ -220,6 +221,31 @@ def test_column_without_a_benefit_is_a_warning_beside_its_tokens():
     assert "sentence2: no benefit was found on 200 rows" in warning
     assert "it has 60.0 % of the tokens and 31.0 % of the time" in warning
     assert "Text columns" not in Parser(rendered("60 classes")).text
+
+
+def test_each_label_has_its_metrics_and_its_threshold():
+    metrics = section("labels", "metrics")
+    assert "By label" in metrics
+    assert "Label Rows Threshold Precision Recall F1 AUC toxic 120 0.371 " in metrics
+    assert " 0.970 0.933 to 1.000 rude 31 0.371 " in metrics
+    predictions = section("labels", "predictions")
+    assert "Each label has its own threshold: the highest f1 on eval." in predictions
+    assert "a / b test 0.5 0.800 0.812 0.812 a / b test 0.371 0.748" in predictions
+    assert "Confusion" not in predictions
+    row = json.loads(re.search(r'id="row-data"[^>]*>(.*?)<', rendered("labels"))[1])
+    (row,) = row["rows"]
+    assert row["probabilities"] == [
+        [0, 0.8, True, True],
+        [1, 0.3, False, False],
+        [2, 0.2, True, False],
+    ]
+
+
+def test_rows_without_a_class_are_counted_in_each_split():
+    text = section("pushed", "predictions")
+    assert "test 0.8 81 (40.5 %) 0.920 test 0.9 131 (65.5 %) 0.920" in text
+    assert "eval 0.95 162 (81.0 %) NaN" in text
+    assert "Abstaining" not in section("regression", "predictions")
 
 
 def test_threshold_and_temperature_have_what_they_change_in_each_split():
@@ -288,7 +314,7 @@ def test_the_rows_are_data_for_the_script():
     rows = json.loads(text)["rows"]
     assert rows[0]["texts"][0] == samples.HOSTILE_TEXTS[0]
     assert [row["loss"] for row in rows[:3]] == ["nan", "inf", 2.5]
-    assert rows[0]["probabilities"][0] == [0, None]
+    assert rows[0]["probabilities"][0] == [0, None, True, False]
 
 
 def test_of_many_classes_a_row_has_the_likely_ones_and_its_label():

@@ -22,6 +22,7 @@ FIGURES = {
         PUSHED.classification.precision_recall
     ),
     "reliability": lambda: plots.reliability(PUSHED.classification),
+    "abstention": lambda: plots.abstention(PUSHED.abstention),
     "confusion": lambda: plots.confusion(MANY.classification, MANY.task.classes),
     "scores": lambda: plots.scores(samples.regression().regression),
     "lengths": lambda: plots.lengths("train", PUSHED.data.splits[0].lengths, 64),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from modules.config.task import TaskConfig
+from modules.evaluation.prediction_files import RecordedPredictions
 from report import page, predictions_part
 from tests import records, tiny
 from tests.nightly import nightly
@@ -13,6 +14,9 @@ from tests.report import samples
 
 PAIRS = TaskConfig()
 SINGLE = TaskConfig(text_columns=["sentence1"], classes=["a", "b", "c"])
+LABELS = TaskConfig(
+    kind="multilabel", text_columns=["sentence"], classes=["a", "b", "c"]
+)
 SCORES = TaskConfig(label_range=[0, 5])
 TOKENS = TaskConfig(input="tokenized")
 
@@ -54,6 +58,24 @@ def test_worst_rows_have_their_texts_tokens_and_probabilities(tmp_path, vocab_fi
         "[SEP]",
     ]
     assert first.cut == 0
+
+
+def test_rows_without_a_class_are_those_of_improbable_classes():
+    labels = np.array([0, 0, 1, 1])
+    outputs = np.array([[0.95, 0.05], [0.35, 0.65], [0.3, 0.7], [0.2, 0.8]])
+    rows = RecordedPredictions(np.arange(4), labels, outputs, outputs.argmax(axis=1))
+    part = predictions_part.describe_abstention("test", rows)
+    assert (part.split, part.rows) == ("test", 4)
+    assert part.curve.x == [0, 0.25, 0.5, 0.75]
+    assert part.curve.y == [0.75, 1, 1, 1]
+    points = [(p.min_probability, p.abstained, p.accuracy) for p in part.points]
+    assert points == [
+        (0.6, 0, 0.75),
+        (0.7, 1, 1),
+        (0.8, 2, 1),
+        (0.9, 3, 1),
+        (0.95, 3, 1),
+    ]
 
 
 def test_cut_tokens_are_counted(tmp_path, vocab_file):
@@ -136,6 +158,54 @@ def test_majority_predicts_the_most_frequent_class_of_training():
     assert values["matthews"] == 0.0
     assert "auc" not in values
     assert predictions_part.majority_metrics(SCORES, np.array([1.0]), {}) == {}
+
+
+def test_majority_of_labels_is_the_best_constant_prediction():
+    labels = np.array([[1, 1, 0], [1, 0, 0]])
+    values = predictions_part.majority_metrics(LABELS, labels, {"a": 2.0, "b": 1.0})
+    assert values["recall/a"] == values["recall/b"] == 1.0
+    assert values["micro_f1"] == pytest.approx(6 / 7)
+    assert values["hamming_loss"] == pytest.approx(1 / 6)
+    assert "auc/a" not in values
+    assert "loss" not in values
+
+
+def test_each_label_has_its_rows_and_its_curve():
+    labels = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
+    outputs = np.array(
+        [[0.9, 0.2, 0.1], [0.8, 0.6, 0.1], [0.3, 0.1, 0.1], [math.nan] * 3]
+    )
+    shown = predictions_part.classification(LABELS, labels, outputs, temperature=2.0)
+    assert shown.confusion == []
+    assert shown.label_rows == [2, 2, 0]
+    outputs[3] = [0.1, 0.4, 0.9]
+    shown = predictions_part.classification(LABELS, labels, outputs, temperature=2.0)
+    first, second, third = shown.precision_recall
+    assert first.average_precision == 1.0
+    assert second.average_precision == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert math.isnan(third.average_precision)
+    assert sum(row.rows for row in shown.calibration) == labels.size
+    assert sum(row.rows for row in shown.unscaled) == labels.size
+
+
+def test_worst_rows_have_the_names_of_their_labels(tmp_path, vocab_file):
+    path = records.write(tmp_path / "data.gz", [pair(1, "a", "b"), pair(2, "a", "b")])
+    task = LABELS.model_copy(update={"text_columns": ["sentence1"]})
+    outputs = np.array([[0.9, 0.8, 0.1], [0.4, 0.1, 0.2]])
+    worst = predictions_part.worst_rows(
+        task,
+        np.array([1, 2]),
+        np.array([[0, 1, 0], [0, 0, 0]]),
+        outputs,
+        path,
+        vocab_file,
+        8,
+    )
+    assert [(row.label, row.prediction) for row in worst] == [
+        ("b", "a|b"),
+        ("(no label)", "(no label)"),
+    ]
+    assert worst[0].probabilities == {"a": 0.9, "b": 0.8, "c": 0.1}
 
 
 def test_large_regression_shows_a_part_of_its_rows():

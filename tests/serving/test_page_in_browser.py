@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests import browser
+from tests import browser, toy_models
 from tests.serving import saved_models
 from tests.serving.conftest import CARD, EXAMPLES, VERSION, running
 
@@ -137,6 +137,53 @@ def test_shown_requests_predict_the_same(page, pairs, capsys):
     assert subprocess.check_output(python, text=True).strip() == str(expected)
     exec(request_of(page, "gRPC"), {})
     assert f"class {expected['class'].encode()}" in capsys.readouterr().out
+
+
+def test_improbable_class_is_not_predicted(page):
+    page.get_by_label("Least probability").fill("1")
+    fill(page, ROW)
+    assert page.locator(".verdict").inner_text() == "no class"
+    assert page.locator("#summary").inner_text().startswith("no class (")
+    assert page.locator(".bar.best").count() == 0
+    assert request_of(page, "curl").count('"min_probability":1') == 1
+    python = [sys.executable, "-c", request_of(page, "Python")]
+    assert "'class': None" in subprocess.check_output(python, text=True)
+    assert page.get_by_role("tab", name="gRPC").count() == 0
+    page.locator("#table-text").fill("question\tanswer\na\tb\nc\td")
+    page.get_by_role("button", name="Predict all").click()
+    page.locator("#table-preview table").wait_for()
+    assert "2 without a class" in page.locator("#table-status").inner_text()
+    cells = page.locator("#table-preview tbody tr").first.locator("td")
+    assert cells.all_inner_texts()[2] == ""
+
+
+def test_text_has_any_number_of_labels(open_page, tmp_path):
+    directory = toy_models.save(toy_models.Letters(), tmp_path / "letters" / "1")
+    with running(directory.parent) as server:
+        page = open_page(server.http.base_url)
+        page.get_by_label("sentence", exact=True).wait_for()
+        fill(page, {"sentence": "ab"})
+        assert page.locator(".verdict").inner_text() == "with a, with b"
+        assert page.locator(".bar.best").count() == 2
+        fill(page, {"sentence": "c"})
+        page.locator(".verdict", has_text="no label").wait_for()
+        assert page.locator(".bar.best").count() == 0
+        assert not page.get_by_label("Least probability").is_visible()
+        page.locator("#table-text").fill("sentence\nab\nc")
+        page.get_by_role("button", name="Predict all").click()
+        page.locator("#table-preview table").wait_for()
+        cells = page.locator("#table-preview tr:has(td)").all()
+        labels = [row.locator("td").nth(1).inner_text() for row in cells]
+        assert labels == ["with a|with b", ""]
+        page.close()
+        document = server.http.get("/openapi.json").json()["components"]["schemas"]
+        row = document["serving_default.rows.response"]["properties"]["predictions"]
+        labels = row["items"]["properties"]["labels"]
+        assert labels["items"]["type"] == "integer"
+        refused = server.post(
+            "letters:predict", instances=["a"], min_probability=0.5
+        ).json()["error"]
+        assert "'min_probability' needs the outputs class, class_id and" in refused
 
 
 @pytest.mark.nightly

@@ -58,6 +58,23 @@ def count(metrics, result):
     return metrics.registry.get_sample_value("serving_samples_total", labels)
 
 
+def test_several_labels_are_kept(tmp_path):
+    sampler = sampler_of(tmp_path, Metrics())
+    texts = np.array([b"one", b"none"], object)
+    outputs = {
+        "labels": np.array([[1, 0], [0, 0]]),
+        "probabilities": np.array([[0.75, 0.25], [0.125, 0.0]], np.float32),
+        "logits": np.zeros([2, 2], np.float32),
+    }
+    sampler.offer(Model(), SIGNATURE, {"text": texts}, outputs)
+    sampler.close()
+    first, second = read(tmp_path)
+    assert first["prediction/labels"] == [1, 0]
+    assert second["prediction/labels"] == [0, 0]
+    assert first["prediction/probabilities"] == [0.75, 0.25]
+    assert "prediction/logits" not in first
+
+
 @pytest.mark.slow
 def test_texts_and_predictions_of_rest_and_grpc_are_kept(exported, tmp_path):
     settings = SamplingSettings(tmp_path, rate=1.0, max_bytes=1 << 20)
@@ -65,6 +82,8 @@ def test_texts_and_predictions_of_rest_and_grpc_are_kept(exported, tmp_path):
     with running(exported.directory, name="pairs", sampling=settings) as server:
         (rest,) = server.post("pairs:predict", instances=[row]).json()["predictions"]
         server.post("pairs:predict", signature_name="tokenize", instances=[row])
+        # The class that the model predicts is kept.
+        server.post("pairs:predict", instances=[row], min_probability=1)
         request = predict_pb2.PredictRequest(
             model_spec={"name": "pairs"},
             inputs={name: tf.make_tensor_proto([text]) for name, text in row.items()},
@@ -75,7 +94,7 @@ def test_texts_and_predictions_of_rest_and_grpc_are_kept(exported, tmp_path):
         stub.Predict(request)
         (version,) = server.versions.describe("pairs")
     kept = read(tmp_path)
-    assert len(kept) == 2
+    assert len(kept) == 3
     for features in kept:
         assert features["question"] == [b"the cat"]
         assert features["answer"] == [b"a dog"]

@@ -41,6 +41,13 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     assert seed.losses.y
     assert len(report.batch.input_mask) == 16
     assert sum(map(sum, report.classification.confusion)) == 48
+    (abstention,) = report.abstention
+    assert (abstention.split, abstention.rows) == ("eval", 48)
+    assert abstention.curve.x[0] == 0
+    assert abstention.curve.y[0] == pytest.approx(accuracy.value)
+    assert [point.min_probability for point in abstention.points] == [
+        *(0.6, 0.7, 0.8, 0.9, 0.95)
+    ]
     assert {part.feature for part in report.slices} == {"pair_length", "word_overlap"}
     assert [column.name for column in report.text_columns] == report.task.text_columns
     assert all(column.rows == 16 for column in report.text_columns)

@@ -1,8 +1,10 @@
 """Task definitions: GLUE and custom ones."""
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from modules import metrics
 from modules.config.task import GLUE, TaskConfig
 from modules.errors import UsageError
 from pipeline.config.recipe import load_config
@@ -114,3 +116,41 @@ def test_class_named_by_a_number_is_allowed_unless_another_class_has_that_index(
 def test_classes_may_be_numbers_if_the_recipe_says_what_labels_are(labels):
     task = TaskConfig(classes=["1", "2", "3"], labels=labels)
     assert task.classes == ["1", "2", "3"]
+
+
+LABELS = {"kind": "multilabel", "text_columns": ["text"], "classes": ["rude", "threat"]}
+
+
+def test_row_of_several_labels_may_have_any_number_of_the_classes():
+    task = TaskConfig.model_validate(LABELS)
+    assert (task.outputs, task.metric, task.is_binary) == (2, "micro_f1", False)
+    assert metrics.shorten(task.metrics) == (
+        "micro_f1, macro_f1, accuracy, precision/CLASS, recall/CLASS, f1/CLASS, "
+        "auc/CLASS"
+    )
+    assert [task.describe_label(np.array(row)) for row in ([0, 0], [0, 1], [1, 1])] == [
+        "",
+        "threat",
+        "rude|threat",
+    ]
+    assert TaskConfig.model_validate(task.model_dump()) == task
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classes": ["rude|mean", "threat"]}, "the label 'rude.mean' has"),
+        ({"classes": ["a b", "c"], "label_separator": " "}, "the label 'a b' has ' '"),
+        ({"classes": ["rude", "text"]}, "the label 'text' is also the name of another"),
+        ({"labels": "index"}, "labels is index, but files have a column for each"),
+        ({"classes": None, "label_range": [0, 1]}, "neither a label_range nor the"),
+        ({"name": "sst2"}, "neither a label_range nor the name of a GLUE task"),
+        ({"kind": None, "label_separator": ","}, "but a row has one label"),
+        ({"kind": "regression"}, "kind is regression, but there are classes"),
+        ({"decision": {"maximize": "micro_f1"}}, "'micro_f1' is not one of accuracy"),
+        ({"metric": "hamming_loss"}, "'hamming_loss' is not one of micro_f1"),
+    ],
+)
+def test_settings_that_contradict_several_labels_are_refused(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        TaskConfig.model_validate(LABELS | changes)

@@ -40,6 +40,18 @@ def test_words_that_two_texts_share_decide_their_class():
     assert np.mean(model.predict(texts[300:]).argmax(axis=1) == labels[300:]) == 1
 
 
+def test_labels_are_predicted_one_by_one():
+    task = TaskConfig(
+        text_columns=["text"], kind="multilabel", classes=["good", "long", "never"]
+    )
+    texts = ["a good film", "a good film of three hours", "of three hours", "a film"]
+    labels = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 0]] * 5, float)
+    model = LinearModel(task, [words(text) for text in texts * 5], labels)
+    probabilities = model.predict([words(text) for text in texts])
+    assert (probabilities >= 0.5).tolist() == (labels[:4] == 1).tolist()
+    assert probabilities[:, 2].tolist() == [0, 0, 0, 0]
+
+
 def test_scores_are_predicted():
     texts = [words(f"{'very ' * n}good") for n in range(5)] * 3
     labels = np.array([0.0, 1.0, 2.0, 2.0, 2.0] * 3)

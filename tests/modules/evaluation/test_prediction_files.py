@@ -79,3 +79,28 @@ def test_class_named_nan_is_a_class(tmp_path):
     record(tmp_path, task)
     recorded = prediction_files.read_predictions(str(tmp_path), task, "eval")
     assert recorded.predicted.tolist() == [0, 0, 1]
+
+
+def test_several_labels_are_read_back_with_their_names(tmp_path):
+    task = TaskConfig(
+        kind="multilabel",
+        classes=["rude", "a threat"],
+        label_separator=", ",
+    )
+    labels = np.array([[1, 1], [0, 0], [0, 1]])
+    outputs = np.array([[0.75, 0.25], [0.5, 0.0625], [np.nan, 0.875]])
+    predictions = Predictions(IDS, labels, outputs, np.zeros(3), threshold=[0.6, 0.2])
+    path = tmp_path / prediction_files.describe_predictions(task, "eval")["file"]
+    model_run.write_predictions(str(path), task, predictions)
+    rows = list(csv.reader(path.read_text().splitlines(), delimiter="\t"))
+    assert [row[1:3] for row in rows[1:]] == [
+        ["rude, a threat", "rude, a threat"],
+        ["", ""],
+        ["a threat", "nan"],
+    ]
+    recorded = prediction_files.read_predictions(str(tmp_path), task, "eval")
+    assert recorded.labels.tolist() == labels.tolist()
+    np.testing.assert_array_equal(recorded.outputs, outputs)
+    nan = np.full(2, np.nan)
+    np.testing.assert_array_equal(recorded.predicted, [[1, 1], [0, 0], nan])
+    assert recorded.rows.is_right.tolist() == [True, True, False]

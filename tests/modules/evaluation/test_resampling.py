@@ -17,6 +17,7 @@ from modules.metrics import Rows
 BINARY = TaskConfig()
 CLASSES = TaskConfig(classes=["a", "b", "c"])
 SCORES = TaskConfig.model_validate({"label_range": [0.0, 5.0]})
+LABELS = TaskConfig(kind="multilabel", classes=["a", "b", "c"])
 
 
 def simulate(task, rows, skill=2.0, seed=0):
@@ -25,6 +26,10 @@ def simulate(task, rows, skill=2.0, seed=0):
     if task.is_regression:
         labels = of_labels.normal(size=rows).round(1)
         return labels, skill * labels + of_model.normal(size=rows)
+    if task.is_multilabel:
+        labels = (of_labels.random((rows, task.outputs)) < [0.3, 0.5, 0.2]).astype(int)
+        noise = of_model.normal(size=labels.shape)
+        return labels, 1 / (1 + np.exp(-skill * (labels - 0.5) - noise))
     labels = of_labels.integers(0, task.outputs, rows)
     logits = of_model.normal(size=(rows, task.outputs))
     logits[np.arange(rows), labels] += skill
@@ -36,7 +41,7 @@ def probabilities(classes):
     return np.eye(2)[classes] * 0.8 + 0.1
 
 
-@pytest.mark.parametrize("task", [BINARY, CLASSES, SCORES])
+@pytest.mark.parametrize("task", [BINARY, CLASSES, SCORES, LABELS])
 def test_every_metric_of_the_table_has_an_interval_around_it(task):
     labels, outputs = simulate(task, 300)
     rows = Rows.of(labels, outputs)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from modules.export import description
 from tests import exported as exported_lib
 from tests import tiny
 from tests.exported import PAIRS
@@ -14,7 +15,7 @@ from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
-NIGHTLY = ("sentences", "scores", "a curated schema", "tokens of pairs")
+NIGHTLY = ("sentences", "scores", "a curated schema", "labels", "tokens of pairs")
 
 
 def kinds(*names):
@@ -115,6 +116,26 @@ def test_class_of_two_is_decided_by_the_threshold(tmp_path):
     assert expected != outputs["probabilities"].numpy().argmax(axis=1).tolist()
     names = [exported.task.classes[index].encode() for index in expected]
     assert outputs["class"].numpy().tolist() == names
+
+
+def test_each_label_of_several_is_decided_by_its_threshold(tmp_path):
+    thresholds = [0.3, 0.5, 0.7]
+    exported = exported_lib.export_tiny(tmp_path, "labels", threshold=thresholds)
+    model = tf.saved_model.load(str(exported.directory))
+    np.testing.assert_allclose(model.threshold.numpy(), thresholds)
+    outputs = model({"sentence": tf.constant([first for first, _ in PAIRS])})
+    assert set(outputs) == {"logits", "probabilities", "labels"}
+    assert outputs["labels"].dtype == tf.int64
+    probabilities = outputs["probabilities"].numpy()
+    np.testing.assert_allclose(probabilities, exported.probabilities, atol=1e-5)
+    labels = (probabilities >= thresholds).astype(int)
+    assert outputs["labels"].numpy().tolist() == labels.tolist()
+    described = description.read_description(str(exported.directory))
+    assert {key: described[key] for key in ("kind", "threshold", "separator")} == {
+        "kind": "multilabel",
+        "threshold": thresholds,
+        "separator": "|",
+    }
 
 
 @pytest.mark.parametrize("kind", kinds("scores", "tokens of sentences"))

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.slow
 PAIRS = TaskConfig()
 SCORES = TaskConfig.model_validate({"label_range": [0.0, 5.0]})
 CLASSES = TaskConfig(classes=["a", "b", "c"])
+LABELS = TaskConfig(kind="multilabel", classes=["same", "cat"])
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,7 @@ def test_pre_trained_encoder_is_restored_by_initialize(untrained):
         nightly(PAIRS, "f1", FineTuningTask),
         nightly(CLASSES, "accuracy", SmallTask),
         (SCORES, "pearson_spearman", SmallTask),
+        (LABELS, "micro_f1", SmallTask),
     ],
 )
 def test_each_kind_of_task_trains_and_is_evaluated(build, task, metric, task_class):

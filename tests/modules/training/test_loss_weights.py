@@ -22,6 +22,10 @@ pytestmark = pytest.mark.slow
 CLASSES = TaskConfig(classes=["other", "urgent", "spam"])
 WEIGHED = CLASSES.model_copy(update={"weight_column": "weight"})
 LABELS = [0, 0, 0, 0, 0, 0, 1, 2, 2]
+SEVERAL = TaskConfig(kind="multilabel", classes=["rude", "threat"]).model_copy(
+    update={"weight_column": "weight"}
+)
+ROWS_OF_SEVERAL = [[1, 0], [1, 0], [0, 0], [1, 1]] + [[0, 0]] * 96
 
 
 @pytest.fixture
@@ -32,16 +36,17 @@ def choose(tmp_path):
         columns = {task.label_column: labels}
         if weights is not None:
             columns[task.weight_column] = weights
-        rows = zip(*columns.values(), strict=True)
+        columns = {k: [np.ravel(v).tolist() for v in columns[k]] for k in columns}
         examples = [
-            records.example(**{k: [v] for k, v in zip(columns, row, strict=True)})
-            for row in rows
+            records.example(**dict(zip(columns, row, strict=True)))
+            for row in zip(*columns.values(), strict=True)
         ]
         data = inputs.ExamplesConfig(
             input_path=[records.write(tmp_path / "train.gz", examples)],
             label_column=task.label_column,
             weight_column=task.weight_column,
             is_regression=task.is_regression,
+            label_count=task.outputs if task.is_multilabel else 0,
         )
         strategy = tf.distribute.get_strategy()
         return loss_weights.choose(class_weights, task, data, strategy)
@@ -82,6 +87,29 @@ def test_weights_of_the_rows_of_a_regression_are_scaled_too(choose):
     task = TaskConfig(label_range=[0, 5], weight_column="weight")
     labels, rows = [0.5, 3.0, 4.5], [1.0, 2.0, 6.0]
     assert choose(task, labels=labels, weights=rows) == pytest.approx([1 / 3])
+
+
+def test_weight_of_a_label_is_that_of_the_rows_with_it(choose, lines):
+    # The second row weighs nothing, and the first twice.
+    rows = [2.0, 0.0, *[1.0] * 98]
+    weights = choose(SEVERAL, {"threat": 5.0}, ROWS_OF_SEVERAL, rows)
+    np.testing.assert_allclose(np.array(weights) / weights[0], [1, 1, 1, 5])
+    labels = np.array(ROWS_OF_SEVERAL)
+    without, having = np.split(np.array(weights), 2)
+    products = np.where(labels == 1, having, without) * np.array(rows)[:, np.newaxis]
+    assert products.mean() == pytest.approx(1)
+    assert loss_weights.describe(SEVERAL, weights)["classes"] == {
+        "rude": pytest.approx(1),
+        "threat": pytest.approx(5),
+    }
+    assert lines()[0].startswith("class weights in the training loss: rude 1, threat 5")
+
+
+def test_automatic_weight_of_a_label_balances_it_within_bounds(choose):
+    weights = choose(SEVERAL, "auto", ROWS_OF_SEVERAL[:24], [1.0] * 24)
+    np.testing.assert_allclose(np.array(weights) / weights[0], [1, 1, 7, 20])
+    with pytest.raises(ValueError, match="no row of the class threat;"):
+        choose(SEVERAL, "auto", [[1, 0], [0, 0]], [1.0, 1.0])
 
 
 def test_nothing_is_weighted_without_a_setting(choose, lines):
@@ -147,6 +175,20 @@ def test_weights_of_1_give_the_same_loss_to_the_last_bit(build_task):
     rows = {inputs.ROW_WEIGHTS: tf.ones([4])}
     weighted = build_task([1.0] * 3).build_losses(TARGETS | rows, LOGITS).numpy()
     assert weighted == loss
+
+
+def test_loss_of_several_labels_is_the_mean_of_their_weighted_parts(build_task):
+    targets = {
+        inputs.LABELS: tf.constant([[1, 0], [0, 1], [1, 1]], tf.int64),
+        inputs.WEIGHTS: tf.constant([1.0, 1.0, 0.0]),  # the last one fills the batch
+    }
+    logits = tf.constant([[2.0, 1.0], [-1.0, 3.0], [9.0, 9.0]])
+    parts = -np.log(1 / (1 + np.exp([[-2.0, 1.0], [-1.0, -3.0]])))
+    loss = build_task([], SEVERAL).build_losses(targets, logits)
+    assert float(loss) == pytest.approx(parts.mean())
+    loss = build_task([0.5, 0.25, 2.0, 4.0], SEVERAL).build_losses(targets, logits)
+    weighted = parts * [[2.0, 0.25], [0.5, 4.0]]
+    assert float(loss) == pytest.approx(weighted.mean())
 
 
 def test_weighted_squared_error_of_scores(build_task):

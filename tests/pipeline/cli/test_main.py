@@ -141,11 +141,18 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
     assert ["[/b]", ":smile: [red]a", "second", "0.900"] in [
         [cell.strip() for cell in row] for row in cells
     ]
+    arguments = ("--pair", "a", "b", "--min-probability", "0.8")
+    result = invoke("predict", "--model", model, *arguments)
+    expected = "1 predictions (1 of 1 without a class, which is less probable than 0.8)"
+    assert expected in result.output
     model = toy_models.save(toy_models.Length(), tmp_path / "scores")
     result = invoke("predict", "--model", model, "--text", "cat", "--text", "a")
     assert result.exit_code == 0, result.output
     assert "score" in result.output
     assert "0.300" in result.output
+    labels = toy_models.save(toy_models.Letters(), tmp_path / "labels")
+    result = invoke("predict", "--model", labels, "--text", "ab", "--text", "c")
+    assert "with a (0.900), with b (0.900)" in " ".join(result.output.split())
     result = invoke("predict", "--model", model, "--pair", "a", "b")
     assert result.exit_code == 2
     assert "the model takes single texts (sentence)" in result.output

@@ -54,6 +54,13 @@ def length(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def letters(tmp_path_factory):
+    """A toy model of single sentences with several labels."""
+    directory = tmp_path_factory.mktemp("letters")
+    return str(toy_models.save(toy_models.Letters(), directory))
+
+
+@pytest.fixture(scope="session")
 def pairs(export):
     """An exported classifier of pairs."""
     return export("pairs")

@@ -96,20 +96,29 @@ def test_exported_model_predicts_in_batches_as_before_its_export(pairs, tmp_path
         nightly("arrow", "csv"),
     ],
 )
-def test_rows_are_written_in_another_format(
+def test_rows_with_and_without_a_class_are_written_in_another_format(
     longer, tmp_path, input_format, output_format
 ):
     rows = [{"n": str(i), "left": "a" * (i + 1), "right": "aaa"} for i in range(5)]
     source = write_rows(tmp_path / f"in.{input_format}", rows)
-    predict_files(
-        longer, str(source), str(tmp_path / "out"), output_format=output_format
+    summary = predict_files(
+        longer,
+        str(source),
+        str(tmp_path / "out"),
+        output_format=output_format,
+        min_probability=0.8,
     )
     predicted = read_shards(tmp_path / "out", output_format)
     predicted.sort(key=lambda row: row["n"])
-    values = ["first"] * 3 + ["second"] * 2
+    values = ["first"] * 2 + [None] + ["second"] * 2
     for row, source_row, value in zip(predicted, rows, values, strict=True):
-        assert float(row.pop("probability")) == pytest.approx(0.9)
-        assert row == {**source_row, "prediction": value}
+        share = 0.6 if value is None else 0.9
+        assert float(row.pop("probability")) == pytest.approx(share)
+        # No text in tables, no feature in an Example.
+        assert (row.pop("prediction", None) or None) == value
+        assert row == source_row
+    assert (summary.predicted, summary.abstained) == (5, 1)
+    assert summary.classes == {"first": 2, "second": 2}
 
 
 @pytest.mark.parametrize(
@@ -150,6 +159,28 @@ def test_examples_of_tokens_get_the_predictions_of_their_text(
         assert predicted[index]["input_ids"] == rows[index]["input_ids"]
         assert "probability" not in predicted[index]
     assert summary.mean_score == pytest.approx(token_scores.logits.mean(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "output_format", ["parquet", *map(nightly, ("tfrecord", "jsonl", "csv"))]
+)
+def test_labels_and_their_probabilities_are_columns(letters, tmp_path, output_format):
+    rows = [{"n": str(n), "sentence": text} for n, text in enumerate(("ab", "b", "c"))]
+    source = write_rows(tmp_path / "in.tsv", rows)
+    summary = predict_files(
+        letters, str(source), str(tmp_path / "out"), output_format=output_format
+    )
+    predicted = read_shards(tmp_path / "out", output_format)
+    predicted.sort(key=lambda row: row["n"])
+    labels = [["with a", "with b"], ["with b"], []]
+    if output_format == "csv":
+        labels = [",".join(names) for names in labels]
+    elif output_format == "tfrecord":  # lists of one value and of none
+        labels = [labels[0], "with b", None]
+    assert [row["prediction"] for row in predicted] == labels
+    shares = [float(row["probability_with b"]) for row in predicted]
+    assert shares == pytest.approx([0.9, 0.9, 0.2])
+    assert summary.classes == {"with a": 1, "with b": 2}
 
 
 @pytest.mark.nightly

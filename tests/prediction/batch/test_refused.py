@@ -294,3 +294,12 @@ def test_model_without_a_signature_for_examples_is_refused(length, tmp_path):
     source = write_rows(tmp_path / "in.tfrecord", [{"sentence": "a"}])
     with pytest.raises(UsageError, match="no signature serve_examples; give text"):
         predict_files(length, str(source), str(tmp_path / "out"))
+
+
+def test_least_probability_of_a_score_is_refused_before_anything_is_written(
+    length, tmp_path
+):
+    source = write_rows(tmp_path / "in.tsv", [{"sentence": "the cat"}])
+    with pytest.raises(UsageError, match=r"--min-probability 0\.5: the model predi"):
+        predict_files(length, str(source), str(tmp_path / "out"), min_probability=0.5)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]

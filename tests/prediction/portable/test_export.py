@@ -25,7 +25,11 @@ from tests.prediction.portable import bert
 
 pytestmark = pytest.mark.slow
 
-KINDS = ["pairs", nightly("sentences"), nightly("scores"), nightly("tokens of pairs")]
+KINDS = [
+    "pairs",
+    "labels",
+    *map(nightly, ("sentences", "scores", "tokens of pairs")),
+]
 WORDS = ["the", "cats", "see", "dog", "birding", "xyz", ",", "[SEP]", "[MASK]", "É!"]
 
 
@@ -76,8 +80,9 @@ def test_outputs_equal_those_of_the_pushed_model(export, tmp_path, kind):
     labels = task.classes or ["score"]
     assert list(config["id2label"].values()) == labels
     assert config["label2id"] == {label: index for index, label in enumerate(labels)}
-    kind_of_problem = {True: "regression", False: "single_label_classification"}
-    assert config["problem_type"] == kind_of_problem[task.is_regression]
+    problems = {"scores": "regression", "labels": "multi_label_classification"}
+    problem = problems.get(kind, "single_label_classification")
+    assert config["problem_type"] == problem
 
 
 def test_token_ids_differ_in_the_stated_case_only(folder, tmp_path):

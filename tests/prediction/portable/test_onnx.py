@@ -1,5 +1,6 @@
 """A pushed model as an ONNX file, run in NumPy, without ONNX Runtime."""
 
+import itertools
 import json
 import sys
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from modules import encoder as encoder_lib
 from modules.errors import UsageError
 from pipeline.cli.main import main
+from pipeline.config.paths import REPOSITORY
 from prediction.portable import export, onnx_environment
 from tests import exported, records, tiny
 from tests.nightly import nightly
@@ -20,7 +22,7 @@ from tests.prediction.portable import bert, onnx_reader
 pytestmark = pytest.mark.slow
 
 TEXTS = [*exported.PAIRS[:2], ("the cat " * 40, "a dog " * 8), ("a", "")]
-KINDS = ["pairs", nightly("sentences"), nightly("scores")]
+KINDS = ["pairs", *map(nightly, ("sentences", "scores", "labels"))]
 
 
 def write(model, target, **options):
@@ -141,6 +143,56 @@ def test_int8_has_the_weights_in_a_byte_and_similar_outputs(export, tmp_path):
     assert 0 < abs(logits - expected).max() < 0.1 * np.ptp(expected)
 
 
+RUNTIME = """
+from tests.prediction.portable import onnx_reader
+
+class InferenceSession:
+    def __init__(self, path, providers=None):
+        self._model = onnx_reader.read(path)
+
+    def run(self, names, feeds):
+        return [onnx_reader.run(self._model, feeds)["logits"]]
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("threshold", [None, [0.3, 0.5, 0.7]])
+def test_file_of_several_labels_is_compared_and_its_readme_predicts_them(
+    tmp_path, monkeypatch, capsys, threshold
+):
+    """With a module in NumPy instead of ONNX Runtime, and texts that are not UTF-8."""
+    model = exported.export_tiny(tmp_path / "model", "labels", threshold=threshold)
+    monkeypatch.syspath_prepend(tmp_path / "runtime")
+    paths = f"{tmp_path / 'runtime'}:{REPOSITORY}"
+    monkeypatch.setenv("PYTHONPATH", paths)
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "onnxruntime.py").write_text(RUNTIME)
+    texts = [b"the cat", b"a dog \xff", b"Text 1."]
+    rows = [records.example(sentence=[text], label=[1, 0, 1]) for text in texts]
+    path = records.write(tmp_path / "rows.gz", rows)
+    folder = tmp_path / "folder"
+    evaluation = export.export(
+        *(str(model.directory), str(folder), print),
+        target_format="onnx",
+        examples=str(path),
+    )
+    served, file = evaluation.values["served"], evaluation.values["model.onnx"]
+    assert evaluation.changes == {"model.onnx": 0}
+    assert file == pytest.approx(served, abs=1e-5)
+    assert {"micro_f1", "hamming_loss", "f1/maybe"} <= served.keys()
+    readme = (folder / "README.md").read_text()
+    assert "| rows with other labels | | 0 |" in readme
+    # The code predicts "Text 1.".
+    monkeypatch.chdir(folder)
+    capsys.readouterr()
+    exec(readme.split("```python")[1].split("```")[0], {})
+    loaded = tf.saved_model.load(str(model.directory))
+    outputs = loaded.signatures["serving_default"](sentence=tf.constant(["Text 1."]))
+    is_set = outputs["labels"].numpy()[0].tolist()
+    names = list(itertools.compress(model.task.classes, is_set))
+    assert capsys.readouterr().out.strip() == str(names)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -160,21 +212,23 @@ def test_options_that_contradict_are_refused(tmp_path, options, message):
 
 
 @pytest.mark.parametrize(
-    ("features", "message"),
+    ("kind", "features", "message"),
     [
-        ({"label": [3]}, ":1: label is 3, which is no label of the model; name its"),
-        ({"class": [1]}, ":1: label is None, which is no label"),
+        ("pairs", {"label": [3]}, ":1: label is 3, which is no label of the model; na"),
+        ("pairs", {"class": [1]}, ":1: label is None, which is no label"),
+        ("labels", {"label": [1, 0]}, r":1: label is \[1, 0\], which is no label"),
+        ("labels", {"label": [1, 0, 2]}, r":1: label is \[1, 0, 2\], which is no"),
     ],
 )
 def test_example_without_a_label_of_the_model_is_refused(
-    export, tmp_path, monkeypatch, features, message
+    export, tmp_path, monkeypatch, kind, features, message
 ):
     monkeypatch.setattr(onnx_environment, "find_python", lambda report: sys.executable)
-    rows = [records.example(question=[b"a"], answer=[b"b"], **features)]
+    rows = [records.example(text=[b"not UTF-8: \xff"], **features)]
     path = records.write(tmp_path / "rows.gz", rows)
     options = {"target_format": "onnx", "examples": str(path)}
     with pytest.raises(UsageError, match=message):
-        write(export("pairs").directory, tmp_path / "folder", **options)
+        write(export(kind).directory, tmp_path / "folder", **options)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["rows.gz"]
 
 
