@@ -52,8 +52,8 @@ def peers(output: Path, recipe: Path) -> list[Peer]:
     settings = {
         "config": str(recipe.absolute()),
         "encoder": resolve_encoder(load_config(recipe)).directory,
-        "examples": _newest_artifact(output, "Transform", "transformed_examples"),
-        "transform_graph": _newest_artifact(output, "Transform", "transform_graph"),
+        "examples": newest_artifact(output, "Transform", "transformed_examples"),
+        "transform_graph": newest_artifact(output, "Transform", "transform_graph"),
     }
     return [
         Peer(name, "first_step.py", settings | {"autograph_is_kept_out": kept_out})
@@ -61,7 +61,8 @@ def peers(output: Path, recipe: Path) -> list[Peer]:
     ]
 
 
-def _newest_artifact(output: Path, component: str, key: str) -> str:
+def newest_artifact(output: Path, component: str, key: str) -> str:
+    """Returns the directory of the newest artifact of a kind in an output directory."""
     # Beside an artifact there is the record of its files, `.1.files.json`.
     versions = (output / "artifacts" / component / key).glob("[0-9]*")
     return str(max(versions, key=lambda path: int(path.name)).absolute())

@@ -6,6 +6,7 @@ from benchmarks import (
     first_step,
     pipeline_cost,
     rounds,
+    seeds,
     serving,
     serving_load,
     version_change,
@@ -36,6 +37,21 @@ def test_components_of_a_cached_run_are_measured(finished):
     parts = sum(figures.values()) - figures[pipeline_cost.TOTAL]
     assert parts == pytest.approx(figures[pipeline_cost.TOTAL])
     assert figures["Trainer"] < figures[pipeline_cost.REST]
+
+
+def test_figures_of_a_seed_are_those_of_its_record(finished):
+    model_run = first_step.newest_artifact(finished.paths.root, "Trainer", "model_run")
+    figures = seeds.measure(finished.config.task, model_run)
+    split = finished.config.evaluator.split
+    before, after = figures[split, "loss"]
+    assert before is not None
+    assert before != after
+    gate = {m.metric: m.value for m in finished.report.verdict.metrics}
+    assert figures[split, "accuracy"] == (None, pytest.approx(gate["accuracy"]))
+    assert figures[split, "share of rows from 0.6"][1] <= 1
+    head, _, *lines = seeds.table([figures, figures]).splitlines()
+    assert len(lines) == len(figures)
+    assert head == "| split | figure | without | with | higher |"
 
 
 def test_peers_serve_the_same_weights(finished, monkeypatch):

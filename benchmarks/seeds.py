@@ -1,0 +1,121 @@
+"""Measures the model of a recipe over several seeds, with what is fitted to each.
+
+    python -m benchmarks.seeds OUTPUT --config configs/mrpc_minilm.yaml --data MRPC
+
+Runs the pipeline from each seed, in a directory of its own in OUTPUT, and reads what
+the Trainer recorded: the metrics of each split, the calibration without and with the
+temperature, the metrics without and with the threshold of `task.decision`, and the
+accuracy of the rows that a least probability leaves. Prints a table in Markdown: mean,
+lowest and highest of the seeds, and how many of them have gained.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from benchmarks import rounds
+from benchmarks.first_step import newest_artifact
+from modules import files, uris
+from modules.config.task import TaskConfig
+from modules.evaluation import prediction_files
+from modules.training.model_run import METRICS_FILE
+from pipeline.config.recipe import load_config
+
+_LEAST_PROBABILITIES = (0.6, 0.7, 0.8, 0.9)
+# Without and with what is fitted; one of them is None if there is nothing to compare.
+Figures = dict[tuple[str, str], tuple[float | None, float]]
+
+
+def measure(task: TaskConfig, model_run: str) -> Figures:
+    """Returns the figures of a training, by split and name.
+
+    Args:
+      task: The task of the recipe.
+      model_run: The Trainer's `ModelRun`.
+    """
+    record: dict[str, Any] = files.read_record(uris.join(model_run, METRICS_FILE)) or {}
+    figures: Figures = {}
+    for split, metrics in record["splits"].items():
+        decision = record["decision"]
+        for name in dict.fromkeys(["accuracy", task.metric]):
+            before = decision and decision["default"][split]["metrics"].get(name)
+            figures[split, name] = before, metrics[name]
+        if scaling := record["calibration"]:
+            for name, after in scaling["after"][split].items():
+                figures[split, name] = scaling["before"][split][name], after
+        predicted = prediction_files.read_predictions(model_run, task, split)
+        chosen = predicted.outputs[
+            np.arange(len(predicted.ids)), predicted.predicted.astype(int)
+        ]
+        for least in _LEAST_PROBABILITIES:
+            kept = chosen >= least
+            figures[split, f"share of rows from {least}"] = None, float(kept.mean())
+            accuracy = predicted.rows.is_right[kept].mean() if kept.any() else np.nan
+            figures[split, f"their accuracy from {least}"] = None, float(accuracy)
+        if decision:
+            figures[split, "threshold"] = 0.5, decision["threshold"]
+        if scaling:
+            figures[split, "temperature"] = 1.0, scaling["temperature"]
+    return figures
+
+
+def table(results: Sequence[Figures]) -> str:
+    """Returns the table of the results of `measure`, a line for each figure."""
+    lines = []
+    for split, name in results[0]:
+        pairs = [figures[split, name] for figures in results]
+        with_ = [after for _, after in pairs]
+        without = [before for before, _ in pairs if before is not None]
+        higher = sum(a > b for b, a in pairs if b is not None)
+        lines.append(
+            [
+                split,
+                name,
+                _spread(without) if without else "",
+                _spread(with_),
+                f"{higher} of {len(without)}" if without else "",
+            ]
+        )
+    return rounds.table(["split", "figure", "without", "with", "higher"], lines)
+
+
+def _spread(values: list[float]) -> str:
+    return f"{statistics.mean(values):.4f} ({min(values):.4f} to {max(values):.4f})"
+
+
+@click.command(help=__doc__)
+@click.argument("output", type=click.Path(path_type=Path))
+@click.option("--config", "recipe", required=True, help="The recipe.")
+@click.option("--data", help="As for `pipeline run`.")
+@click.option("--set", "settings", multiple=True, help="As for `pipeline run`.")
+@click.option("--seeds", "count", default=5, show_default=True, type=click.IntRange(1))
+def main(
+    output: Path, recipe: str, data: str | None, settings: Sequence[str], count: int
+) -> None:
+    """Runs the pipeline from each seed, and prints the table."""
+    task = load_config(Path(recipe)).task
+    results = []
+    for seed in range(count):
+        directory = output / f"seed-{seed}"
+        command = ["run", "--config", recipe, "--output", str(directory)]
+        command += ["--data", data] if data else []
+        for setting in [*settings, f"trainer.seed={seed}"]:
+            command += ["--set", setting]
+        # A refused model has its records, too.
+        subprocess.run([sys.executable, "-m", "pipeline", *command], check=False)
+        model_run = newest_artifact(directory, "Trainer", "model_run")
+        results.append(measure(task, model_run))
+    print(f"{rounds.describe_machine()}\n")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
