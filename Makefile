@@ -10,9 +10,6 @@ SHELL := /bin/bash
 
 # A caller's PYTHONPATH would shadow what the lock pins.
 unexport PYTHONPATH PYTHONHOME
-# Without bytecode each pytest worker rewrites the assertions of all tests again, and each
-# process compiles our modules.
-unexport PYTHONDONTWRITEBYTECODE
 
 PY := .venv/bin/python
 INSTALLED := .venv/.installed

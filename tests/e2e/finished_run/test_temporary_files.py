@@ -32,7 +32,7 @@ def test_temporary_files_of_a_failed_run_are_gone(
     start_training, monkeypatch, tmp_path
 ):
     with temporary_files.watched(monkeypatch, tmp_path) as watch:
-        start_training(preprocessing__max_seq_length=9)  # Transform runs again
+        start_training(trainer__learning_rate=0.002)
     assert watch.modes
     assert watch.public == []
     assert watch.lost == []
