@@ -10,6 +10,8 @@ SHELL := /bin/bash
 
 # A caller's PYTHONPATH would shadow what the lock pins.
 unexport PYTHONPATH PYTHONHOME
+# Without bytecode each process compiles our modules, and each pytest worker its tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
