@@ -10,8 +10,7 @@ SHELL := /bin/bash
 
 # A caller's PYTHONPATH would shadow what the lock pins.
 unexport PYTHONPATH PYTHONHOME
-# Without bytecode each pytest worker rewrites the assertions of all tests again, and each
-# process compiles our modules.
+# Without bytecode each process compiles our modules, and each pytest worker its tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 PY := .venv/bin/python

@@ -1,6 +1,7 @@
 """Sets a process up for TensorFlow and TFX; every entry point calls `set_up` first."""
 
 import contextlib
+import functools
 import gc
 import importlib.abc
 import importlib.machinery
@@ -14,6 +15,7 @@ import tempfile
 import types
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 _LOOPBACK = ("localhost", "127.0.0.1", "127.0.1.1", "0.0.0.0", "::1")
 _ESCAPE = "backslashreplace"
@@ -44,7 +46,7 @@ def set_up(*, quiet: bool = False) -> None:
         logging.getLogger().setLevel(logging.ERROR)
     _bypass_proxy()
     if "tensorflow" in sys.modules:
-        exempt_from_autograph()
+        _set_up_autograph()
     elif quiet or not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder(quiet=quiet and sys.stderr is not None))
 
@@ -76,6 +78,28 @@ def exempt_from_autograph() -> None:
     rules = [config_lib.DoNotConvert(package) for package in packages]
     missing = [rule for rule in rules if str(rule) not in exempt]
     config.CONVERSION_RULES = (*missing, *config.CONVERSION_RULES)
+
+
+def _set_up_autograph() -> None:
+    """Calls `exempt_from_autograph`, and has no bytecode of conversions written.
+
+    AutoGraph deletes its temporary files, but not their `__pycache__`.
+    Source: `tensorflow/python/autograph/pyct/loader.py`.
+    """
+    exempt_from_autograph()
+    from tensorflow.python.autograph.pyct import loader
+
+    load_source = getattr(loader.load_source, "__wrapped__", loader.load_source)
+
+    @functools.wraps(load_source)
+    def load_without_bytecode(*args: Any, **options: Any) -> Any:
+        previous, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        try:
+            return load_source(*args, **options)
+        finally:
+            sys.dont_write_bytecode = previous
+
+    loader.load_source = load_without_bytecode
 
 
 def _bypass_proxy() -> None:
@@ -143,7 +167,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """Returns TensorFlow's spec; its loader calls `exempt_from_autograph`, too."""
+        """Returns TensorFlow's spec; its loader calls `_set_up_autograph`, too."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
@@ -154,7 +178,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             def execute_and_set_up(module: types.ModuleType) -> None:
                 with self._hidden(), importing():
                     execute(module)
-                exempt_from_autograph()
+                _set_up_autograph()
 
             spec.loader.exec_module = execute_and_set_up  # type: ignore[method-assign]
         return spec

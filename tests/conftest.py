@@ -16,6 +16,8 @@ from tests.faults.memory import memory_limit  # noqa: F401 (fixtures)
 from tests.mounts import mounts  # noqa: F401 (fixtures)
 from tests.object_store.fixtures import bucket, object_store  # noqa: F401 (fixtures)
 
+# Each collection would visit all that TFX imported: 4 % of the time of a training.
+gc.set_threshold(50_000)
 environment.set_up()
 pytest.register_assert_rewrite("tests.e2e.released")
 # Beam makes hundreds of argument parsers, and each searches the disk for translations.
@@ -38,9 +40,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    # Each collection would visit all that TFX imported: 4 % of the time of a training.
     gc.freeze()
-    gc.set_threshold(50_000)
 
 
 def position(item):

@@ -86,7 +86,19 @@ class Study:
     ) -> Suggestion | None:
         """Proposes the settings of the next trial; see `proposals.propose`."""
         self.complete(ended)
-        return self._suggest(fixed or {})
+        wanted = {
+            name: fixed[name]
+            for name, values in self._space.items()
+            if fixed and name in fixed and contains(values, fixed[name])
+        }
+        suggestion = self._suggest(wanted)
+        if suggestion is not None and not wanted.items() <= suggestion.params.items():
+            # It was pending when the record was deleted.
+            reason = "the search began again without it"
+            result = {"trial_infeasible": True, "infeasible_reason": reason}
+            self._finish(suggestion.name, result)
+            suggestion = self._suggest(wanted)
+        return suggestion
 
     def is_below_median(
         self, trial: Suggestion, evaluations: Mapping[int, float | None], epochs: int
@@ -127,10 +139,13 @@ class Study:
             if any(state in _ENDED for _, _, state in matching):
                 continue
             name = matching[0][1] if matching else self._add(trial.values)
-            with self._explained():
-                self._client.complete_trial(
-                    request={"name": name, **_result(trial)}, timeout=_CALL_SECONDS
-                )
+            self._finish(name, _result(trial))
+
+    def _finish(self, name: str, result: Mapping[str, Any]) -> None:
+        with self._explained():
+            self._client.complete_trial(
+                request={"name": name, **result}, timeout=_CALL_SECONDS
+            )
 
     def _add(self, values: Mapping[str, Any]) -> str:
         """Adds a trial of the record, and returns its name."""
@@ -148,13 +163,12 @@ class Study:
         """Returns the client's pending trial or a new one; None if all were proposed.
 
         Args:
-          fixed: Settings to take, if they are in the space.
+          fixed: Settings that a new one has.
           client: Whom the service gives the trial to.
         """
         parameters = [
-            aiplatform_v1.Trial.Parameter(parameter_id=name, value=fixed[name])
-            for name, values in self._space.items()
-            if name in fixed and contains(values, fixed[name])
+            aiplatform_v1.Trial.Parameter(parameter_id=name, value=value)
+            for name, value in fixed.items()
         ]
         with self._explained():
             operation = self._client.suggest_trials(

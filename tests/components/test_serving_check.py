@@ -454,7 +454,8 @@ def test_hang_is_refused(check, tmp_path):
 
 def test_too_much_memory_is_refused(check, tmp_path):
     def predict(left, right):
-        values = tf.random.uniform([256 * MIB + tf.size(left)])  # 1 GiB
+        random = tf.random.uniform([])
+        values = tf.fill([256 * MIB + tf.size(left)], random)  # 1 GiB
         return served.share(left, right) + tf.reduce_min(values) * 1e-9
 
     model = served.save_toy(tmp_path / "trained", predict)

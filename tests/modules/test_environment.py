@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import urllib.error
 import urllib.request
@@ -14,6 +15,7 @@ from unittest import mock
 import grpc
 import httpx
 import pytest
+import tensorflow as tf
 
 from modules import environment
 from tests import silent_proxy
@@ -61,6 +63,22 @@ print(gc.isenabled())
 """
     )
     assert process.stdout.split() == ["True", "True", "True", "False", "True"]
+
+
+def test_conversion_by_autograph_leaves_no_bytecode(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    @tf.function
+    def absolute(x):
+        if x < 0:
+            return -x
+        return x
+
+    assert absolute(tf.constant(-1)) == 1
+    (converted,) = os.listdir(tmp_path)
+    assert converted.endswith(".py")
+    assert not sys.dont_write_bytecode
 
 
 def test_failed_import_shows_the_hidden_output(tmp_path):

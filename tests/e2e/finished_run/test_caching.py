@@ -8,6 +8,7 @@ import pytest
 
 from modules.training import experiment, run_fn
 from tests import tiny
+from tests.e2e import temporary_files
 from tests.e2e.finished_run.components import DATA, EVERYTHING
 
 pytestmark = pytest.mark.e2e
@@ -56,12 +57,17 @@ def test_other_encoder_weights_train_again(start_training, finished, tmp_path):
 
 
 def test_deleted_records_of_a_cached_transform_are_written_again(
-    start_training, finished, console
+    start_training, finished, console, monkeypatch, tmp_path
 ):
     examples = finished.output("Transform", "transformed_examples").uri
     for path in Path(examples).glob("*/*.gz"):
         path.unlink()
-    assert start_training() == {"Transform", "Trainer"}
+    with temporary_files.watched(monkeypatch, tmp_path) as watch:
+        assert start_training() == {"Transform", "Trainer"}
+    # Nor does this run, which the test stops, leave temporary files.
+    assert watch.modes
+    assert watch.public == []
+    assert watch.lost == []
     assert f"{examples} is not used from the cache: 2 of" in console.file.getvalue()
     written = finished.output("Transform", "transformed_examples").uri
     assert len([*Path(written).glob("*/*.gz")]) == 2

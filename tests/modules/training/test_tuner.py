@@ -254,14 +254,14 @@ def test_vizier_searches_and_its_study_has_the_results(
     settings = {"project": "project", "region": "europe-west4"}
     with vizier_server.running() as (service, connect):
         monkeypatch.setattr(vizier, "connect", connect)
-        search_in(transformed, tmp_path, trials=2, vizier=settings)
-    (remote,) = service.trials.values()
-    recorded = record(tmp_path)
-    assert recorded[0].values["learning_rate"] == 3e-3  # the recipe's
-    assert [trial.state.name for trial in remote] == ["SUCCEEDED", "SUCCEEDED"]
-    measured = [trial.final_measurement.metrics[0].value for trial in remote]
-    assert measured == [trial.value for trial in recorded]
-    assert [m.step_count for m in remote[0].measurements] == [10, 20]
+        search_in(transformed, tmp_path, trials=1, vizier=settings)
+    ((remote,),) = service.trials.values()
+    (recorded,) = record(tmp_path)
+    assert recorded.values["learning_rate"] == 3e-3  # the recipe's
+    assert remote.state.name == "SUCCEEDED"
+    assert remote.final_measurement.metrics[0].value == recorded.value
+    steps = [measured.step_count for measured in remote.measurements]
+    assert [*steps, remote.final_measurement.step_count] == [10, 20]
 
 
 def test_search_without_a_completed_trial_is_an_error(search, monkeypatch):

@@ -80,6 +80,13 @@ def test_pending_trial_is_proposed_again_after_a_restart(service):
     assert len(remote(service)) == 1
 
 
+def test_search_whose_record_was_deleted_begins_with_the_recipes_settings(service):
+    study().propose([])
+    first = study().propose([], fixed=OWN)
+    assert first.params.items() <= OWN.items()
+    assert [trial.state.name for trial in remote(service)] == ["INFEASIBLE", "ACTIVE"]
+
+
 def test_results_reach_the_service_once(service):
     opened = study()
     done = []

@@ -24,6 +24,7 @@ from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.runs import RunList
 from tests import tiny
 from tests.e2e import commands
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -317,7 +318,7 @@ def test_stop_on_a_full_disk_is_explained_and_no_failure(
     ("number", "reason"),
     [
         (signal.SIGHUP, "stopped by SIGHUP (closed terminal)"),
-        (signal.SIGTERM, "stopped by SIGTERM"),
+        nightly(signal.SIGTERM, "stopped by SIGTERM"),
     ],
 )
 def test_record_and_log_of_a_run_whose_terminal_is_gone_have_the_reason(
