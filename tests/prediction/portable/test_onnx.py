@@ -144,11 +144,13 @@ def test_int8_has_the_weights_in_a_byte_and_similar_outputs(export, tmp_path):
 
 
 RUNTIME = """
+from pathlib import Path
+
 from tests.prediction.portable import onnx_reader
 
 class InferenceSession:
     def __init__(self, path, providers=None):
-        self._model = onnx_reader.read(path)
+        self._model = onnx_reader.read(Path(path))
 
     def run(self, names, feeds):
         return [onnx_reader.run(self._model, feeds)["logits"]]
