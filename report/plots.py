@@ -185,7 +185,7 @@ def abstention(splits: Sequence[Abstention]) -> Markup:
     """Draws the accuracy of the rows with a class over the share of those without."""
 
     def plot(figure: Figure) -> None:
-        axes = axes_of(figure, "rows without a class", "accuracy of the others")
+        axes = axes_of(figure, "share without a class", "accuracy of the others")
         for index, split in enumerate(splits):
             axes.plot(
                 *points_of(split.curve),

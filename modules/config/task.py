@@ -297,7 +297,8 @@ class TaskConfig(Settings):
                     "label; set task.kind to multilabel, or leave it out"
                 )
             return self
-        if self.classes is None or self.name is not None:
+        is_named = "classes" in self.model_fields_set and self.name is None
+        if self.classes is None or not is_named:
             raise ValueError(
                 "kind is multilabel, which takes the names of the labels as classes, "
                 "and neither a label_range nor the name of a GLUE task"

@@ -46,8 +46,10 @@ class TrainerConfig(Settings):
         trains everything.
       class_weights: Weights of classes in the training loss, such as `{urgent: 5}`,
         each above 0; a class that is left out has 1. `auto` is rows / (classes * rows
-        of the class). They are scaled to a mean of 1 over the rows; metrics are
-        unweighted. None weighs all classes equally.
+        of the class). Of several labels, a weight is that of the rows with the label,
+        and `auto` is the ratio of the rows without and with it, from 1/20 to 20. They
+        are scaled to a mean of 1 over the rows; metrics are unweighted. None weighs
+        all classes equally.
       dropout: Dropout rate of the encoder and of the classification head. None takes
         the rates of the encoder's configuration, or 0.1 for those it lacks.
       shuffle_buffer_size: Rows in the shuffle buffer. A split that fits is read once,

@@ -366,9 +366,10 @@ def _share_out(
         if tensor.shape.rank > 1:
             missing.append([0, tf.maximum(1 - tf.shape(tensor)[1], 0)])
         rows = tf.pad(tensor, missing)[first : first + replicas * per_replica]
-        return tf.reshape(
+        rows = tf.reshape(
             rows, tf.concat([[replicas, per_replica], tf.shape(rows)[1:]], 0)
         )
+        return tf.ensure_shape(rows, [replicas, per_replica, *tensor.shape[1:]])
 
     shares = batches.map(
         lambda *batch: tf.nest.map_structure(share, batch),

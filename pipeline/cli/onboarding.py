@@ -36,7 +36,7 @@ _LABELS_SHOWN = 10
 _SETTINGS = {
     "text": "task.text_columns",
     "label": "task.label_column",
-    "kind": "task.classes or task.label_range",
+    "kind": "task.kind",
     "group": "data.group_column",
     "test_size": "data.test_size",
 }
@@ -51,7 +51,8 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--kind",
         type=click.Choice(get_args(Kind)),
-        help="Whether the label is a class or a score. By default guessed.",
+        help="Whether the label is a class, a score, or any number of labels. By "
+        "default guessed.",
     ),
     click.option(
         "--group",
@@ -293,6 +294,12 @@ def _splits_table(inspection: Inspection) -> Table:
         )
     if len(labels) > _LABELS_SHOWN:
         table.add_row(f"{len(labels) - _LABELS_SHOWN} more classes")
+    if any(split.unlabelled for split in splits.values()):
+        values = (
+            f"{split.unlabelled:,} ({split.unlabelled / max(split.rows, 1):.0%})"
+            for split in splits.values()
+        )
+        table.add_row("no label", *values)
     for quantile in ("median", "p95", "max"):
         values = (str(split.lengths.get(quantile, "")) for split in splits.values())
         table.add_row(f"tokens, {quantile}", *values)

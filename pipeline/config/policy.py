@@ -88,9 +88,10 @@ def refuse_columns(task: TaskConfig, recipe: Path) -> None:
     Raises:
       UsageError: A text, the label or the weight is forbidden, or see `read_all`.
     """
+    labels = "task.classes" if task.has_label_columns else "task.label_column"
     used = {
         "task.text_columns": task.text_columns,
-        "task.label_column": [task.label_column],
+        labels: task.label_columns,
         "task.weight_column": filter(None, [task.weight_column]),
     }
     columns = [(setting, column) for setting in used for column in used[setting]]

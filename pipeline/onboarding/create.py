@@ -157,7 +157,9 @@ class _Builder:
         settings.set("task.text_columns", self._text_columns, reason)
         if task.is_multilabel:
             settings.set("task.kind", task.kind)
-        reason = "of the Examples of a run" if task.has_label_columns else ""
+        reason = (
+            "of the Examples: 0 or 1 for each label" if task.has_label_columns else ""
+        )
         settings.set("task.label_column", task.label_column, reason)
         for key in ("id_column", "weight_column"):
             if getattr(task, key) != getattr(TaskConfig(), key):

@@ -25,6 +25,7 @@ MOST_TEST_SIZE = 0.5
 _OPTIONS = {
     "text_columns": "--text",
     "label_column": "--label",
+    "kind": "--kind",
     "name": "--text and --label; GLUE's tasks need no project",
     "input": "your own recipe, because init reads only text",
 }
@@ -37,7 +38,8 @@ class Choices:
     Attributes:
       text: The text columns; empty guesses them.
       label: The label column; None guesses it.
-      kind: Whether the label is a class or a score; None guesses it.
+      kind: Whether the label is a class, a score, or any number of labels; None guesses
+        it.
       group: The column whose equal values keep rows in one split.
     """
 

@@ -94,7 +94,8 @@ def guess_task(
       columns: Its columns.
       text: The text columns; empty guesses them.
       label: The label column; None guesses it.
-      kind: Whether the label is a class or a score; None guesses it.
+      kind: Whether the label is a class, a score, or any number of labels; None guesses
+        it.
       classes: The names of the classes; None guesses them.
       taken: The option that names each column that is neither text nor label.
       class_names: Returns the names of a column's classes by label, if the source has

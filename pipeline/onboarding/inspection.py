@@ -62,6 +62,7 @@ class SplitInspection:
       rows: Good rows.
       bad: Bad rows.
       labels: Rows by class; empty for a regression.
+      unlabelled: Rows with none of several labels.
       lengths: Quantiles of the packed lengths, in tokens, by name.
       unknown_share: Share of the tokens that are `[UNK]`.
       tokens_per_word: Tokens of a word on average.
@@ -75,6 +76,7 @@ class SplitInspection:
     rows: int = 0
     bad: int = 0
     labels: dict[str, int] = dataclasses.field(default_factory=dict)
+    unlabelled: int = 0
     lengths: dict[str, int] = dataclasses.field(default_factory=dict)
     unknown_share: float = 0.0
     tokens_per_word: float = 0.0
@@ -332,6 +334,8 @@ class Inspector:
             split.tokens_per_word = round(profile.tokens_per_word, 2)
             if self._task.classes:
                 split.labels = dict(profile.labels)
+            if self._task.is_multilabel:
+                split.unlabelled = int((facts.labels == 0).all(axis=1).sum())
             split.lengths = {
                 label: profile.length_at(quantile)
                 for label, quantile in (("median", 0.5), ("p95", 0.95), ("max", 1.0))

@@ -20,7 +20,7 @@ from modules.verdicts import CHANGED_SHARE
 from pipeline.runs import row_texts
 from pipeline.runs.compared_run import FinishedRun
 
-# Id, label or labels, and texts of a row; and the number of earlier rows that are equal.
+# Id, labels and texts of a row; and the number of earlier rows that are equal.
 _Row = tuple[int, tuple[float, ...], tuple[str, ...]]
 _Key = tuple[_Row, int]
 

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from ingest.examples import prepare
+from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 from pipeline.inputs.schema import build_schema
@@ -345,3 +346,26 @@ def test_sample_data_pass_without_a_warning(tmp_path):
 def test_mrpc_passes_without_a_warning(mrpc, tmp_path):
     thresholds = {"accuracy": 0.8, "f1": 0.85, "auc": 0.8, "matthews": 0.5}
     assert judge_text(mrpc, tmp_path, thresholds=thresholds)["warnings"] == []
+
+
+def test_labels_are_judged_one_by_one(tmp_path):
+    """Rows without a label are legal."""
+    task = TaskConfig(kind="multilabel", classes=["a", "b", "c"])
+    train = [
+        example(
+            n,
+            label=[n % 2, n // 2 % 2, 0],
+            region=[b"north"],
+        )
+        for n in range(120)
+    ]
+    splits = {"train": train, "eval": [*train[:40], example(999, label=[0, 1])]}
+    slices = {"columns": ["region"], "thresholds": {"region": {"f1/b": 0.5}}}
+    faults = find_faults(tmp_path, splits, task, slices=slices)
+    (absent,) = faults["train"]
+    assert absent.startswith("train: it has no row of `c`, which no model can learn")
+    shape, small = faults["eval"]
+    assert shape.startswith("eval: label: ")
+    assert "fewer than 30 rows of `b` (evaluator.min_slice_rows): north (20); eval" in (
+        small
+    )

@@ -11,12 +11,14 @@ import tensorflow as tf
 from components.serving_check import ServingCheck, read_swapped, rows
 from components.serving_check.request import ServingCheckSettings
 from modules.config.task import TaskConfig
+from modules.export import description
 from modules.verdicts import ServingReport
 from tests import records, served, warm_probe
 
 pytestmark = pytest.mark.slow
 
 CLASSES = TaskConfig(classes=["a", "b"])
+LABELS = TaskConfig(kind="multilabel", classes=["a", "b"])
 SCORES = TaskConfig(label_range=[0.0, 5.0])
 PEOPLE = ["he", "She", "the Woman", "my father", "a Muslim", "HIS dog", "an Indian man"]
 
@@ -61,6 +63,9 @@ def check(tmp_path, monkeypatch):
         predictions.write_text(f"idx\t{columns}\n")
         output = "score" if task.is_regression else "probabilities"
         model = served.save_toy(tmp_path / "trained", predict, output=output)
+        described = description.describe_task(task)
+        trained = str(tmp_path / "trained" / "Format-Serving")
+        description.write_description(trained, described)
         inputs = served.artifacts(tmp_path, model, examples, predictions)
         words = served.words_of(task, **settings).model_dump()
         ServingCheck.EXECUTOR_SPEC.executor_class._FUNCTION(
@@ -138,6 +143,18 @@ def test_model_is_refused_if_the_user_asks_for_it(check):
 def test_limit_of_the_recipe_decides(check):
     report, _ = check(by_words("he|his|man|father"), max_changed_by_words=0.95)
     assert report.warnings == []
+
+
+def test_any_label_that_changes_counts(check):
+    def predict(left, right):
+        share = by_words("he|his|man|father")(left, right)[:, 1]
+        # The label `a`, whose probability is always higher, never changes.
+        return tf.stack([0.9 + 0.1 * share, share], axis=1)
+
+    report, _ = check(predict, LABELS)
+    gender = report.group_words[0]
+    assert gender.changed == 52
+    assert gender.mean_change == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize(("change", "changed"), [(1.0, 52), (0.4, 0)])

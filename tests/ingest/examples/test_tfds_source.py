@@ -197,3 +197,33 @@ def test_missing_network_is_reported_at_once(tmp_path, monkeypatch, prepare):
 def test_data_set_that_tfds_does_not_have_is_refused(prepare):
     with pytest.raises(UsageError, match="tfds:tiny_absent: TFDS has no such data"):
         prepare("tfds:tiny_absent", TaskConfig())
+
+
+@pytest.mark.parametrize("form", ["columns", "sequence"])
+def test_several_labels_are_columns_of_booleans_or_a_sequence(store, prepare, form):
+    names, flags = ["joy", "love", "fear"], [[1, 0, 1], [0, 0, 0]]
+    texts = [{"text": "A cat."}, {"text": "A dog."}]
+    if form == "columns":
+        rows = [
+            {**text, **dict(zip(names, map(bool, row), strict=True))}
+            for text, row in zip(texts, flags, strict=True)
+        ]
+        features = dict.fromkeys(names, np.bool_)
+    else:
+        rows = [
+            {**text, "labels": [n for n, name in enumerate(names) if row[n]]}
+            for text, row in zip(texts, flags, strict=True)
+        ]
+        # The task has the classes in another order.
+        label = tfds.features.ClassLabel(names=names)
+        features = {"labels": tfds.features.Sequence(label)}
+    store(f"tiny_{form}", {"train": rows, "validation": rows}, text=TEXT, **features)
+    task = TaskConfig(
+        kind="multilabel",
+        text_columns=["text"],
+        label_column="labels",
+        classes=names[::-1],
+        label_separator=None if form == "columns" else "|",
+    )
+    splits, _ = prepare(f"tfds:tiny_{form}", task)
+    assert [row["labels"] for row in splits["train"]] == [row[::-1] for row in flags]

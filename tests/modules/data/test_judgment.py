@@ -415,3 +415,117 @@ def test_refused_findings_come_first():
     splits = {**good(), "eval": rows(4, first=0)}
     findings = judge(splits, thresholds={"accuracy": 0.9})
     assert [finding.is_refused for finding in findings] == [True, False]
+
+
+LABELS = TaskConfig(kind="multilabel", classes=["joy", "love", "anger"])
+
+
+def labels_of(count, *sets):
+    """Returns sets of labels in turn, float64[count, 3]."""
+    return np.array([sets[index % len(sets)] for index in range(count)], float)
+
+
+JOY, BOTH, NONE, ANGER = [1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]
+USUAL = (JOY, BOTH, NONE, ANGER, NONE)
+
+
+def several(**labels):
+    """Returns splits of 200 rows; `labels` are those of a split, float64[200, 3]."""
+    labels = {"train": labels_of(200, *USUAL), "eval": labels_of(200, *USUAL), **labels}
+    return {
+        split: rows(len(values), first=1000 * number, labels=values)
+        for number, (split, values) in enumerate(labels.items())
+    }
+
+
+def test_rows_with_several_labels_or_none_have_no_finding():
+    assert judge(several(), LABELS, {"micro_f1": 0.8, "accuracy": 0.8}) == []
+
+
+def test_label_of_no_row_and_label_of_all_rows_are_refused():
+    train = labels_of(200, JOY, BOTH)
+    absent, constant = judge(several(train=train), LABELS)[:2]
+    assert absent.message == (
+        "train: it has no row of `anger`, which no model can learn to predict: add "
+        "rows, or leave the class out of task.classes"
+    )
+    assert constant.message == (
+        "train: all rows have `joy`, so that a model would always predict it: add "
+        "rows, or leave the class out of task.classes"
+    )
+    assert absent.is_refused
+    assert constant.is_refused
+
+
+def test_split_whose_rows_all_have_the_same_labels_is_refused():
+    finding = find(
+        judge(several(eval=labels_of(200, BOTH)), LABELS), judgment.ONE_CLASS
+    )
+    assert finding.message.startswith("eval: all 200 rows have the labels `joy|love`: ")
+    finding = find(
+        judge(several(train=labels_of(200, NONE)), LABELS), judgment.ONE_CLASS
+    )
+    assert finding.message.startswith("train: all 200 rows have the labels ``: a model")
+
+
+def test_contradiction_is_a_difference_in_any_label():
+    splits = several()
+    splits["test"] = rows(4, labels=labels_of(4, JOY, JOY, NONE, ANGER))
+    finding = find(judge(splits, LABELS), judgment.CONTRADICTIONS)
+    assert finding.count == 2  # the second row has `love` in train, the others agree
+    assert [row.id for row in finding.rows[0]] == [1, 1]
+
+
+def test_labels_of_the_gate_decide_whether_it_is_too_small():
+    evaluated = labels_of(200, *[NONE] * 24, BOTH)
+    thresholds = {"micro_f1": 0.8, "accuracy": 0.8, "recall/love": 0.5}
+    findings = [
+        finding
+        for finding in judge(several(eval=evaluated), LABELS, thresholds)
+        if finding.kind == judgment.SMALL_GATE
+    ]
+    assert [finding.count for finding in findings] == [16, 8]
+    assert "micro_f1 0.8: on 16 labels its 95 % interval" in findings[0].message
+    assert "recall/love 0.5: on 8 rows of `love` its" in findings[1].message
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "predicted"),
+    [
+        ({"micro_f1": 0.4}, "`joy`"),
+        ({"accuracy": 0.4}, "no label"),
+        ({"recall/love": 0.9}, "`joy`, `love`"),
+        ({"micro_f1": 0.7}, None),
+    ],
+)
+def test_thresholds_that_fixed_labels_reach_are_a_warning(thresholds, predicted):
+    messages = [
+        finding.message
+        for finding in judge(several(), LABELS, thresholds)
+        if finding.kind == judgment.CONSTANT_MODEL
+    ]
+    assert len(messages) == (predicted is not None)
+    for message in messages:
+        assert f"a model that always predicts {predicted} reaches all of" in message
+
+
+def test_rare_label_and_drift_of_a_label_are_warnings():
+    train = labels_of(200, *USUAL)
+    train[:, 1] = 0
+    train[:4, 1] = 1
+    findings = judge(several(train=train), LABELS)
+    rare = find(findings, judgment.RARE_CLASS)
+    assert "1 of 3 classes have less than 5.0% of the rows" in rare.message
+    assert "`love` 2.0%" in rare.message
+    drift = find(findings, judgment.LABEL_DRIFT)
+    assert drift.message.startswith(
+        "eval: the class `love` has 20.0% of the rows, and 2.0% in train"
+    )
+
+
+def test_difference_of_a_label_that_chance_explains_is_not_a_drift():
+    random = np.random.default_rng(0)
+    task = LABELS.model_copy(update={"classes": [f"label{n}" for n in range(40)]})
+    drawn = [(random.random((300, 40)) < 0.2).astype(float) for _ in range(2)]
+    splits = several(train=drawn[0], eval=drawn[1])
+    assert judge(splits, task, warn_label_drift=0.01, warn_class_share=0) == []

@@ -150,3 +150,27 @@ def test_sample_is_bounded_and_the_same_in_any_order():
     halves = sample(rows[:3000]).rows + sample(rows[3000:]).rows
     assert WordSample(halves).rows == first.rows
     assert len(first.rows) == MOST_ROWS
+
+
+def test_word_of_one_of_several_labels_is_a_warning_and_of_all_labels_is_refused():
+    task = TaskConfig(kind="multilabel", text_columns=["text"], classes=["no", "yes"])
+
+    def rows(marked):
+        rng = random.Random(0)
+        drawn = []
+        for _ in range(300):
+            label = [int(rng.random() < 0.3) for _ in task.classes]
+            words = rng.choices(WORDS, k=12)
+            words += [f"mark{index}" for index in marked if label[index]]
+            drawn.append((label, " ".join(words)))
+        return drawn
+
+    (finding,) = judge(rows([1]), task)
+    count = sum(label[1] for label, _ in rows([1]))
+    assert not finding.is_refused
+    assert f"in {count} of {count} rows of the class `yes` and in 0 of" in (
+        finding.message
+    )
+    (finding,) = judge(rows([0, 1]), task)
+    assert finding.is_refused
+    assert judge(rows([]), task) == []

@@ -108,6 +108,29 @@ def test_columns_of_a_curated_schema_without_shapes_are_read_as_well(
     ]
 
 
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_several_labels_of_a_row_stay_as_they_are(vocab_file, is_sparse):
+    """A schema that bounds the label by `value_count` makes it sparse."""
+    labels = tf.constant([[1, 0, 1], [0, 0, 0]], tf.int64)
+    outputs = preprocessing.preprocessing_fn(
+        {
+            "text": tf.constant([["the cat"], ["the dog"]]),
+            "label": tf.sparse.from_dense(labels) if is_sparse else labels,
+        },
+        {
+            "task": {
+                "kind": "multilabel",
+                "text_columns": ["text"],
+                "classes": ["a", "b", "c"],
+            },
+            "max_seq_length": 16,
+            "vocab_file": vocab_file,
+        },
+    )
+    assert outputs["label"].numpy().tolist() == labels.numpy().tolist()
+    assert outputs["idx"].numpy().tolist() == [[-1], [-1]]
+
+
 def test_single_text_is_packed_between_two_special_tokens_within_its_budget():
     ids = tf.ragged.constant([[], [10, 11], list(range(10, 30))], tf.int64)
     packed = preprocessing.pack_segments(

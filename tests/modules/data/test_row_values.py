@@ -134,3 +134,20 @@ def test_minus_one_and_marks_mean_no_label_unless_the_task_has_them(
     task, label, is_unlabelled
 ):
     assert row_values.is_unlabelled(label, task) == is_unlabelled
+
+
+@pytest.mark.parametrize(
+    ("values", "label"),
+    [([0, 1, 1], [0, 1, 1]), ([0, 1], None), ([0, 2, 1], None), ([b"a"] * 3, None)],
+)
+def test_several_labels_are_0_or_1_each(values, label):
+    task = TaskConfig(kind="multilabel", classes=["a", "b", "c"])
+    assert row_values.read_label(values, task) == label
+    assert row_values.label_bounds(task) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "label"), [([2], 2), ([3], None), ([], None), ([0, 1], None)]
+)
+def test_label_is_one_value(values, label):
+    assert row_values.read_label(values, TaskConfig(classes=["a", "b", "c"])) == label

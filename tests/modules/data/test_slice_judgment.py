@@ -112,3 +112,15 @@ def test_values_of_any_type_name_a_slice():
     assert [read_value(example, name) for name in names] == [
         *("Köln", "\ufffd", "2000000019", "0.1", "a, b", MISSING, MISSING)
     ]
+
+
+def test_rows_of_a_slice_count_for_each_of_several_labels():
+    task = TaskConfig(kind="multilabel", classes=["joy", "love"])
+    counts = {}
+    for row in range(60):
+        label = [int(row < 20), int(row < 10)]
+        slice_sizes.count_row(counts, "north", label, task)
+    north = counts["north"]
+    assert slice_sizes.count_deciding("accuracy", north, task) == (60, "rows")
+    assert slice_sizes.count_deciding("micro_f1", north, task) == (30, "labels")
+    assert slice_sizes.count_deciding("f1/love", north, task) == (10, "rows of `love`")

@@ -149,3 +149,33 @@ def test_each_model_is_counted_by_the_class_that_it_exports(names):
         )
         rows = combiner.add_input(combiner.create_accumulator(), element)[0]
         assert rows.predictions.tolist() == outputs[name]["class_id"].tolist()
+
+
+@pytest.mark.parametrize("names", [["candidate"], ["candidate", "baseline"]])
+def test_each_model_is_counted_by_the_labels_that_it_exports(names):
+    """A champion with other thresholds keeps them."""
+    specs = [
+        tfma.ModelSpec(
+            name=name if len(names) > 1 else "", prediction_key="probabilities"
+        )
+        for name in names
+    ]
+    probabilities = np.array([[0.1, 0.6], [0.3, 0.2]], np.float32)
+    outputs = {
+        name: {
+            "probabilities": probabilities,
+            "labels": (probabilities >= thresholds).astype(int),
+        }
+        for name, thresholds in (("candidate", 0.5), ("baseline", [0.25, 0.7]))
+    }
+    config = tfma.EvalConfig(model_specs=specs)
+    labels = np.array([[0, 1], [1, 0]])
+    for name in names:
+        model_name = name if len(names) > 1 else ""
+        combiner = tfma_metrics.gather_rows(config, model_name=model_name).combiner
+        element = tfma.metrics.StandardMetricInputs(
+            label=labels, prediction=outputs if len(names) > 1 else outputs[name]
+        )
+        rows = combiner.add_input(combiner.create_accumulator(), element)[0]
+        assert rows.labels.tolist() == labels.tolist()
+        assert rows.predictions.tolist() == outputs[name]["labels"].tolist()

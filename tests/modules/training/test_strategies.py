@@ -154,25 +154,39 @@ def test_two_replicas_train_as_one_device_does(directory, one_process):
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("label", "task"),
+    [
+        ("class", {"weight_column": "weight"}),
+        (
+            "labels",
+            {
+                "kind": "multilabel",
+                "classes": ["cat", "equivalent"],
+                "weight_column": "weight",
+            },
+        ),
+    ],
+)
 def test_loss_weights_have_the_same_effect_on_one_device_and_on_two_replicas(
-    start, tmp_path
+    start, tmp_path, label, task
 ):
     tiny.write_encoder(tmp_path / "encoder")
     for seed, split in enumerate(("train", "eval")):
         has_weights = split == "train"
         path = tmp_path / f"{split}.gz"
-        tiny.write_transformed(path, 44, seed, has_weights=has_weights)
+        tiny.write_transformed(path, 44, seed, label, has_weights=has_weights)
     process = start(
         {"one_device": "one_device", "mirrored": "mirrored"},
         directory=str(tmp_path),
         trainer={"class_weights": {"equivalent": 8.0}},
-        task={"weight_column": "weight"},
+        task=task,
         devices=2,
     )
     results = results_of(process.wait())
     result = results["mirrored"]
     assert result["strategy"] == "MirroredStrategy 2"
-    light, heavy = result["loss_weights"]
+    light, *_, heavy = result["loss_weights"]
     assert heavy == pytest.approx(8 * light)
     assert_trained_as_on_one_device(tmp_path, "mirrored", results, result)
 

@@ -201,6 +201,11 @@ def test_model_of_the_same_kind_is_accepted(described, encoder):
         (PAIRS, {"vocabulary": "0"}, "vocabulary .* instead of 0"),
         (TaskConfig(classes=["a", "b"]), {}, r"classes .* instead of \['a', 'b'\]"),
         (
+            PAIRS.model_copy(update={"kind": "multilabel"}),
+            {},
+            "kind None instead of multilabel",
+        ),
+        (
             TaskConfig(label_range=[0, 5]),
             {},
             r"instead of None; label_range None instead of",

@@ -344,3 +344,60 @@ def test_bad_usage_is_refused(monitor, arguments, problem):
     result = monitor(draw_texts(1, ROWS), (), *arguments)
     assert result.exit_code == exit_status.USAGE, result.output
     assert problem in result.output
+
+
+@pytest.mark.nightly
+def test_several_labels_are_compared_and_measured(export, tmp_path):
+    exported = export("labels")
+    root = tmp_path / "labels"
+    shutil.copytree(exported.directory, root / "1")
+    described = description.describe_task(exported.task)
+    description.write_description(str(root / "1"), described)
+    model = ServedModel(str(root / "1"))
+    assert model.labels == ["no", "maybe", "yes"]
+    reference, texts = draw_texts(0, 400), draw_texts(1, ROWS)
+    write_records(
+        tmp_path / "data.tfrecord.gz",
+        [{"sentence": [text.encode()]} for text in reference],
+        "GZIP",
+    )
+    (tmp_path / "samples").mkdir()
+    served = model.predict([(text.encode(),) for text in texts])
+    rows = [
+        {
+            "sentence": [*row.texts],
+            "prediction/labels": [1, 0, row.labels[2]],
+            "prediction/probabilities": [*row.outputs],
+            "prediction/time": [int(time.time()) - 60],
+        }
+        for row in served
+    ]
+    # A version of another kind is left out.
+    other = {"prediction/class": [b"no"], "prediction/probabilities": [0.9, 0.05, 0.05]}
+    rows.append({**rows[0], **other, "prediction/labels": [1]})
+    write_records(tmp_path / "samples" / sampling.FILES.replace("*", "1"), rows)
+    labels = tmp_path / "labels.csv"
+    lines = [f"{text},no|maybe" for text in texts]
+    labels.write_text("\n".join(["sentence,label", *lines]) + "\n")
+    options = {
+        "--model": root,
+        "--samples": tmp_path / "samples",
+        "--reference": tmp_path / "data.tfrecord.gz",
+        "--labels": labels,
+        "--label-separator": "|",
+        "--threshold": "recall/maybe=0.5",
+    }
+    pairs = [text for pair in options.items() for text in map(str, pair)]
+    result = CliRunner().invoke(main, ["monitor", *pairs], env={"COLUMNS": "100"})
+    assert result.exit_code == exit_status.ALARM, result.output
+    assert f"{ROWS} of {ROWS} rows of the window have a label" in result.output
+    changed = [line for line in result.output.splitlines() if "classes (" in line]
+    usual = np.mean(
+        [row.labels for row in model.predict([(text.encode(),) for text in reference])],
+        axis=0,
+    )
+    drifted = model.labels[int(np.argmax(np.abs(usual - [1, 0, usual[2]])))]
+    assert f"classes ({drifted})" in changed[0]
+    (recall,) = (line for line in result.output.splitlines() if "recall/maybe" in line)
+    assert "0.0000" in recall
+    assert "ALARM" in recall

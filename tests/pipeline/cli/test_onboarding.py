@@ -2,15 +2,17 @@
 
 import csv
 import json
+import random
 import re
 
 import pandas as pd
 import pytest
 
+from ingest.examples import resolve_examples
 from modules import fingerprint
 from modules.errors import UsageError
 from pipeline.config.recipe import load_config
-from tests import opened_files
+from tests import opened_files, records
 from tests.pipeline.cli.own_rows import make_rows, write
 
 pytestmark = pytest.mark.slow
@@ -509,3 +511,51 @@ def test_typo_of_a_setting_names_the_folder_and_what_was_meant(init, tmp_path):
     assert result.exit_code == 2
     assert "My project/recipe.yaml is refused" in result.output
     assert "did you mean epochs?" in result.output
+
+
+EMOTIONS = {"joy": "smiles", "love": "hugs", "anger": "shouts"}
+
+
+def emotional_rows(count):
+    """Returns rows of a text with a word of each of its labels, and the labels."""
+    chance = random.Random(0)
+    rows = []
+    for number in range(count):
+        labels = [name for name in EMOTIONS if chance.random() < 0.4]
+        words = [EMOTIONS[name] for name in labels if chance.random() < 0.8]
+        text = f"The cat number {number} sees a tree and {' '.join(words)}."
+        rows.append((text, labels))
+    return rows
+
+
+@pytest.mark.parametrize("form", ["columns", "lists"])
+def test_project_of_several_labels_trains_on_what_the_file_has(init, tmp_path, form):
+    rows = emotional_rows(400)
+    if form == "columns":
+        table = [
+            {"comment": text, **{name: int(name in labels) for name in EMOTIONS}}
+            for text, labels in rows
+        ]
+        source = write(tmp_path / "rows.csv", table)
+    else:
+        source = tmp_path / "rows.jsonl"
+        lines = (json.dumps({"comment": text, "mood": labels}) for text, labels in rows)
+        source.write_text("\n".join(lines))
+    result, folder = init(source)
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert config.task.is_multilabel
+    assert sorted(config.task.classes) == sorted(EMOTIONS)
+    assert config.task.metric == "micro_f1"
+    assert config.evaluator.thresholds["micro_f1"] == pytest.approx(0.6, abs=0.1)
+    assert "class joy" in result.output
+    examples = resolve_examples(
+        str(folder / "data"), config.task, lambda key: tmp_path / "examples"
+    )
+    written = {}
+    for split in ("train", "eval"):
+        for row in records.read(f"{examples.directory}/{split}/*.gz"):
+            names = zip(config.task.classes, row[config.task.label_column], strict=True)
+            text = row["comment"][0].decode()
+            written[text] = {name for name, is_set in names if is_set}
+    assert written == {text: set(labels) for text, labels in rows}

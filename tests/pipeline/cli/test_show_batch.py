@@ -1,5 +1,7 @@
 """The command that shows a batch."""
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
@@ -131,3 +133,20 @@ def test_damaged_file_is_named_with_its_record(show_tokenized, tmp_path):
     (line,) = result.output.splitlines()
     assert f"{tmp_path / 'records'}/train.tfrecord.gz:1: the file cannot" in line
     assert "{{" not in line
+
+
+def test_names_of_several_labels_are_shown(show_batch, tmp_path):
+    columns = {"sentence1": [b"the cat"], "sentence2": [b"a dog"]}
+    for split in ("train", "eval"):
+        rows = [
+            records.example(**columns, labels=[1, 0, 1], idx=[0]),
+            records.example(**columns, labels=[0, 0, 0], idx=[1]),
+        ]
+        records.write(tmp_path / "records" / f"{split}.tfrecord.gz", rows)
+    task = {"kind": "multilabel", "classes": ["joy", "love", "fear"]}
+    settings = (f"task.{key}={json.dumps(value)}" for key, value in task.items())
+    arguments = [text for setting in settings for text in ("--set", setting)]
+    arguments += ["--set", "task.label_column=labels", "--set", "task.metric=micro_f1"]
+    result = show_batch("--data", tmp_path / "records", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "joy|fear" in result.output

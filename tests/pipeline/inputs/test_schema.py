@@ -21,6 +21,23 @@ def test_schema_follows_from_the_task():
     assert all(feature.presence.min_fraction == 1 for feature in features.values())
 
 
+def test_each_of_several_labels_is_0_or_1(tmp_path):
+    task = TASK.model_copy(update={"kind": "multilabel"})
+    curated = schema.build_schema(task)
+    (label,) = (feature for feature in curated.feature if feature.name == "label")
+    assert (label.int_domain.min, label.int_domain.max) == (0, 1)
+    assert [dim.size for dim in label.shape.dim] == [3]
+    label.shape.Clear()
+    label.value_count.min, label.value_count.max = 3, 3
+    path = tmp_path / "curated.pbtxt"
+    path.write_text(text_format.MessageToString(curated))
+    assert schema.write_schema(task, OutputPaths(tmp_path, "tiny"), str(path))
+    label.value_count.max = 4
+    path.write_text(text_format.MessageToString(curated))
+    with pytest.raises(UsageError, match=r"shape \{ dim \{ size: 3 \} \}"):
+        schema.write_schema(task, OutputPaths(tmp_path, "tiny"), str(path))
+
+
 def test_score_must_be_a_number_within_the_range_of_the_task():
     task = TaskConfig(text_columns=["text"], label_range=[-1, 2.5])
     features = {feature.name: feature for feature in schema.build_schema(task).feature}

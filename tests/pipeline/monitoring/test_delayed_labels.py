@@ -7,6 +7,7 @@ import pytest
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from pipeline.monitoring import delayed_labels
+from pipeline.monitoring.predicted_row import PredictedRow
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"], labels="name")
 
@@ -89,3 +90,32 @@ def test_metric_of_outputs_that_are_not_finite_is_an_alarm():
 def test_what_is_no_label_is_refused(tmp_path, name, row, problem):
     with pytest.raises(UsageError, match=problem):
         delayed_labels.read_labels(write(tmp_path / name, row), TASK)
+
+
+@pytest.mark.parametrize(
+    ("separator", "lines"),
+    [
+        ("|", ["text,label", "a,joy|love", "b,"]),
+        (None, ["text,joy,love", "a,1,1", "b,0,0"]),
+    ],
+)
+def test_several_labels_are_measured(tmp_path, separator, lines):
+    task = TaskConfig(
+        kind="multilabel",
+        text_columns=["text"],
+        classes=["joy", "love"],
+        label_separator=separator,
+    )
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(lines) + "\n")
+    labels = delayed_labels.read_labels(str(path), task)
+    rows = [
+        PredictedRow((b"a",), (0.9, 0.4), labels=(1, 0)),
+        PredictedRow((b"b",), (0.2, 0.3), labels=(0, 0)),
+    ]
+    assert all(delayed_labels.fits(row, task) for row in rows)
+    assert not delayed_labels.fits(PredictedRow((b"a",), (0.6, 0.4), "joy"), task)
+    metrics = values(delayed_labels.measure(rows, labels, task, {}))
+    assert metrics["accuracy"] == 0.5
+    assert metrics["micro_f1"] == pytest.approx(2 / 3)
+    assert metrics["recall/love"] == 0

@@ -150,3 +150,31 @@ def test_windows_of_mrpc_are_no_alarm_until_half_of_one_is_other_text(mrpc, meas
     others = read_pairs(REPOSITORY / "sample_data" / "eval.tsv")[:100]
     mixed = join(windows[0], measure(others, random))
     assert alarms(mixed, reference) == ["domain"]
+
+
+def draw_labels(random, rows, shares=(0.5, 0.1, 0.0)):
+    """Draws rows with several labels of these shares."""
+    probabilities = random.beta(2, 8, (rows, len(shares)))
+    labels = random.random((len(shares), rows)) < np.array(shares)[:, None]
+    names = ("joy", "love", "fear")
+    return dataclasses.replace(
+        draw(random, rows),
+        classes=[],
+        scores=probabilities,
+        labels=dict(zip(names, labels.astype(int), strict=True)),
+    )
+
+
+def test_drift_of_one_of_several_labels_is_found_with_its_name():
+    random = np.random.default_rng(8)
+    reference = draw_labels(random, 1_000)
+    assert alarms(draw_labels(random, 300), reference) == []
+    window = draw_labels(random, 300, (0.5, 0.3, 0.0))
+    check = compare(window, reference, LIMITS)[0]
+    assert (check.name, check.label, check.is_alarm) == ("classes", "love", True)
+    assert check.value == pytest.approx(0.2, abs=0.07)
+    window = draw_labels(random, 300)
+    window.scores[:, 1] = random.beta(8, 2, 300)
+    assert alarms(window, reference) == ["scores"]
+    window.scores[0, 2] = np.nan
+    assert alarms(window, reference) == ["scores"]

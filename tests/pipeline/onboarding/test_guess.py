@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from modules.config.task import TaskConfig
@@ -448,7 +449,15 @@ def test_thresholds_are_above_what_a_constant_prediction_reaches(
     task, counts, thresholds
 ):
     task = TaskConfig(text_columns=["text"], **task)
-    assert guess_thresholds(task, counts) == thresholds
+    labels = np.repeat(np.arange(len(counts)), list(counts.values()))
+    assert guess_thresholds(task, labels) == thresholds
+
+
+def test_threshold_of_several_labels_is_above_any_fixed_set_of_them():
+    task = TaskConfig(kind="multilabel", text_columns=["text"], classes=["a", "b"])
+    labels = np.array([[1, 0]] * 50 + [[1, 1]] * 10 + [[0, 0]] * 40)
+    # Always `a`: F1 2 * 60 / (100 + 70); all labels of a row are right in 50 of 100.
+    assert guess_thresholds(task, labels) == {"accuracy": 0.55, "micro_f1": 0.74}
 
 
 @pytest.mark.parametrize(
@@ -493,3 +502,158 @@ def test_scores_that_float32_does_not_hold_are_refused():
 
     with pytest.raises(UsageError, match="score cannot be a score"):
         guess(row, label="score", kind="score")
+
+
+EMOTIONS = ["anger", "fear", "joy", "love", "neutral"]
+TOXIC = ["toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate"]
+
+
+def toxic_comment(number, chance):
+    """Returns a row as that of the Jigsaw toxic comments."""
+    flags = {name: str(int(chance.random() < 0.2)) for name in TOXIC}
+    comment = {"id": f"{number:016x}", "comment_text": sentence(chance), **flags}
+    return {**comment, "identity_hate": "0"}
+
+
+def emotions(write, most=3, least=1, names=EMOTIONS, column="labels"):
+    """Returns a function that makes rows with several names."""
+
+    def make_row(number, chance):
+        chosen = chance.sample(names, chance.randint(least, most))
+        return {"text": sentence(chance), column: write(sorted(chosen)), "id": number}
+
+    return make_row
+
+
+def test_columns_of_0_and_1_are_several_labels():
+    guessed = guess(toxic_comment)
+    task = guessed.task
+    assert task.is_multilabel
+    assert task.text_columns == ["comment_text"]
+    assert task.classes == TOXIC[:-1]
+    assert task.has_label_columns
+    assert task.metric == "micro_f1"
+    assert (
+        "5 columns of 0 and 1, of which a row has any num"
+        in (guessed.reasons["task.kind"])
+    )
+    assert (
+        "; identity_hate has one value in all rows" in (guessed.reasons["task.classes"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("write", "least", "separator"),
+    [
+        ("|".join, 1, "|"),
+        (";".join, 0, ";"),
+        (", ".join, 1, ","),
+        (str, 0, ","),  # as pandas writes a list
+        (list, 0, "|"),
+    ],
+)
+@pytest.mark.parametrize("column", ["labels", "feelings"])
+def test_column_of_several_names_is_several_labels(write, least, separator, column):
+    guessed = guess(emotions(write, least=least, column=column))
+    assert guessed.task.is_multilabel
+    assert guessed.task.label_column == column
+    assert guessed.task.classes == EMOTIONS
+    assert guessed.task.label_separator == separator
+    assert guessed.task.labels == "name"
+    assert f"{column} has " in guessed.reasons["task.kind"]
+
+
+def test_indices_of_labels_get_names_from_the_user_or_from_the_source():
+    numbers = [str(number) for number in range(28)]
+    row = emotions(",".join, names=numbers)
+    assert guess(row).task.classes == numbers
+    names = [f"emotion{number}" for number in numbers]
+    task = guess(row, classes=names).task
+    assert (task.classes, task.labels) == (names, "index")
+    source_names = dict(zip(numbers, names, strict=True))
+    task = guess(row, class_names=lambda label: source_names).task
+    assert (task.classes, task.labels) == (names, "name")
+    with pytest.raises(
+        UsageError, match=r"task.classes are a, b; the label labels has"
+    ):
+        guess(row, classes=["a", "b"])
+
+
+SINGLE = {
+    "one column": lambda n, chance: {"text": sentence(chance), "spam": str(n % 2)},
+    "features beside a label": lambda n, chance: {
+        "text": sentence(chance),
+        "label": str(n % 2),
+        **{name: chance.choice("01") for name in TOXIC},
+    },
+    "names with a comma": lambda n, chance: {
+        "text": sentence(chance),
+        "label": chance.choice(["Arts, Crafts", "Home, Kitchen", "Toys", "Home, Bath"]),
+    },
+    "names of two parts": lambda n, chance: {
+        "text": sentence(chance),
+        "label": ", ".join((chance.choice(["good", "bad"]), chance.choice("ab"))),
+    },
+    "tags beside a label": lambda n, chance: {
+        **emotions("|".join, column="tags")(n, chance),
+        "label": str(n % 2),
+    },
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_file_of_one_label_is_not_taken_for_several(name):
+    task = guess(SINGLE[name]).task
+    assert not task.is_multilabel
+    assert task.label_column in ("spam", "label")
+
+
+UNCLEAR = {
+    "one 1 in each row": (
+        lambda n, chance: {
+            "text": sentence(chance),
+            **{name: str(int(n % 6 == index)) for index, name in enumerate(TOXIC)},
+        },
+        "each row has a 1 in one of the columns toxic, .*, which is one class in sever",
+    ),
+    "two columns": (
+        lambda n, chance: {
+            "text": sentence(chance),
+            **{name: chance.choice("01") for name in TOXIC[:2]},
+        },
+        "may each be the label; name one with --label toxic, or several with --kind mu",
+    ),
+    "beside another column": (
+        lambda n, chance: {**toxic_comment(n, chance), "region": chance.choice("ab")},
+        r"region \(a, b\) may each be the label; .* or several with --kind multilabel",
+    ),
+    "lists of one": (
+        emotions(list, most=1),
+        "the label labels has a list of one name in each row, which is one class; wri",
+    ),
+    "a comma in numbers": (
+        lambda n, chance: {"text": sentence(chance), "score": f"{n % 5},{5 + n % 4}"},
+        "decimal commas, .*, or choose --kind multilabel if they are indices of labels",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_file_that_may_have_several_labels_is_the_users_choice(name):
+    make_row, message = UNCLEAR[name]
+    with pytest.raises(UsageError, match=message):
+        guess(make_row)
+    assert guess(make_row, kind="multilabel").task.is_multilabel
+
+
+def test_chosen_label_is_one_label_and_chosen_classes_are_several():
+    assert guess(toxic_comment, label="toxic").task.classes == ["0", "1"]
+    assert not guess(emotions("|".join), kind="classes").task.is_multilabel
+    task = guess(toxic_comment, classes=["threat", "toxic"]).task
+    assert task.is_multilabel
+    assert task.classes == ["threat", "toxic"]
+    with pytest.raises(UsageError, match="has good, none of which is a list of names"):
+        guess(
+            lambda n, chance: {"text": sentence(chance), "label": "good"},
+            kind="multilabel",
+        )

@@ -18,6 +18,7 @@ from pipeline.runs.run_record import RunRecord
 from tests.exported import serialize
 
 TASK = TaskConfig()
+LABELS = TaskConfig(kind="multilabel", classes=["joy", "love", "anger"])
 SCORES = TaskConfig.model_validate({"label_range": [0.0, 5.0]})
 
 
@@ -27,6 +28,10 @@ def simulate(task, rows, seed, skill=1.5):
     if task.is_regression:
         labels = of_labels.uniform(0, 5, rows).round(1)
         return labels, labels + of_model.normal(size=rows) / skill
+    if task.is_multilabel:
+        labels = of_labels.integers(0, 2, (rows, task.outputs))
+        logits = of_model.normal(size=labels.shape) + skill * (2 * labels - 1)
+        return labels, 1 / (1 + np.exp(-logits))
     labels = of_labels.integers(0, task.outputs, rows)
     logits = of_model.normal(size=(rows, task.outputs))
     logits[np.arange(rows), labels] += skill
@@ -45,7 +50,9 @@ def write_predictions(directory, task, ids, labels, outputs, split="eval"):
         writer.writerow([*header, *described["columns"]])
         for row_id, label, output in zip(ids, labels, outputs, strict=True):
             row = [row_id, task.describe_label(label)]
-            if not task.is_regression:
+            if task.is_multilabel:
+                row.append(task.describe_label(output >= 0.5))
+            elif not task.is_regression:
                 row.append(task.describe_label(output.argmax()))
             writer.writerow([*row, *np.atleast_1d(output)])
 

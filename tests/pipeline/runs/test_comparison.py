@@ -11,7 +11,14 @@ import pytest
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from pipeline.runs.comparison import Comparison, compare, differing_settings
-from tests.pipeline.runs.finished import SCORES, TASK, write_examples, write_run
+from tests.pipeline.runs.finished import (
+    LABELS,
+    SCORES,
+    TASK,
+    simulate,
+    write_examples,
+    write_run,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -201,3 +208,31 @@ def test_nested_settings_differ_by_dotted_key():
         ("a.c", [{}, None]),
         ("a.c.e", [None, 3]),
     ]
+
+
+def test_several_labels_of_a_row_change_together(tmp_path):
+    first, second = (
+        write_run(tmp_path, name, LABELS, seed=seed) for seed, name in enumerate("ab")
+    )
+    comparison = compare([first, second])
+    test = comparison.runs[1].tests["micro_f1"]
+    assert test.a == comparison.runs[0].metrics["micro_f1"].value
+    assert 0 < len(comparison.changed) < comparison.rows == 200
+    labels, outputs = simulate(LABELS, 200, seed=1)
+    for row in comparison.changed:
+        assert row.predictions[0] != row.predictions[1]
+        assert row.label == LABELS.describe_label(labels[row.id])
+        likelihoods = np.where(labels[row.id], outputs[row.id], 1 - outputs[row.id])
+        assert row.probabilities[1] == pytest.approx(likelihoods.prod())
+    assert "" in {row.label for row in comparison.changed}  # a row without a label
+
+
+def test_one_label_of_a_row_and_several_are_different_tasks(tmp_path):
+    one = TASK.model_copy(update={"classes": LABELS.classes})
+    first, second = (
+        write_run(tmp_path, name, task) for name, task in (("a", one), ("b", LABELS))
+    )
+    with pytest.raises(
+        UsageError, match=r"a predicts the classes joy, .* b any of"
+    ):
+        compare([first, second])

@@ -27,8 +27,7 @@ pytestmark = pytest.mark.slow
 
 KINDS = [
     "pairs",
-    "labels",
-    *map(nightly, ("sentences", "scores", "tokens of pairs")),
+    *map(nightly, ("sentences", "scores", "labels", "tokens of pairs")),
 ]
 WORDS = ["the", "cats", "see", "dog", "birding", "xyz", ",", "[SEP]", "[MASK]", "É!"]
 

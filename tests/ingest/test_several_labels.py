@@ -1,0 +1,235 @@
+"""Rows with several labels: every form and format that they are read in."""
+
+import csv
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from ingest import examples
+from ingest.config import DataConfig
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from tests import records
+
+NAMES = ["joy", "love", "anger"]
+ROWS = [["joy", "love"], [], ["anger"]]
+FLAGS = [[1, 1, 0], [0, 0, 0], [0, 0, 1]]
+
+
+def task(separator="|", **settings):
+    return TaskConfig(
+        kind="multilabel",
+        text_columns=["text"],
+        label_column="labels",
+        classes=NAMES,
+        label_separator=separator,
+        **settings,
+    )
+
+
+def prepare(tmp_path, source, task, report=lambda line: None, **settings):
+    """Returns the labels of each split."""
+    target = tmp_path / "records"
+    settings = DataConfig(**settings)
+    counts = examples.prepare(str(source), str(target), task, report, settings)
+    return {
+        split: [row["labels"] for row in records.read(f"{target}/{split}/*.gz")]
+        for split in counts
+    }
+
+
+def write(tmp_path, name, rows, splits=("train", "eval")):
+    """Writes the same rows as each split, in the format of the name."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for split in splits:
+        path = folder / f"{split}{name}"
+        if name == ".jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        elif name == ".parquet":
+            pd.DataFrame(rows).to_parquet(path)
+        else:
+            with path.open("w", newline="") as file:
+                delimiter = "\t" if name == ".tsv" else ","
+                writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+                writer.writeheader()
+                writer.writerows(rows)
+    return folder
+
+
+def rows_of(labels):
+    return [{"text": f"text {n}", "labels": value} for n, value in enumerate(labels)]
+
+
+@pytest.mark.parametrize("name", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_every_format_has_a_column_of_0_and_1_for_each_label(tmp_path, name):
+    rows = [
+        {"text": f"text {n}", **dict(zip(NAMES, flags, strict=True))}
+        for n, flags in enumerate(FLAGS)
+    ]
+    source = write(tmp_path, name, rows)
+    assert prepare(tmp_path, source, task(None))["train"] == FLAGS
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "labels"),
+    [
+        (".csv", "|", ["joy|love", "", "anger"]),
+        (".csv", ",", ["love, joy", " ", " anger "]),
+        (".csv", ",", ["['joy', 'love']", "[]", "['anger']"]),  # written by pandas
+        (".tsv", ",", ["0,1", "", "2"]),
+        (".jsonl", "|", ["joy|love", "", "anger"]),
+        (".jsonl", "|", ROWS),
+        (".jsonl", "|", [[1, 0], [], [2]]),
+        (".parquet", "|", ROWS),
+    ],
+)
+def test_one_column_has_names_or_indices_of_any_number_of_labels(
+    tmp_path, name, separator, labels
+):
+    source = write(tmp_path, name, rows_of(labels))
+    assert prepare(tmp_path, source, task(separator))["eval"] == FLAGS
+
+
+def test_booleans_and_floats_of_pandas_are_0_and_1(tmp_path):
+    values = [[True, 1.0, "0"], [False, 0.0, "0"], ["false", "0.0", "TRUE"]]
+    rows = [
+        {"text": f"text {n}", **dict(zip(NAMES, row, strict=True))}
+        for n, row in enumerate(values)
+    ]
+    source = write(tmp_path, ".jsonl", rows)
+    assert prepare(tmp_path, source, task(None))["train"] == FLAGS
+
+
+def test_name_after_indices_makes_all_labels_names(tmp_path):
+    source = write(tmp_path, ".tsv", rows_of(["0,1", "joy"]))
+    lines = []
+    with pytest.raises(UsageError, match=r"tsv:2: labels has '0'; allowed are joy, lo"):
+        prepare(tmp_path, source, task(","), lines.append)
+    assert any(
+        "labels joy is not the index of a class, so that" in line for line in lines
+    )
+
+
+def test_class_names_of_hugging_face_datasets_are_those_of_the_indices(tmp_path):
+    label = {"feature": {"names": NAMES[::-1], "_type": "ClassLabel"}}
+    features = {"labels": {**label, "_type": "Sequence"}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    table = pa.table({"text": ["a", "b", "c"], "labels": [[2, 1], [], [0]]})
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for split in ("train", "validation"):
+        path = folder / f"{split}.parquet"
+        parquet.write_table(table.replace_schema_metadata(metadata), path)
+    assert prepare(tmp_path, folder, task())["eval"] == FLAGS
+
+
+@pytest.mark.parametrize(
+    ("separator", "row", "message"),
+    [
+        (None, {"joy": 2}, r"train.csv:2: joy is '2'; allowed are 0 and 1"),
+        (None, {"joy": ""}, r"train.csv:2: joy is ''; allowed are 0 and 1"),
+        ("|", {"labels": "joy|lov"}, "labels has 'lov'; allowed are joy, love, anger"),
+        ("|", {"labels": "joy||love"}, "labels has '', which stands for a missing"),
+        ("|", {"labels": "joy|joy"}, r"labels is 'joy\|joy', with a label twice"),
+        ("|", {"labels": "NA"}, "labels has 'NA', which stands for a missing value"),
+    ],
+)
+def test_row_with_another_value_is_refused_with_file_and_line(
+    tmp_path, separator, row, message
+):
+    first = {"text": "one", **dict.fromkeys(NAMES, "0"), "labels": "", **row}
+    source = write(tmp_path, ".csv", [first, {**first, "text": "two"}])
+    with pytest.raises(UsageError, match=message):
+        prepare(tmp_path, source, task(separator))
+
+
+@pytest.mark.parametrize(
+    ("separator", "message"),
+    [
+        (None, r"no column love, anger; it has text, joy \(task.classes names them\)"),
+        ("|", r"no column labels; it has text, joy \(task.label_column names them\)"),
+    ],
+)
+def test_missing_column_is_refused_with_its_setting(tmp_path, separator, message):
+    source = write(tmp_path, ".csv", [{"text": "one", "joy": 1}])
+    with pytest.raises(UsageError, match=message):
+        prepare(tmp_path, source, task(separator))
+
+
+def test_list_with_null_or_with_flags_is_no_list_of_labels(tmp_path):
+    source = write(tmp_path, ".jsonl", rows_of([[0, 1, 0]]))
+    with pytest.raises(UsageError, match="with a label twice; write the names or the"):
+        prepare(tmp_path, source, task())
+    rows = [{"text": "a", "labels": None}, {"text": "b", "labels": [None]}]
+    (source / "train.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    with pytest.raises(UsageError, match=r"(?s)labels has no value.*labels has 'None'"):
+        prepare(tmp_path, source, task())
+
+
+def test_test_split_of_secret_labels_is_left_out(tmp_path):
+    lines = []
+    labelled = [{"text": "one", **dict.fromkeys(NAMES, n)} for n in (0, 1)]
+    source = write(tmp_path, ".csv", labelled)
+    secret = pd.DataFrame([{"text": "three", **dict.fromkeys(NAMES, -1)}])
+    secret.to_csv(source / "test.csv", index=False)
+    splits = prepare(tmp_path, source, task(None), lines.append)
+    assert sorted(splits) == ["eval", "train"]
+    assert f"{source}/test.csv has only -1 for joy, love, anger: left out" in lines
+
+
+def test_tfrecords_have_0_or_1_for_each_label(tmp_path):
+    def write_records(folder, **columns):
+        row = {"text": [b"one"], "idx": [0], **columns}
+        for split in ("train", "eval"):
+            path = tmp_path / folder / f"{split}.tfrecord.gz"
+            records.write(path, [records.example(**row)])
+        return str(tmp_path / folder)
+
+    def resolve(source):
+        return examples.resolve_examples(source, task(None), lambda key: tmp_path)
+
+    source = write_records("good", labels=[0, 1, 1])
+    assert resolve(source).directory == source
+    for number, columns in enumerate(
+        [{"labels": [0, 1]}, {"labels": [0, 2, 1]}, {"joy": [1], "love": [0]}]
+    ):
+        source = write_records(f"bad{number}", **columns)
+        with pytest.raises(UsageError, match=r"record|labels is .*an int64 feature la"):
+            resolve(source)
+
+
+def test_records_in_one_file_are_split(tmp_path):
+    rows = [
+        records.example(text=[b"text %d" % n], labels=FLAGS[n % 3], idx=[n])
+        for n in range(30)
+    ]
+    source = records.write(tmp_path / "rows.tfrecord", rows)
+    splits = prepare(tmp_path, source, task(None))
+    assert len(splits["train"]) == 24
+    assert all(splits["eval"].count(flags) == 2 for flags in FLAGS)
+
+
+def test_each_label_has_its_share_of_both_splits(tmp_path):
+    # `love` is the rarest label; half of its rows have `joy`, too.
+    labels = (
+        ["joy"] * 100 + ["joy|love"] * 10 + ["love"] * 10 + ["anger"] * 40 + [""] * 90
+    )
+    source = tmp_path / "rows.csv"
+    pd.DataFrame(rows_of(labels)).to_csv(source, index=False)
+    splits = prepare(tmp_path, source, task())
+    counts = [sum(column) for column in zip(*splits["eval"], strict=True)]
+    assert counts[1:] == [4, 8]
+    assert 20 <= counts[0] <= 24
+    assert splits["eval"].count([0, 0, 0]) == 18
+
+
+def test_label_of_one_text_cannot_be_in_two_splits(tmp_path):
+    source = tmp_path / "rows.csv"
+    rows = rows_of(["joy"] * 9 + ["love"] * 9 + ["joy|anger"])
+    pd.DataFrame(rows).to_csv(source, index=False)
+    with pytest.raises(UsageError, match="fewer than two different texts of anger, wh"):
+        prepare(tmp_path, source, task())
