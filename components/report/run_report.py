@@ -169,6 +169,7 @@ def describe_run(
             threshold=threshold,
             vocab_file=settings.vocab_file,
             max_seq_length=settings.run.max_seq_length,
+            keep=settings.run.keep,
             latency=serving_check.get("latency_of_columns_ms", {}),
         )
     report.worst_rows = predictions_part.worst_rows(
@@ -178,6 +179,7 @@ def describe_run(
         examples=examples,
         vocab_file=settings.vocab_file,
         max_seq_length=settings.run.max_seq_length,
+        keep=settings.run.keep,
     )
     return report
 
