@@ -24,11 +24,15 @@ class LongTextConfig(Settings):
         are repeated in the next one.
       pool: How the logits of a text follow from those of its windows: their `mean`, or
         the `max` of each class.
+      windows_in_memory: Windows of a step whose activations are in memory at a time,
+        on each device. A training step with more computes them in chunks, and each
+        again for its gradients, which takes a third longer. XLA computes all at once.
     """
 
     window: int = Field(default=128, ge=MIN_SEQ_LENGTH)
     stride: PositiveInt = 64
     pool: Literal["mean", "max"] = "mean"
+    windows_in_memory: PositiveInt = 64
 
     @model_validator(mode="after")
     def _check_stride(self) -> LongTextConfig:
@@ -44,6 +48,16 @@ class LongTextConfig(Settings):
     def content(self) -> int:
         """Tokens of the text in a window."""
         return self.window - 2  # [CLS] and [SEP]
+
+    @property
+    def model_settings(self) -> dict[str, Any]:
+        """The settings that the model depends on: all but `stride`."""
+        return self.model_dump(exclude={"stride"})
+
+    @property
+    def packing(self) -> dict[str, Any]:
+        """The settings that the packed texts depend on."""
+        return self.model_dump(include={"window", "stride"})
 
     def most_windows(self, max_seq_length: int) -> int:
         """Returns the number of windows of the longest text.

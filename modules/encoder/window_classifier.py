@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 from official.nlp.modeling import models
 
 from modules.data.preprocessing import INPUT_MASK
+from modules.encoder.dropout_seeds import draw_seed, seeds_from
 
 
 class Windows(NamedTuple):
@@ -36,8 +38,11 @@ class WindowClassifier(models.BertClassifier):
       *args: As for `BertClassifier`.
       window: Tokens of a window.
       pool: `mean` or `max`.
+      windows_in_memory: Windows of a step whose activations are in memory at a time.
+        If a step has more, they are computed in chunks, and again for their gradients.
       has_fixed_shapes: Whether the number of windows of a training batch must follow
-        from its shape, for XLA. Otherwise windows without tokens are not computed.
+        from its shape, for XLA. Otherwise windows without tokens are not computed. XLA
+        computes all windows at once.
       **kwargs: As for `BertClassifier`.
     """
 
@@ -46,12 +51,14 @@ class WindowClassifier(models.BertClassifier):
         *args: Any,
         window: int,
         pool: str,
+        windows_in_memory: int,
         has_fixed_shapes: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self._window = window
         self._pool = pool
+        self._windows_in_memory = windows_in_memory
         self._has_fixed_shapes = has_fixed_shapes
 
     def call(
@@ -67,7 +74,9 @@ class WindowClassifier(models.BertClassifier):
         is_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
         has_fixed_shapes = is_tpu or bool(training and self._has_fixed_shapes)
         windows = self.split(inputs, has_fixed_shapes)
-        return self.pool(self.classify_windows(windows.features, training), windows)
+        classify = self.classify_windows if has_fixed_shapes else self._classify_chunks
+        logits = classify(windows.features, training)
+        return self.pool(logits, windows)
 
     def classify_windows(
         self, features: dict[str, tf.Tensor], training: Any = None
@@ -79,6 +88,85 @@ class WindowClassifier(models.BertClassifier):
           training: Whether dropout applies.
         """
         return super().call(features, training=training)
+
+    def _classify_chunks(
+        self, features: dict[str, tf.Tensor], training: Any
+    ) -> tf.Tensor:
+        """Classifies windows; only of the last chunk it keeps the activations.
+
+        The other chunks are computed again for their gradients. A batch of one chunk is
+        computed once.
+        """
+        names, size = list(features), self._windows_in_memory
+        windows = tf.shape(features[INPUT_MASK])[0]
+        chunks = tf.maximum(-(-windows // size) - 1, 0)  # without the last
+        last = {name: ids[chunks * size :] for name, ids in features.items()}
+        last_logits = self.classify_windows(last, training)
+        # Both passes of a chunk must drop out the same units.
+        seed = tf.cast(draw_seed(), tf.int64)
+
+        def classify(index: tf.Tensor, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+            rows = slice(index * size, (index + 1) * size)
+            chunk = {n: ids[rows] for n, ids in zip(names, tensors, strict=True)}
+            base = tf.random.stateless_uniform(
+                [2],
+                seed=seed + tf.cast(index, tf.int64),
+                minval=None,
+                maxval=None,
+                dtype=tf.int64,
+            )
+            with seeds_from(base):
+                return self.classify_windows(chunk, training)
+
+        def loop(body: Callable[..., tuple], state: Any) -> Any:
+            _, state = tf.while_loop(
+                lambda index, _: index < chunks,
+                body,
+                (0, state),
+                parallel_iterations=1,
+            )
+            return state
+
+        @tf.custom_gradient
+        def classify_others(*tensors: tf.Tensor) -> tuple[tf.Tensor, Any]:
+            logits = tf.TensorArray(
+                last_logits.dtype,
+                chunks,
+                infer_shape=False,
+                element_shape=last_logits.shape,
+            )
+
+            def compute_gradients(
+                upstream: tf.Tensor, variables: Sequence[tf.Variable]
+            ) -> tuple[list[None], list[tf.Tensor]]:
+                def add_chunk(index: tf.Tensor, sums: list[tf.Tensor]) -> tuple:
+                    with tf.GradientTape() as tape:
+                        outputs = classify(index, tensors)
+                    gradients = tape.gradient(
+                        outputs,
+                        variables,
+                        upstream[index * size : (index + 1) * size],
+                        unconnected_gradients=tf.UnconnectedGradients.ZERO,
+                    )
+                    return index + 1, [
+                        total + tf.convert_to_tensor(gradient)
+                        for total, gradient in zip(sums, gradients, strict=True)
+                    ]
+
+                sums = [tf.zeros_like(variable) for variable in variables]
+                return [None] * len(tensors), loop(add_chunk, sums)
+
+            logits = loop(
+                lambda index, logits: (
+                    index + 1,
+                    logits.write(index, classify(index, tensors)),
+                ),
+                logits,
+            )
+            return logits.concat(), compute_gradients
+
+        others = classify_others(*features.values())
+        return tf.concat([others, last_logits], axis=0)
 
     def split(
         self, inputs: dict[str, tf.Tensor], has_fixed_shapes: bool = False

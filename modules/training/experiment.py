@@ -126,8 +126,7 @@ def build_experiment(
                 config.class_weights, task, train_data, strategy
             ),
             score_scale=list(score_scale.measure(task, train_data, strategy)),
-            window=long_text.window if long_text else 0,
-            pool=long_text.pool if long_text else "mean",
+            **(long_text.model_settings if long_text else {}),
             train_data=train_data,
             validation_data=eval_data,
         ),

@@ -49,6 +49,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
       score_scale: The `ScoreScale` of a regression.
       window: Tokens of a window of long texts; 0 reads each text as a whole.
       pool: How the logits of a text follow from those of its windows, `mean` or `max`.
+      windows_in_memory: Windows that are in memory at a time; see `WindowClassifier`.
       xla: Whether XLA compiles the training step.
       train_data: The training split.
       validation_data: The evaluation split.
@@ -66,6 +67,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
     )
     window: int = 0
     pool: str = "mean"
+    windows_in_memory: int = 1
     xla: bool = False
     train_data: inputs.ExamplesConfig = dataclasses.field(
         default_factory=inputs.ExamplesConfig
@@ -129,6 +131,7 @@ class FineTuningTask(base_task.Task):
                 self.definition.outputs,
                 window=params.window,
                 pool=params.pool,
+                windows_in_memory=params.windows_in_memory,
                 has_fixed_shapes=params.xla,
                 **settings,
             )

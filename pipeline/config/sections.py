@@ -73,18 +73,24 @@ class PreprocessingConfig(Settings):
         return self.long_text.most_windows(self.max_seq_length) * self.long_text.window
 
     @property
-    def custom_config(self) -> dict[str, Any]:
-        """The settings as components read them, without those that change nothing.
+    def changed(self) -> dict[str, Any]:
+        """`max_seq_length`, and what is set of the others, for the Trainer.
 
         A setting that is left out does not change the cache key.
         """
-        settings = self.model_dump()
-        unchanged = type(self)(max_seq_length=self.max_seq_length).model_dump()
+        unset = type(self)(max_seq_length=self.max_seq_length).model_dump()
         return {
             name: value
-            for name, value in settings.items()
-            if name == "max_seq_length" or value != unchanged[name]
+            for name, value in self.model_dump().items()
+            if name == "max_seq_length" or value != unset[name]
         }
+
+    @property
+    def packing(self) -> dict[str, Any]:
+        """What Transform depends on: `changed` without the settings of the model."""
+        if self.long_text is None:
+            return self.changed
+        return {**self.changed, "long_text": self.long_text.packing}
 
 
 class EvaluatorConfig(Settings):

@@ -7,6 +7,7 @@ import tensorflow as tf
 from modules.config.long_text import LongTextConfig
 from modules.config.task import TaskConfig
 from modules.data import inputs, preprocessing
+from modules.encoder.dropout_seeds import seeds_at_step
 from modules.export import traced_model
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny
@@ -26,14 +27,14 @@ def build(tmp_path_factory):
     encoder = tiny.write_encoder(tmp_path_factory.mktemp("windows") / "encoder")
 
     def build(pool="mean", window=WINDOWS.window, **settings):
+        no_dropout = dict.fromkeys(
+            ("dropout", "attention_dropout", "head_dropout"), 0.0
+        )
         params = FineTuningConfig(
             init_checkpoint=str(encoder),
             window=window,
             pool=pool,
-            dropout=0.0,
-            attention_dropout=0.0,
-            head_dropout=0.0,
-            **settings,
+            **{"windows_in_memory": 100, **no_dropout, **settings},
         )
         task = FineTuningTask(params, TASK)
         model = task.build_model()
@@ -63,24 +64,30 @@ def batch_of_windows(padding=0):
     return preprocessing.pad_inputs(*packed.values(), length + padding)
 
 
-def logits_by_hand(model, pool):
-    """Classifies the windows of each text alone, and pools them."""
+def logits_by_hand(model, pool, rows):
+    """Classifies all windows as texts of their own, and pools those of each row."""
+    windows = [
+        [row[start : start + WINDOWS.window] for start in range(0, len(row), 10)]
+        for row in rows
+    ]
+    ids = tf.ragged.constant([ids for row in windows for ids in row], tf.int64)
+    features = preprocessing.pad_inputs(ids, tf.zeros_like(ids))
+    logits = tf.split(model(features, training=False), list(map(len, windows)))
     reduce = {"mean": tf.reduce_mean, "max": tf.reduce_max}[pool]
-    logits = []
-    for row in pack(WINDOWS)["input_word_ids"].to_list():
-        windows = [row[i : i + WINDOWS.window] for i in range(0, len(row), 10)]
-        ids = tf.ragged.constant(windows, tf.int64)
-        features = preprocessing.pad_inputs(ids, tf.zeros_like(ids))
-        logits.append(reduce(model(features, training=False), axis=0))
-    return tf.stack(logits)
+    return tf.stack([reduce(part, axis=0) for part in logits])
 
 
 def train_step(task, model, logits):
-    """Returns loss and gradients of a function that returns logits."""
+    """Returns outputs, loss and gradients of a function that returns logits."""
     targets = {inputs.LABELS: LABELS, inputs.WEIGHTS: tf.ones([len(LENGTHS)])}
     with tf.GradientTape() as tape:
-        loss = task.build_losses(targets, logits())
-    return [loss, *map(tf.convert_to_tensor, tape.gradient(loss, model.variables))]
+        outputs = logits()
+        loss = task.build_losses(targets, outputs)
+    return [
+        outputs,
+        loss,
+        *map(tf.convert_to_tensor, tape.gradient(loss, model.variables)),
+    ]
 
 
 @pytest.mark.parametrize("pool", [nightly("mean"), "max"])
@@ -92,24 +99,68 @@ def test_logits_loss_and_gradients_are_those_computed_by_hand(build, pool):
         for name in preprocessing.ENCODER_INPUTS
     }
 
-    @tf.function(autograph=False)
-    def by_hand():
-        logits = logits_by_hand(plain, pool)
-        return logits, train_step(
-            plain_task, plain, lambda: logits_by_hand(plain, pool)
-        )
-
     @tf.function(autograph=False, input_signature=[specs])
     def step(batch):
         return train_step(task, model, lambda: model(batch, training=True))
 
-    logits, expected = by_hand()
+    rows = pack(WINDOWS)["input_word_ids"].to_list()
+    by_hand = tf.function(
+        lambda: train_step(
+            plain_task, plain, lambda: logits_by_hand(plain, pool, rows)
+        ),
+        autograph=False,
+    )
+    expected = by_hand()
     predict = traced_model.TracedModel(model)
     for padding in (0, 3, 40):  # windows of padding change nothing
         batch = batch_of_windows(padding)
         for actual, value in zip(step(batch), expected, strict=True):
             np.testing.assert_allclose(actual, value, atol=1e-5)
-        np.testing.assert_allclose(predict(batch), logits, atol=1e-5)
+        np.testing.assert_allclose(predict(batch), expected[0], atol=1e-5)
+
+
+def test_step_in_chunks_of_windows_has_the_same_gradients(build):
+    batch = batch_of_windows()
+    steps = []
+    for windows in (100, 4):
+        task, model = build(windows_in_memory=windows)
+        step = tf.function(
+            lambda task=task, model=model: train_step(
+                task, model, lambda: model(batch, training=True)
+            ),
+            autograph=False,
+        )
+        steps.append(step())
+    for expected, actual in zip(*steps, strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
+@pytest.mark.nightly
+def test_both_passes_of_a_chunk_drop_out_the_same_units(build):
+    """The slope of the loss is that of the gradients, with the same masks again."""
+    rates = dict.fromkeys(("dropout", "attention_dropout", "head_dropout"), 0.3)
+    task, model = build(windows_in_memory=4, **rates)
+    batch, step = batch_of_windows(), tf.Variable(3, dtype=tf.int64)
+
+    @tf.function(autograph=False)
+    def run():
+        with seeds_at_step(0, step):
+            return train_step(task, model, lambda: model(batch, training=True))
+
+    _, loss, *gradients = run()
+    np.testing.assert_array_equal(run()[1], loss)
+    norm, length = tf.linalg.global_norm(gradients), 1e-3
+    weights = model.get_weights()
+    losses = []
+    for sign in (1, -1):
+        moved = [
+            weight + sign * length * gradient / norm
+            for weight, gradient in zip(weights, gradients, strict=True)
+        ]
+        model.set_weights(moved)
+        losses.append(run()[1])
+    slope = (losses[0] - losses[1]) / (2 * length)
+    np.testing.assert_allclose(slope, norm, rtol=0.03)
 
 
 @pytest.mark.nightly
