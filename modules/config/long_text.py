@@ -24,9 +24,10 @@ class LongTextConfig(Settings):
         are repeated in the next one.
       pool: How the logits of a text follow from those of its windows: their `mean`, or
         the `max` of each class.
-      windows_in_memory: Windows of a step whose activations are in memory at a time,
-        on each device. A training step with more computes them in chunks, and each
-        again for its gradients, which takes a third longer. XLA computes all at once.
+      windows_in_memory: Windows that a step computes at a time on each device. A step
+        with more computes chunks of so many, and has the activations of two chunks in
+        memory at most; all but one are computed again for their gradients, which takes
+        up to a third longer. XLA computes all windows at once.
     """
 
     window: int = Field(default=128, ge=MIN_SEQ_LENGTH)

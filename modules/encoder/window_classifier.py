@@ -38,8 +38,8 @@ class WindowClassifier(models.BertClassifier):
       *args: As for `BertClassifier`.
       window: Tokens of a window.
       pool: `mean` or `max`.
-      windows_in_memory: Windows of a step whose activations are in memory at a time.
-        If a step has more, they are computed in chunks, and again for their gradients.
+      windows_in_memory: Windows that are computed at a time. If a batch has more, all
+        chunks but one are computed again for their gradients.
       has_fixed_shapes: Whether the number of windows of a training batch must follow
         from its shape, for XLA. Otherwise windows without tokens are not computed. XLA
         computes all windows at once.
