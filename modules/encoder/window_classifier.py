@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+import tf_keras
 from official.nlp.modeling import models
 
 from modules.data.preprocessing import INPUT_MASK
@@ -60,6 +61,11 @@ class WindowClassifier(models.BertClassifier):
         self._pool = pool
         self._windows_in_memory = windows_in_memory
         self._has_fixed_shapes = has_fixed_shapes
+        # Layers take `training` from the model that calls them, but gradients are
+        # computed after the call. In a function, the model is not tracked, so that the
+        # checkpoints are those of `BertClassifier`.
+        of_windows = tf_keras.Model(self.inputs, self.outputs[0])
+        self._of_windows = lambda: of_windows
 
     def call(
         self, inputs: dict[str, tf.Tensor], training: Any = None, mask: Any = None
@@ -87,7 +93,7 @@ class WindowClassifier(models.BertClassifier):
           features: As in `Windows`.
           training: Whether dropout applies.
         """
-        return super().call(features, training=training)
+        return self._of_windows()(features, training=training)
 
     def _classify_chunks(
         self, features: dict[str, tf.Tensor], training: Any

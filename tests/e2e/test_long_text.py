@@ -3,34 +3,30 @@
 import csv
 import json
 
-import numpy as np
 import pytest
 
-from tests import tiny
+from tests import long_texts, tiny
 from tests.e2e import commands
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
-ROWS = 48
-FILLERS = ["the", "a", "house", "tree", "river", "road", "big", "small", "red", "blue"]
-ENDS = {"bad": "dog", "good": "cat"}
+CLASSES = ["bad", "good"]
 
 
 def rows_of(seed):
-    """Returns texts of 1,980 words whose class only the next 19 show."""
-    random = np.random.default_rng(seed)
-    for index in range(ROWS):
-        label = ["bad", "good"][random.integers(2)]
-        words = [*random.choice(FILLERS, 1980), *[ENDS[label]] * 19]
-        yield {"idx": index, "label": label, "sentence": " ".join(words)}
+    """Returns rows of a file."""
+    return [
+        {"idx": index, "label": CLASSES[label], "sentence": text}
+        for index, (text, label) in enumerate(long_texts.rows(48, seed))
+    ]
 
 
 def test_run_with_windows_pushes_a_model_that_is_right(tmp_path):
     recipe = tiny.write_config(
         tmp_path / "recipe.yaml",
-        task={"text_columns": ["sentence"], "classes": list(ENDS)},
+        task={"text_columns": ["sentence"], "classes": CLASSES},
         preprocessing={
-            "max_seq_length": 2001,
+            "max_seq_length": 2002,
             "long_text": {"window": 64, "stride": 62, "pool": "max"},
         },
         trainer={
@@ -42,8 +38,10 @@ def test_run_with_windows_pushes_a_model_that_is_right(tmp_path):
         },
         evaluator={"thresholds": {"accuracy": 0.99}, "linear_model": "report"},
         data={"source": "long"},
+        encoder={"source": "learner"},
         data_gate={"max_word_f1": 1.0, "max_interval": 0.5},
     )
+    long_texts.write_encoder(tmp_path / "learner")
     (tmp_path / "long").mkdir()
     for seed, split in enumerate(tiny.SPLITS[:2]):
         with open(tmp_path / "long" / f"{split}.jsonl", "w") as file:
@@ -62,7 +60,7 @@ def test_run_with_windows_pushes_a_model_that_is_right(tmp_path):
         predicted = [row["prediction"] for row in csv.DictReader(file)]
     assert predicted == [row["label"] for row in rows_of(seed=1)]
     card = (version / "README.md").read_text()
-    assert "cut to 2001 tokens. The model reads windows of 64 tokens, one ev" in card
+    assert "cut to 2002 tokens. The model reads windows of 64 tokens, one ev" in card
     (report,) = tmp_path.glob("output/runs/*/report.json")
     (split, _) = json.loads(report.read_text())["data"]["splits"]
     assert split["lengths"]["cut_rows"] == 0

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from modules.export import token_positions
 from modules.training import model_run, run_fn
-from tests import exported
+from tests import exported, long_texts
 from tests.modules.training import run_arguments
 from tests.nightly import nightly
 
@@ -19,61 +20,52 @@ KIND = "sentences"
 TASK = exported.TASKS[KIND]
 SPLITS = ("train", "eval")
 ROWS = 48
-TOKENS = 2000
-FILLERS = ["the", "a", "house", "tree", "river", "road", "big", "small", "red", "blue"]
-ENDS = ["dog", "cat"]
-WINDOWS = {
-    "max_seq_length": 2048,
-    "long_text": {"window": 64, "stride": 48, "pool": "mean"},
-}
 
 
-def write_texts():
-    """Returns a text for each row, and its label, which its last word shows."""
-    random = np.random.default_rng(0)
-    labels = random.integers(0, 2, ROWS).tolist()
-    texts = [
-        " ".join([*random.choice(FILLERS, TOKENS - 1), ENDS[label]]) for label in labels
-    ]
-    return texts, labels
+def windows(pool):
+    settings = {"window": 64, "stride": 62, "pool": pool, "windows_in_memory": 200}
+    return {"max_seq_length": 2002, "long_text": settings}
 
 
 @pytest.mark.parametrize(
-    ("packing", "is_right"),
+    ("packing", "epochs", "is_right"),
     [
-        (WINDOWS, True),
-        nightly(
-            {**WINDOWS, "long_text": {**WINDOWS["long_text"], "pool": "max"}}, True
-        ),
-        nightly({"max_seq_length": 64, "keep": "tail"}, True),
-        nightly({"max_seq_length": 64, "keep": "ends"}, True),
-        nightly({"max_seq_length": 64}, False),
+        (windows("max"), 4, True),
+        nightly(windows("mean"), 80, True),
+        nightly({"max_seq_length": 64, "keep": "tail"}, 4, True),
+        nightly({"max_seq_length": 64, "keep": "ends"}, 4, True),
+        nightly({"max_seq_length": 64}, 4, False),
     ],
 )
-def test_class_at_the_end_is_learned_unless_it_is_cut(packing, is_right, tmp_path):
-    texts, labels = write_texts()
+def test_class_at_the_end_is_learned_unless_it_is_cut(
+    packing, epochs, is_right, tmp_path
+):
+    rows = long_texts.rows(ROWS)
+    texts, labels = zip(*rows, strict=True)
     run_arguments.transform(
         tmp_path, KIND, [(text,) for text in texts], labels, SPLITS, **packing
     )
     fn_args = run_arguments.build(
-        tmp_path, tmp_path, TASK, SPLITS, epochs=8, dropout=0.0, learning_rate=1e-2
+        tmp_path, tmp_path, TASK, SPLITS, epochs=epochs, dropout=0.0
     )
-    fn_args.custom_config |= packing
+    encoder = long_texts.write_encoder(tmp_path / "learner")
+    fn_args.custom_config |= {**packing, "encoder": str(encoder)}
     run_fn.run_fn(fn_args)
     content = json.loads((tmp_path / "model_run" / model_run.METRICS_FILE).read_text())
-    print(json.loads((tmp_path / "model_run" / "seed-0" / "record.json").read_text()))
     assert (content["splits"]["eval"]["accuracy"] == 1.0) == is_right
     served = tf.saved_model.load(str(tmp_path / "serving")).signatures
     outputs = served["serving_default"](sentence=tf.constant(texts))
     with open(tmp_path / "model_run" / "predictions" / "eval.tsv") as file:
-        rows = {int(row["idx"]): row for row in csv.DictReader(file, delimiter="\t")}
-    recorded = [
-        [float(rows[index][f"probability_{name}"]) for name in TASK.classes]
+        recorded = {
+            int(row["idx"]): row for row in csv.DictReader(file, delimiter="\t")
+        }
+    probabilities = [
+        [float(recorded[index][f"probability_{name}"]) for name in TASK.classes]
         for index in range(ROWS)
     ]
-    np.testing.assert_allclose(outputs["probabilities"], recorded, atol=1e-5)
-    examples = tf.constant(
-        [exported.serialize(row) for row in exported.rows_of(TASK, zip(texts))]
-    )
-    of_examples = served["serve_examples"](examples=examples)
-    np.testing.assert_allclose(of_examples["logits"], outputs["logits"], atol=1e-5)
+    np.testing.assert_allclose(outputs["probabilities"], probabilities, atol=1e-5)
+    tokens = served["tokenize"](sentence=tf.constant(texts[:1]))
+    count = packing["max_seq_length"] - 2
+    assert tokens[token_positions.CUT].numpy().tolist() == [[2000 - count]]
+    # Each token is there once, whatever windows have it.
+    assert tokens[token_positions.TOKEN].shape == (1, count + 2)
