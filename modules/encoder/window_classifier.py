@@ -80,7 +80,9 @@ class WindowClassifier(models.BertClassifier):
         is_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
         has_fixed_shapes = is_tpu or bool(training and self._has_fixed_shapes)
         windows = self.split(inputs, has_fixed_shapes)
-        classify = self.classify_windows if has_fixed_shapes else self._classify_chunks
+        # Of no chunk, TensorFlow concatenates the logits only in a graph.
+        is_whole = has_fixed_shapes or tf.executing_eagerly()
+        classify = self.classify_windows if is_whole else self._classify_chunks
         logits = classify(windows.features, training)
         return self.pool(logits, windows)
 

@@ -154,7 +154,8 @@ def prepare(
     return xla.choose(
         config.xla,
         params,
-        FineTuningTask(params.task, task),
+        # Its model has fixed shapes, so that it can be compiled.
+        FineTuningTask(params.task.replace(xla=True), task),
         strategy,
         directory,
         inputs.fixed_lengths(settings["max_seq_length"], windows),

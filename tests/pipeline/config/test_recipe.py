@@ -464,7 +464,7 @@ def test_refusal_by_words_that_are_not_swapped_is_refused(recipe, change):
 LONG = {
     "task.text_columns": ["sentence1"],
     "preprocessing.max_seq_length": 2048,
-    "preprocessing.long_text": {},
+    "preprocessing.long_text.window": 128,
 }
 
 
