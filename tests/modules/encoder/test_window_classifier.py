@@ -119,6 +119,7 @@ def test_logits_loss_and_gradients_are_those_computed_by_hand(build, pool):
         np.testing.assert_allclose(predict(batch), expected[0], atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_step_in_chunks_of_windows_has_the_same_gradients(build):
     batch = batch_of_windows()
     steps = []

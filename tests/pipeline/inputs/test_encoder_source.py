@@ -114,7 +114,7 @@ def test_sequences_longer_than_the_encoders_positions_are_refused(tmp_path):
     settings = {"task.text_columns": ["sentence1"], "preprocessing.max_seq_length": 99}
     with pytest.raises(UsageError, match=r"99; .* 64; preprocessing\.long_text reads"):
         resolve_encoder(load_config(path, settings))
-    settings["preprocessing.long_text"] = {"window": 65}
+    settings["preprocessing.long_text"] = {"window": 65, "stride": 63}
     with pytest.raises(UsageError, match=r"long_text\.window is 65; .* 8 to 64$"):
         resolve_encoder(load_config(path, settings))
     settings["preprocessing.long_text"] = {"window": 64, "stride": 62}
