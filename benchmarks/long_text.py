@@ -67,8 +67,8 @@ def measure(
 
 @click.command(help=__doc__)
 @click.option("--tokens", default=2000, help="Tokens of each text.")
-@click.option("--rows", default=8, help="Texts of a step.")
-@click.option("--in-memory", default=32, help="Windows at a time.")
+@click.option("--rows", default=2, help="Texts of a step.")
+@click.option("--in-memory", default=16, help="Windows at a time.")
 @click.option("--rounds", "count", default=3, help="Rounds.")
 def main(tokens: int, rows: int, in_memory: int, count: int) -> None:
     """Measures MiniLM with windows of 128 tokens, one every 64."""
