@@ -9,6 +9,7 @@ from modules.config.task import TaskConfig
 from modules.data import inputs, preprocessing
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.export import traced_model
+from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny
 from tests.nightly import nightly
@@ -162,6 +163,21 @@ def test_both_passes_of_a_chunk_drop_out_the_same_units(build):
         losses.append(run()[1])
     slope = (losses[0] - losses[1]) / (2 * length)
     np.testing.assert_allclose(slope, norm, rtol=0.03)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("windows", [(0, 10), (10, 0)])
+def test_model_with_windows_starts_from_one_without_and_the_reverse(
+    build, windows, tmp_path
+):
+    _, champion = build(window=windows[0])
+    task, model = build(window=windows[1])
+    expected = champion.get_weights()
+    model.set_weights([np.zeros_like(weight) for weight in expected])
+    tf.train.Checkpoint(_model=champion).write(str(tmp_path / "variables/variables"))
+    warm_start.restore(model, str(tmp_path), task.build_model)
+    for actual, weight in zip(model.get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(actual, weight)
 
 
 @pytest.mark.nightly

@@ -496,7 +496,7 @@ def test_windows_that_cannot_be_read_are_refused(recipe, change, message):
 
 
 def test_only_settings_of_long_texts_that_are_set_are_in_the_keys(recipe):
-    unset = {"max_seq_length": 32}
+    unset = {"max_seq_length": 128}
     preprocessing = load_config(recipe).preprocessing
     assert preprocessing.changed == preprocessing.packing == unset
     preprocessing = load_config(recipe, LONG).preprocessing
