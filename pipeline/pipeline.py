@@ -144,7 +144,7 @@ def create_pipeline(
         disable_statistics=True,  # StatisticsGen computes those of the data
         custom_config={
             "task": task.model_dump(exclude=NOT_TRAINED),
-            "max_seq_length": config.preprocessing.max_seq_length,
+            **config.preprocessing.packing,
             "vocab_file": encoder.vocab_file,
             "vocab_fingerprint": encoder.vocab_fingerprint,
             # TFX's cache key does not see an edit of a function that it imports.
@@ -168,7 +168,7 @@ def create_pipeline(
     }
     training_config = {
         "task": task.model_dump(exclude=NOT_TRAINED),
-        "max_seq_length": config.preprocessing.max_seq_length,
+        **config.preprocessing.changed,
         "serving_precision": config.serving.precision,
         "encoder": encoder.directory,
         "encoder_fingerprint": encoder.fingerprint,

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from modules import metrics, verdicts
+from modules.config.long_text import Keep
 from modules.config.task import TaskConfig
 from modules.evaluation import resampling
 from modules.export import token_positions
@@ -24,6 +25,7 @@ def describe_columns(
     max_seq_length: int,
     latency: Mapping[str, float],
     *,
+    keep: Keep = "head",
     threshold: Threshold = None,
 ) -> list[TextColumn]:
     """Describes the text columns of a pair.
@@ -40,6 +42,7 @@ def describe_columns(
       vocab_file: One token a line. Its encoder's settings are next to it.
       max_seq_length: Longest row in tokens; longer ones are cut.
       latency: ServingCheck's `latency_of_columns_ms`; empty if it was not timed.
+      keep: The part of a longer row that is kept.
       threshold: As in `Rows.of`.
     """
     features = [example.features.feature for example in examples]
@@ -55,7 +58,7 @@ def describe_columns(
         tf.constant([row[name].bytes_list.value[0] for row in features])
         for name in task.text_columns
     ]
-    tokens = token_positions.find_tokens(texts, vocab_file, max_seq_length)
+    tokens = token_positions.find_tokens(texts, vocab_file, max_seq_length, keep)
     cut = tokens[token_positions.CUT].numpy()
     columns = tokens[token_positions.COLUMN].numpy()
     read = [int(np.sum(columns == index)) for index in range(len(texts))]

@@ -8,6 +8,7 @@ import pydantic
 
 from modules import files
 from modules.commits import Commits
+from modules.config.long_text import Keep, LongTextConfig
 from modules.config.task import EVAL_SPLIT, TaskConfig
 from modules.run_states import Outcome
 from modules.verdicts import ModelAges
@@ -620,6 +621,8 @@ class Data(_Part):
       notes: Harmless differences from the schema.
       card: The data card: source, files, license.
       max_seq_length: Maximum tokens; longer rows are cut.
+      keep: The part of a longer row that is kept.
+      long_text: The windows that a text is read in; None reads it as a whole.
     """
 
     splits: list[Split]
@@ -628,6 +631,21 @@ class Data(_Part):
     notes: list[str]
     card: dict[str, Any]
     max_seq_length: int
+    keep: Keep = "head"
+    long_text: LongTextConfig | None = None
+
+    @property
+    def reading(self) -> str:
+        """The end of a sentence about what is cut, and a sentence about windows."""
+        kept = {"head": "", "tail": ", the last", "ends": ", half of them the last"}
+        sentence = f"{kept[self.keep]}."
+        if (windows := self.long_text) is not None:
+            sentence += (
+                f" The model reads windows of {windows.window} tokens, one every "
+                f"{windows.stride} tokens of the text; the logits of a text are the "
+                f"{windows.pool} of theirs."
+            )
+        return sentence
 
 
 class ComponentTime(_Part):

@@ -78,6 +78,8 @@ def begin_report(
             notes=verdict.notes,
             card=verdict.card,
             max_seq_length=settings.max_seq_length,
+            keep=settings.keep,
+            long_text=settings.long_text,
         ),
         lineage=[
             LineageStep(

@@ -10,6 +10,7 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from modules import files, metrics
+from modules.config.long_text import Keep
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
 from modules.evaluation import abstention, calibration
@@ -159,6 +160,7 @@ def worst_rows(
     vocab_file: str,
     max_seq_length: int,
     *,
+    keep: Keep = "head",
     predicted: np.ndarray | None = None,
 ) -> list[PredictedRow]:
     """Returns the rows with the highest loss, the worst first.
@@ -172,6 +174,7 @@ def worst_rows(
       examples: Pattern of the split's Examples, gzipped TFRecords.
       vocab_file: One token a line.
       max_seq_length: Maximum tokens; longer rows are cut.
+      keep: The part of a longer row that is kept.
       predicted: As in `Rows.of`.
     """
     # Recorded probabilities have six digits; a smaller one is 0.
@@ -184,7 +187,7 @@ def worst_rows(
         tokens = {row_id: _read_tokens(example) for row_id, example in matches.items()}
         cuts = dict.fromkeys(tokens, 0)
     else:
-        tokens, cuts = _tokenize(texts, vocab_file, max_seq_length)
+        tokens, cuts = _tokenize(texts, vocab_file, max_seq_length, keep)
     vocabulary = preprocessing.read_vocab(vocab_file)
     rows = []
     for index in worst:
@@ -276,14 +279,14 @@ def _read_tokens(example: tf.train.Example) -> list[int]:
 
 
 def _tokenize(
-    texts: dict[int, list[str]], vocab_file: str, max_seq_length: int
+    texts: dict[int, list[str]], vocab_file: str, max_seq_length: int, keep: Keep
 ) -> tuple[dict[int, list[int]], dict[int, int]]:
-    """Returns the packed tokens of each row, and how many were cut."""
+    """Returns the tokens of each row as a whole, and how many were cut."""
     if not texts:
         return {}, {}
     columns = [list(column) for column in zip(*texts.values(), strict=True)]
     segments = [tf.constant(column) for column in columns]
-    packed = preprocessing.text_to_inputs(segments, vocab_file, max_seq_length)
+    packed = preprocessing.text_to_inputs(segments, vocab_file, max_seq_length, keep)
     tokens = packed[preprocessing.INPUT_WORD_IDS].to_list()
     lengths = row_facts.count_tokens(columns, vocab_file).lengths.tolist()
     cuts = [length - len(row) for length, row in zip(lengths, tokens, strict=True)]

@@ -138,13 +138,16 @@ def raw_spec(kind):
     return spec
 
 
-def run_transform(root, kind, rows, vocab_file, max_seq_length=MAX_SEQ_LENGTH):
+def run_transform(
+    root, kind, rows, vocab_file, max_seq_length=MAX_SEQ_LENGTH, **packing
+):
     """Writes Transform's graph and the transformed rows."""
     metadata = tft.DatasetMetadata.from_feature_spec(raw_spec(kind))
     custom_config = {
         "task": TASKS[kind].model_dump(),
         "max_seq_length": max_seq_length,
         "vocab_file": vocab_file,
+        **packing,
     }
     with (
         beam.Pipeline(runner=RUNNER) as pipeline,

@@ -174,6 +174,7 @@ def describe_run(
             threshold=threshold,
             vocab_file=settings.vocab_file,
             max_seq_length=settings.run.max_seq_length,
+            keep=settings.run.keep,
             latency=serving_check.get("latency_of_columns_ms", {}),
         )
     report.worst_rows = predictions_part.worst_rows(
@@ -183,6 +184,7 @@ def describe_run(
         examples=examples,
         vocab_file=settings.vocab_file,
         max_seq_length=settings.run.max_seq_length,
+        keep=settings.run.keep,
     )
     return report
 

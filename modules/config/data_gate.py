@@ -36,7 +36,7 @@ class DataGateConfig(Settings):
         never predict it. With more than ten classes the limit is at most half of an
         equal share.
       warn_cut: Share of a split's rows that are longer than
-        `preprocessing.max_seq_length`. The model does not see their ends.
+        `preprocessing.max_seq_length`. The model does not see what is cut.
       warn_unreadable: Share of a split's rows that the encoder can hardly read: more
         than 40 % of their tokens are `[UNK]` or single letters within a word, as in
         Cyrillic text on an English encoder.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from modules.config.long_text import Keep, LongTextConfig
 from modules.config.settings import Settings
 from modules.config.task import TaskConfig
 
@@ -14,9 +15,13 @@ class RunSettings(Settings):
       task: The task definition.
       gate_split: The split that thresholds apply to, `evaluator.split`.
       max_seq_length: Longest row in tokens; longer ones are cut.
+      keep: The part of a longer row that is kept.
+      long_text: The windows that a text is read in; None reads it as a whole.
     """
 
     pipeline: str
     task: TaskConfig
     gate_split: str
     max_seq_length: int
+    keep: Keep = "head"
+    long_text: LongTextConfig | None = None

@@ -171,6 +171,11 @@ class TaskConfig(Settings):
         return self.input == "tokenized"
 
     @property
+    def has_single_text(self) -> bool:
+        """Whether an example is one text, and not a pair or token ids."""
+        return len(self.text_columns) == 1 and not self.is_tokenized
+
+    @property
     def outputs(self) -> int:
         """Number of outputs of the model's head."""
         return len(self.classes) if self.classes else 1

@@ -11,6 +11,7 @@ import tensorflow as tf
 from official.core import config_definitions
 
 from modules import files
+from modules.config.long_text import LongTextConfig
 from modules.data import preprocessing
 
 LABELS = "labels"
@@ -77,14 +78,24 @@ class ExamplesConfig(config_definitions.DataConfig):
     workers: int = 1
 
 
-def fixed_lengths(max_seq_length: int) -> list[int]:
+def fixed_lengths(
+    max_seq_length: int, long_text: LongTextConfig | None = None
+) -> list[int]:
     """Returns a few padded lengths for XLA, which compiles a program for each of them.
 
     Args:
       max_seq_length: The longest length, in tokens.
+      long_text: The windows of texts; the lengths are multiples of theirs.
     """
+    unit = 1
+    if long_text is not None:
+        unit = long_text.window
+        max_seq_length = long_text.most_windows(max_seq_length) * unit
     parts = range(1, _FIXED_LENGTHS + 1)
-    return [math.ceil(max_seq_length * part / _FIXED_LENGTHS) for part in parts]
+    return [
+        math.ceil(max_seq_length * part / _FIXED_LENGTHS / unit) * unit
+        for part in parts
+    ]
 
 
 def suffices_for_hosts(paths: Sequence[str], hosts: int) -> bool:

@@ -417,11 +417,15 @@ class _Judgment:
         limit = self.limits.warn_cut
         if len(cut) <= limit * len(facts):
             return
+        windows = ""
+        if self.task.has_single_text:
+            windows = " or, with preprocessing.long_text, beyond it"
         message = (
             f"{split}: {_share(len(cut), len(facts))} have more than "
             f"{self.max_seq_length} tokens and are cut (data_gate.warn_cut "
             f"{limit:g}); the longest has {facts.lengths.max()}: raise "
-            "preprocessing.max_seq_length, up to the encoder's limit, or shorten them"
+            f"preprocessing.max_seq_length, up to the encoder's limit{windows}, or "
+            "shorten them"
         )
         rows = _name_first(split, facts, cut)
         yield Finding(CUT, split, message, count=len(cut), rows=rows)

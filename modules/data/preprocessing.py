@@ -15,6 +15,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from modules import encoder_files
+from modules.config import long_text as long_text_config
+from modules.config.long_text import Keep, LongTextConfig
 from modules.config.task import NO_ID, TOKENIZED_FEATURES, TaskConfig
 from modules.data import tokenizer_files
 from modules.data.tokenization import BertTokenizer
@@ -38,8 +40,9 @@ def preprocessing_fn(
         padded tokens]); label (int64[batch, 1], float32[batch, 1] of a regression, or
         int64[batch, classes] of several labels), id (int64[batch, 1], which tokenized
         input may lack), and the weight if the task has one (float32[batch, 1]).
-      custom_config: `task`, `max_seq_length`, and `vocab_file` in the encoder's
-        directory, whose configuration is read as well.
+      custom_config: `task`, `max_seq_length`, `keep` and `long_text` if they are set,
+        and `vocab_file` in the encoder's directory, whose configuration is read as
+        well.
 
     Returns:
       `input_word_ids` and `input_type_ids` (or their `TaskConfig.own_name`) as
@@ -55,7 +58,13 @@ def preprocessing_fn(
     else:
         texts = [_as_dense(inputs[column], "") for column in task.text_columns]
         segments = [tf.reshape(text, [-1]) for text in texts]
-        packed = text_to_inputs(segments, vocab_file, max_seq_length)
+        packed = text_to_inputs(
+            segments,
+            vocab_file,
+            max_seq_length,
+            keep=custom_config.get("keep", "head"),
+            long_text=long_text_config.read(custom_config),
+        )
     labels = task.outputs if task.is_multilabel else 1
     label = _as_dense(inputs[task.label_column], 0, labels)
     outputs = {task.own_name(name): ids.to_sparse() for name, ids in packed.items()}
@@ -72,19 +81,25 @@ def preprocessing_fn(
 
 
 def text_to_inputs(
-    segments: list[tf.Tensor], vocab_file: str, max_seq_length: int
+    segments: list[tf.Tensor],
+    vocab_file: str,
+    max_seq_length: int,
+    keep: Keep = "head",
+    long_text: LongTextConfig | None = None,
 ) -> dict[str, tf.RaggedTensor]:
     """Tokenizes, truncates and packs texts, as in training.
 
     Args:
       segments: One text, or the two of a pair, each string[batch].
       vocab_file: One token a line. Its encoder's settings are next to it.
-      max_seq_length: Longest packed example in tokens, special tokens included.
+      max_seq_length: Longest example in tokens, special tokens included once.
+      keep: As for `pack_segments`.
+      long_text: As for `pack_segments`.
 
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
-    return _text_packer(vocab_file, max_seq_length)(segments)
+    return _text_packer(vocab_file, max_seq_length, keep, long_text)(segments)
 
 
 def unpad(
@@ -150,26 +165,45 @@ def pack_segments(
     max_seq_length: int,
     special_token_ids: tuple[int, int],
     type_vocab_size: int = _DEFAULT_TYPES,
+    keep: Keep = "head",
+    long_text: LongTextConfig | None = None,
 ) -> dict[str, tf.RaggedTensor]:
     """Packs `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, truncating the longest first.
+
+    With `long_text`, each window of a single text is packed so, and the windows follow
+    one another. All but the last of a text have the length of the window, so the
+    positions alone separate them.
 
     Args:
       segments: Token ids of one text, or of the two of a pair, each int64[batch,
         (tokens)].
-      max_seq_length: Longest packed example in tokens.
+      max_seq_length: Longest example in tokens. Special tokens count once, and so do
+        the tokens of the text that are in two windows.
       special_token_ids: The ids of `[CLS]` and `[SEP]`.
       type_vocab_size: The encoder's number of token types. If it is 1, both texts of a
         pair have type 0, as in RoBERTa.
+      keep: The part of a text that is kept if it is too long: its first tokens, its
+        last, or half of each; the first half has the odd one.
+      long_text: The windows; None packs the text as a whole.
 
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
     start, end = (tf.constant(token, tf.int64) for token in special_token_ids)
-    segments = _trim(segments, max_seq_length)
+    segments = _trim(segments, max_seq_length, keep)
+    if long_text is not None:
+        (text,) = segments
+        windows = _split(text, long_text)
+        segments = [windows.values]
     word_ids, type_ids = tf_text.combine_segments(segments, start, end)
     if type_vocab_size == 1:  # the layer would embed type 1 as a zero vector
         type_ids = tf.zeros_like(type_ids)
-    return {INPUT_WORD_IDS: word_ids, INPUT_TYPE_IDS: tf.cast(type_ids, tf.int64)}
+    packed = {INPUT_WORD_IDS: word_ids, INPUT_TYPE_IDS: tf.cast(type_ids, tf.int64)}
+    if long_text is None:
+        return packed
+    return {
+        name: windows.with_values(ids).merge_dims(1, 2) for name, ids in packed.items()
+    }
 
 
 def pad_inputs(
@@ -273,35 +307,62 @@ def _check_range(
 
 
 def _trim(
-    segments: list[tf.RaggedTensor], max_seq_length: int
+    segments: list[tf.RaggedTensor], max_seq_length: int, keep: Keep
 ) -> list[tf.RaggedTensor]:
-    """Truncates one or two segments as tensorflow-text's `RoundRobinTrimmer` does.
+    """Truncates one or two segments to tensorflow-text's `RoundRobinTrimmer` lengths.
 
     Args:
       segments: Token ids, each int64[batch, (tokens)].
       max_seq_length: Longest packed example in tokens.
+      keep: As for `pack_segments`.
     """
     # In core ops: TensorFlow Serving images up to 2.19.1 lack the trimmer's op.
     budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
     first, *others = segments
     lengths = first.row_lengths()
     if not others:
-        return [_truncate(first, tf.minimum(lengths, budget))]
+        return [_truncate(first, tf.minimum(lengths, budget), keep)]
     (second,) = others
     half = tf.constant((budget + 1) // 2, tf.int64)
     keep_first = tf.minimum(lengths, tf.maximum(half, budget - second.row_lengths()))
     keep_second = tf.minimum(second.row_lengths(), budget - keep_first)
-    return [_truncate(first, keep_first), _truncate(second, keep_second)]
+    return [
+        _truncate(first, keep_first, keep),
+        _truncate(second, keep_second, keep),
+    ]
 
 
-def _truncate(ids: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
-    positions = tf.ragged.range(ids.row_lengths())
-    kept = positions.values < tf.repeat(keep, ids.row_lengths())
+def _truncate(
+    ids: tf.RaggedTensor, count: tf.Tensor, keep: Keep = "head"
+) -> tf.RaggedTensor:
+    """Keeps a number of tokens of each row, int64[batch], at its head, tail or ends."""
+    lengths = ids.row_lengths()
+    positions = tf.ragged.range(lengths).values
+    first = {"head": count, "tail": tf.zeros_like(count), "ends": (count + 1) // 2}
+    kept = positions < tf.repeat(first[keep], lengths)
+    if keep != "head":
+        kept |= positions >= tf.repeat(lengths - count + first[keep], lengths)
     return tf.ragged.boolean_mask(ids, ids.with_values(kept))
 
 
+def _split(ids: tf.RaggedTensor, settings: LongTextConfig) -> tf.RaggedTensor:
+    """Returns the windows of each text, int64[batch, (windows), (tokens)]."""
+    content, stride = settings.content, settings.stride
+    lengths = ids.row_lengths()
+    others = -((content - lengths) // stride)
+    offsets = stride * tf.ragged.range(1 + tf.maximum(others, 0))
+    rows = offsets.value_rowids()
+    sizes = tf.minimum(tf.gather(lengths, rows) - offsets.values, content)
+    starts = tf.gather(ids.row_starts(), rows) + offsets.values
+    positions = tf.ragged.range(starts, starts + sizes)
+    tokens = positions.with_values(tf.gather(ids.values, positions.values))
+    return offsets.with_values(tokens)
+
+
 @functools.lru_cache(maxsize=4)
-def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
+def _text_packer(
+    vocab_file: str, max_seq_length: int, keep: Keep, long_text: LongTextConfig | None
+) -> Any:
     # A `tf.function` is traced once. Transform traces preprocessing_fn about ten times,
     # and each trace of the tokenizer's tables takes a second.
     def pack(segments: list[tf.Tensor]) -> dict[str, tf.RaggedTensor]:
@@ -310,6 +371,8 @@ def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
             max_seq_length=max_seq_length,
             special_token_ids=special_token_ids(vocab_file),
             type_vocab_size=_type_vocab_size(vocab_file),
+            keep=keep,
+            long_text=long_text,
         )
 
     return tf.function(pack, reduce_retracing=True, autograph=False)

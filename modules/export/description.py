@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 FILE = f"{EXTRA_ASSETS}/architecture.json"
 VOCABULARY_FILE = f"{EXTRA_ASSETS}/vocab.txt"  # one token a line
-MAX_SEQ_LENGTH = "max_seq_length"  # key for the longest packed sequence in tokens
+MAX_SEQ_LENGTH = "max_seq_length"  # key for the longest sequence in tokens
+KEEP = "keep"  # key for the part of a longer text that is kept
+LONG_TEXT = "long_text"  # key for the windows of texts
 LAYER_NORM_EPS = "layer_norm_eps"  # key for the epsilon of the normalization
 PRECISION = "precision"  # key for the type of the weights
 TOKENIZER = "tokenizer"  # key for its settings
@@ -45,9 +47,9 @@ def write_description(model: str, description: dict[str, Any]) -> None:
     Args:
       model: Directory of a SavedModel.
       description: The task, as `describe_task` returns it, the architecture, the
-        tokenizer's settings, the longest sequence, the type of the weights, and the
-        scale of the scores, or the temperature and the threshold of classes, and the
-        separator of several labels.
+        tokenizer's settings, the longest sequence, `keep` and `long_text` if they are
+        set, the type of the weights, and the scale of the scores, or the temperature
+        and the threshold of classes, and the separator of several labels.
     """
     files.write_record(uris.join(model, FILE), description)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
 from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
 from modules import files, metrics, uris
+from modules.config.long_text import Keep
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, slicing, tokenizer_files
 from modules.encoder import EncoderDirectory, describe_architecture
@@ -41,6 +43,7 @@ def export_model(
     *,
     vocab_file: str,
     max_seq_length: int,
+    keep: Keep = "head",
     temperature: float = 1.0,
     threshold: metrics.Threshold = None,
 ) -> None:
@@ -53,7 +56,8 @@ def export_model(
       directory: Directory of the SavedModel.
       vocab_file: The encoder's vocabulary, one token a line; it becomes a part of the
         graph.
-      max_seq_length: Longest packed sequence in tokens.
+      max_seq_length: Longest sequence in tokens.
+      keep: The part of a longer text that is kept; see `preprocessing.pack_segments`.
       temperature: Divides the logits before they become probabilities; see
         `calibration.fit_temperature`. The logits of the signatures are not divided.
       threshold: As in `metrics.Rows.of`.
@@ -64,6 +68,7 @@ def export_model(
         task,
         vocab_file=vocab_file,
         max_seq_length=max_seq_length,
+        keep=keep,
         temperature=temperature,
         threshold=threshold,
     )
@@ -83,6 +88,7 @@ def describe_model(
     precision: str,
     score_scale: list[float],
     fitted: Mapping[str, metrics.Threshold],
+    **packing: Any,
 ) -> None:
     """Writes the description of an exported model, and its vocabulary.
 
@@ -92,10 +98,11 @@ def describe_model(
       directory: Directory of the SavedModel.
       task: The task of its training.
       encoder: The encoder of its training.
-      max_seq_length: Longest packed sequence in tokens.
+      max_seq_length: Longest sequence in tokens.
       precision: Type of the exported weights.
       score_scale: The `ScoreScale` of a regression.
       fitted: `FittedOutputs.description`, of classes.
+      **packing: `keep` and `long_text` of `preprocessing` as JSON, if they are set.
     """
     tokenizer = tokenizer_files.read_settings(encoder.vocab_file)
     epsilon = {**DEFAULTS, **encoder.config}[description.LAYER_NORM_EPS]
@@ -107,6 +114,7 @@ def describe_model(
             description.LAYER_NORM_EPS: epsilon,
             description.TOKENIZER: dataclasses.asdict(tokenizer),
             description.MAX_SEQ_LENGTH: max_seq_length,
+            **packing,
             description.PRECISION: precision,
             **({description.SEPARATOR: task.separator} if task.is_multilabel else {}),
             **(
@@ -131,6 +139,7 @@ class ServingModel(tf.Module):
         *,
         vocab_file: str,
         max_seq_length: int,
+        keep: Keep,
         temperature: float,
         threshold: metrics.Threshold,
     ) -> None:
@@ -151,6 +160,7 @@ class ServingModel(tf.Module):
         self._task = task
         self._vocab_file = vocab_file
         self._max_seq_length = max_seq_length
+        self._keep = keep
         # The signatures share these functions, so that the encoder and the tokenizer's
         # tables are traced once, and are in the graph once. `tf.saved_model.save` would
         # trace attributes of the module again, so they are in a namespace.
@@ -232,7 +242,7 @@ class ServingModel(tf.Module):
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return token_positions.find_tokens(
-            list(texts), self._vocab_file, self._max_seq_length
+            list(texts), self._vocab_file, self._max_seq_length, self._keep
         )
 
     def _predict(
@@ -265,7 +275,7 @@ class ServingModel(tf.Module):
         if self._task.is_tokenized:
             # Transform's graph begins after the tokenizer.
             packed = preprocessing.text_to_inputs(
-                list(texts), self._vocab_file, self._max_seq_length
+                list(texts), self._vocab_file, self._max_seq_length, self._keep
             )
             return (
                 packed[preprocessing.INPUT_WORD_IDS],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from modules.config.long_text import Keep
 from modules.data import preprocessing
 from modules.data.tokenization import BertTokenizer
 
@@ -17,14 +18,18 @@ _NOWHERE = -1  # the column and position of special tokens and padding
 
 
 def find_tokens(
-    texts: list[tf.Tensor], vocab_file: str, max_seq_length: int
+    texts: list[tf.Tensor], vocab_file: str, max_seq_length: int, keep: Keep = "head"
 ) -> dict[str, tf.Tensor]:
     """Tokenizes, truncates and packs texts as the model does, and locates the tokens.
+
+    A text that the model reads in windows is packed as a whole: each token is there
+    once, however many windows have it.
 
     Args:
       texts: One text, or the two of a pair, each string[batch].
       vocab_file: One token a line. Its encoder's settings are next to it.
       max_seq_length: Longest packed example in tokens, special tokens included.
+      keep: The part of a longer text that is kept.
 
     Returns:
       `token` string[batch, tokens], with special tokens; padding is empty. Of each
@@ -44,7 +49,10 @@ def find_tokens(
     segments = [indices[i * batch : (i + 1) * batch] for i in range(len(texts))]
     first, last, padding = -1, -2, -3
     packed = preprocessing.pack_segments(
-        segments, max_seq_length=max_seq_length, special_token_ids=(first, last)
+        segments,
+        max_seq_length=max_seq_length,
+        special_token_ids=(first, last),
+        keep=keep,
     )[preprocessing.INPUT_WORD_IDS].to_tensor(default_value=padding)
     # The values of special tokens and padding follow those of the tokens.
     index = tf.where(packed < 0, count - 1 - packed, packed)

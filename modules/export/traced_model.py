@@ -7,10 +7,12 @@ import tf_keras
 
 from modules.data.inputs import ExamplesConfig
 from modules.data.preprocessing import ENCODER_INPUTS, INPUT_MASK
+from modules.encoder.window_classifier import WindowClassifier
 
-# The encoder runs on chunks of this many rows, two of them in parallel. Rows of similar
-# length need little padding, and idle cores work on another chunk. Memory is bounded on
-# any batch: TFMA sends up to 1,000 rows, and no setting changes that.
+# The encoder runs on chunks of this many rows, or windows of long texts, two of them in
+# parallel. Rows of similar length need little padding, and idle cores work on another
+# chunk. Memory is bounded on any batch: TFMA sends up to 1,000 rows, and no setting
+# changes that.
 _ROWS_AT_A_TIME = 16
 
 
@@ -24,13 +26,17 @@ class TracedModel:
     def __init__(self, model: tf_keras.Model) -> None:
         self.model = model
         specs = {name: tf.TensorSpec([None, None], tf.int32) for name in ENCODER_INPUTS}
+        has_windows = isinstance(model, WindowClassifier)
+        classify = model.classify_windows if has_windows else model
         self._predict_chunk = tf.function(
-            lambda features: tf.cast(model(features, training=False), tf.float32),
+            lambda features: tf.cast(classify(features, training=False), tf.float32),
             input_signature=[specs],
             autograph=False,
         )
         self._predict = tf.function(
-            self._predict_in_chunks, input_signature=[specs], autograph=False
+            self._predict_windows if has_windows else self._predict_in_chunks,
+            input_signature=[specs],
+            autograph=False,
         )
 
     def __call__(
@@ -47,6 +53,10 @@ class TracedModel:
         """
         assert not training
         return self._predict(features)
+
+    def _predict_windows(self, features: dict[str, tf.Tensor]) -> tf.Tensor:
+        windows = self.model.split(features)
+        return self.model.pool(self._predict_in_chunks(windows.features), windows)
 
     def _predict_in_chunks(self, features: dict[str, tf.Tensor]) -> tf.Tensor:
         lengths = tf.reduce_sum(features[INPUT_MASK], axis=1)

@@ -43,6 +43,8 @@ def compute(
         # Each host trains on its own files, so their number decides the rows of a step.
         content["hosts"] = hosts
     key_settings = {key: settings[key] for key in _KEY_SETTINGS}
+    if "long_text" in settings:
+        key_settings["long_text"] = settings["long_text"]
     if base_model:
         key_settings["base_model"] = warm_start.fingerprint_of(base_model)
     return fingerprint.of_json(

@@ -11,6 +11,7 @@ from official.core import config_definitions
 
 from modules import encoder as encoder_lib
 from modules import files
+from modules.config.long_text import LongTextConfig
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs, preprocessing
@@ -57,6 +58,7 @@ def build_experiment(
     *,
     encoder: str,
     max_seq_length: int,
+    long_text: LongTextConfig | None = None,
     splits: dict[str, list[str]],
     strategy: tf.distribute.Strategy,
     base_model: str = "",
@@ -69,6 +71,7 @@ def build_experiment(
       config: The trainer's settings.
       encoder: Directory of the pre-trained encoder.
       max_seq_length: Longest sequence in tokens.
+      long_text: The windows of texts; None reads each as a whole.
       splits: File patterns of each split's transformed Examples.
       strategy: The distribution strategy.
       base_model: Directory of the exported model to start from; empty starts from the
@@ -86,7 +89,7 @@ def build_experiment(
     _check_cluster(
         config, is_asynchronous=is_asynchronous, is_multi_worker=is_multi_worker
     )
-    lengths = inputs.fixed_lengths(max_seq_length) if is_tpu else []
+    lengths = inputs.fixed_lengths(max_seq_length, long_text) if is_tpu else []
     train_data, eval_data = (
         examples_config(task, splits[split], config, lengths=lengths)
         for split in (TRAIN_SPLIT, EVAL_SPLIT)
@@ -123,6 +126,7 @@ def build_experiment(
                 config.class_weights, task, train_data, strategy
             ),
             score_scale=list(score_scale.measure(task, train_data, strategy)),
+            **(long_text.model_settings if long_text else {}),
             train_data=train_data,
             validation_data=eval_data,
         ),

@@ -19,6 +19,7 @@ from modules.data import inputs
 from modules.encoder import tensors
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
+from modules.encoder.window_classifier import WindowClassifier
 from modules.evaluation.prediction_files import Predictions
 from modules.training import strategies, summary_names, warm_start
 from modules.training.score_scale import ScoreProjection, ScoreScale
@@ -48,6 +49,9 @@ class FineTuningConfig(config_definitions.TaskConfig):
         regression, or two for each of several labels; see `loss_weights.choose`. Empty
         weighs nothing.
       score_scale: The `ScoreScale` of a regression.
+      window: Tokens of a window of long texts; 0 reads each text as a whole.
+      pool: How the logits of a text follow from those of its windows, `mean` or `max`.
+      windows_in_memory: Windows that are in memory at a time; see `WindowClassifier`.
       xla: Whether XLA compiles the training step.
       train_data: The training split.
       validation_data: The evaluation split.
@@ -63,6 +67,9 @@ class FineTuningConfig(config_definitions.TaskConfig):
     score_scale: list[float] = dataclasses.field(
         default_factory=lambda: list(ScoreScale())
     )
+    window: int = 0
+    pool: str = "mean"
+    windows_in_memory: int = 1
     xla: bool = False
     train_data: inputs.ExamplesConfig = dataclasses.field(
         default_factory=inputs.ExamplesConfig
@@ -119,9 +126,18 @@ class FineTuningTask(base_task.Task):
         head.dropout = Dropout(params.head_dropout)
         if self.definition.is_regression:
             head.out_proj = self.build_score_projection(head.initializer)
-        return models.BertClassifier(
-            network, self.definition.outputs, dropout_rate=0.0, cls_head=head
-        )
+        settings = {"dropout_rate": 0.0, "cls_head": head}
+        if params.window:
+            return WindowClassifier(
+                network,
+                self.definition.outputs,
+                window=params.window,
+                pool=params.pool,
+                windows_in_memory=params.windows_in_memory,
+                has_fixed_shapes=params.xla,
+                **settings,
+            )
+        return models.BertClassifier(network, self.definition.outputs, **settings)
 
     def build_score_projection(
         self, initializer: tf_keras.initializers.Initializer

@@ -15,6 +15,7 @@ import tf_keras
 
 from modules import encoder as encoder_lib
 from modules import environment, files, metrics, uris
+from modules.config import long_text
 from modules.config.decision import DecisionConfig
 from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
@@ -54,9 +55,9 @@ def run_fn(fn_args: Any) -> None:
     Args:
       fn_args: `tfx.v1.components.FnArgs`. Its `hyperparameters` are the settings of
         `TrainerConfig`, validated by the component that wrote them; its `custom_config`
-        holds `task`, `max_seq_length`, `encoder` (a directory), the fingerprints of
-        code and encoder, `checkpoints` (a directory), and `serving_precision`, the type
-        of the exported weights.
+        holds `task`, `max_seq_length`, `keep` and `long_text` if they are set,
+        `encoder` (a directory), the fingerprints of code and encoder, `checkpoints` (a
+        directory), and `serving_precision`, the type of the exported weights.
     """
     environment.set_up()
     settings = fn_args.custom_config
@@ -130,6 +131,7 @@ def prepare(
       directory: The result of `find_directory`.
     """
     settings = fn_args.custom_config
+    windows = long_text.read(settings)
     base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
     chosen = precision.choose(
@@ -143,6 +145,7 @@ def prepare(
         config,
         encoder=settings["encoder"],
         max_seq_length=settings["max_seq_length"],
+        long_text=windows,
         splits=split_patterns(fn_args),
         strategy=strategy,
         base_model=base_model,
@@ -151,10 +154,11 @@ def prepare(
     return xla.choose(
         config.xla,
         params,
-        FineTuningTask(params.task, task),
+        # Its model has fixed shapes, so that it can be compiled.
+        FineTuningTask(params.task.replace(xla=True), task),
         strategy,
         directory,
-        settings["max_seq_length"],
+        inputs.fixed_lengths(settings["max_seq_length"], windows),
     )
 
 
@@ -381,6 +385,7 @@ def _export(
         fn_args.serving_model_dir,
         vocab_file=encoder.vocab_file,
         max_seq_length=settings["max_seq_length"],
+        keep=settings.get("keep", "head"),
         temperature=fitted.temperature or 1.0,
         threshold=fitted.threshold,
     )
@@ -392,5 +397,6 @@ def _export(
         precision=settings["serving_precision"],
         score_scale=score_scale,
         fitted=fitted.description,
+        **{name: settings[name] for name in ("keep", "long_text") if name in settings},
     )
     model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)

@@ -58,7 +58,7 @@ def choose(
     task: FineTuningTask,
     strategy: tf.distribute.Strategy,
     directory: str,
-    max_seq_length: int,
+    lengths: list[int],
 ) -> ExperimentConfig:
     """Chooses whether XLA compiles the training step, and records it.
 
@@ -73,10 +73,10 @@ def choose(
       task: Its task.
       strategy: The distribution strategy.
       directory: Directory of the training's checkpoints.
-      max_seq_length: Longest sequence in tokens.
+      lengths: Lengths in tokens that batches are padded to if XLA is used.
 
     Returns:
-      The experiment, with XLA and a few padded lengths if it is used.
+      The experiment, with XLA and these lengths if it is used.
 
     Raises:
       ValueError: `xla` is `on` with a strategy that cannot compile.
@@ -89,7 +89,6 @@ def choose(
         )
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
     recorded = read(directory)
-    lengths = inputs.fixed_lengths(max_seq_length)
     if recorded:
         chosen = Compilation(recorded["setting"], recorded["is_enabled"])
     elif setting == "auto" and can_compile and has_gpu:

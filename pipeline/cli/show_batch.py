@@ -69,7 +69,7 @@ def show_batch_command(
     console = Console()
     console.print(table)
     lengths = [len(row.tokens) for row in described]
-    longest, limit = max(lengths), config.preprocessing.max_seq_length
+    longest, limit = max(lengths), config.preprocessing.most_tokens
     to_longest, to_limit = (
         f"{1 - sum(lengths) / (width * len(lengths)):.0%}" for width in (longest, limit)
     )

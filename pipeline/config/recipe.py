@@ -111,6 +111,8 @@ class Config(Settings):
             task=self.task,
             gate_split=self.evaluator.split,
             max_seq_length=self.preprocessing.max_seq_length,
+            keep=self.preprocessing.keep,
+            long_text=self.preprocessing.long_text,
         )
 
     @property
@@ -154,6 +156,23 @@ class Config(Settings):
                     f"and '-'. Rename the column, for example to {input_name(column)}"
                 )
         return self
+
+    @model_validator(mode="after")
+    def _check_long_text(self) -> Config:
+        if self.preprocessing.long_text is None or self.task.has_single_text:
+            return self
+        if self.task.is_tokenized:
+            raise ValueError(
+                "preprocessing.long_text reads texts in windows, but task.input is "
+                "tokenized: another tool has packed the rows; give texts, or leave "
+                "long_text out"
+            )
+        raise ValueError(
+            "preprocessing.long_text reads one text in windows, but task.text_columns "
+            f"is {self.task.text_columns}: a window cannot have all of both; name one "
+            "column, or leave long_text out and choose with preprocessing.keep which "
+            "part of both is kept"
+        )
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Config:

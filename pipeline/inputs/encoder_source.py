@@ -121,12 +121,18 @@ def resolve_encoder(
             vocab_fingerprint=fingerprint.of_json(vocabulary),
             architecture=encoder_lib.describe_architecture(encoder),
         )
-    if config.preprocessing.max_seq_length > encoder.max_seq_length:
-        raise UsageError(
-            f"preprocessing.max_seq_length is {config.preprocessing.max_seq_length}; "
-            f"the encoder {directory} allows {MIN_SEQ_LENGTH} to "
-            f"{encoder.max_seq_length}"
+    settings = config.preprocessing
+    key, length = "max_seq_length", settings.max_seq_length
+    if settings.long_text is not None:
+        key, length = "long_text.window", settings.long_text.window
+    if length > encoder.max_seq_length:
+        message = (
+            f"preprocessing.{key} is {length}; the encoder {directory} allows "
+            f"{MIN_SEQ_LENGTH} to {encoder.max_seq_length}"
         )
+        if settings.long_text is None and config.task.has_single_text:
+            message += "; preprocessing.long_text reads longer texts in windows"
+        raise UsageError(message)
     return resolved
 
 

@@ -67,7 +67,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
     settings = {
         "task": task.model_dump(),
-        "max_seq_length": config.preprocessing.max_seq_length,
+        **config.preprocessing.packing,
         "vocab_file": encoder.vocab_file,
     }
     try:

@@ -223,6 +223,8 @@ class _Builder:
             reason = "cuts at most one row in 200"
             if cut > MOST_CUT:
                 reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
+                if task.has_single_text:
+                    reason += "; with preprocessing.long_text it may be higher"
             reason += f"; the longest has {train.lengths.max()} tokens"
             settings.set("preprocessing.max_seq_length", length, reason)
         rows = splits[TRAIN_SPLIT]

@@ -180,7 +180,11 @@ def _transform(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "vocabulary sha256": config.get("vocab_fingerprint"),
         **_code(config),
-        "max_seq_length": config.get("max_seq_length"),
+        **{
+            name: config[name]
+            for name in ("max_seq_length", "keep", "long_text")
+            if name in config
+        },
     }
 
 

@@ -115,6 +115,16 @@ def read_pushed(model: str) -> PushedModel:
             f"--model {directory} is of an earlier release, which left its vocabulary "
             "out; run the pipeline again, and export the version that it pushes"
         )
+    for key, reads in (
+        (description.LONG_TEXT, "reads texts in windows"),
+        (description.KEEP, "keeps another part of a longer text than its first tokens"),
+    ):
+        if key in described:
+            raise UsageError(
+                f"--model {directory} {reads} (preprocessing.{key}: {described[key]}), "
+                "which Hugging Face's BertForSequenceClassification and its tokenizer "
+                f"do not; serve the model itself, or train one without {key}"
+            )
     if described["activation"] not in _ACTIVATIONS:
         raise UsageError(
             f"--model {directory} has the activation {described['activation']!r}, "

@@ -5,21 +5,39 @@ import {hidden, make, shorten, signed, startOf} from "/page/dom.js";
 
 const WORD = /\p{Script=Han}|[\p{L}\p{M}\p{N}]+(?:['’][\p{L}]+)*|[^\s\p{L}\p{M}\p{N}]/gu;
 const MAX_WORDS = 256;
-// Characters kept after those that the model saw; they move up if a word is left out.
+// Characters kept at both ends of what was cut; they move up if a word is left out.
 // Without this limit, a text of 300 kB and its 100 shortened copies exceed the limit of a
 // request.
-const FOLLOWING_CHARACTERS = 1000;
+const UNSEEN_CHARACTERS = 1000;
 const CUT_CHARACTERS = 160;
 const NUMBERED_WORDS = 8;  // the others show their number in a tooltip
 
-/** Returns how many characters of each column the model saw. */
-function findSeen(columns, row, tokenized) {
+/**
+ * Returns the part of each column that the model did not see: the longest without a token.
+ *
+ * @returns Its start and end in characters, and the index of the token after it.
+ */
+function findCuts(columns, row, tokenized) {
   return columns.map((name, index) => {
-    if (!tokenized || !tokenized.cut[index]) return row[name].length;
-    const ends = tokenized.end.filter((_, i) => tokenized.column[i] === index);
-    // Ends of tokens are positions in UTF-8 bytes.
-    const bytes = new TextEncoder().encode(row[name]).slice(0, Math.max(0, ...ends));
-    return new TextDecoder().decode(bytes).length;
+    const text = row[name];
+    if (!tokenized || !tokenized.cut[index]) return {start: text.length, end: text.length};
+    // Starts and ends of tokens are positions in UTF-8 bytes.
+    const bytes = new TextEncoder().encode(text);
+    const weigh = (from, to) => bytes.slice(from, to).filter((byte) => byte > 32).length;
+    const cut = {weight: 0};
+    let seen = 0;
+    const compare = (to, next) => {
+      const weight = weigh(seen, to);
+      if (weight > cut.weight) Object.assign(cut, {weight, from: seen, to, next});
+    };
+    tokenized.column.forEach((column, i) => {
+      if (column !== index) return;
+      compare(tokenized.start[i], i);
+      seen = tokenized.end[i];
+    });
+    compare(bytes.length);
+    const count = (end) => new TextDecoder().decode(bytes.slice(0, end)).length;
+    return {start: count(cut.from), end: count(cut.to), next: cut.next};
   });
 }
 
@@ -37,23 +55,25 @@ function appendToken(paragraph, token, column) {
 
 /** Returns the tokens of a row, by column, and what was cut. */
 export function showTokens(columns, row, tokenized) {
-  const seen = findSeen(columns, row, tokenized);
+  const cutsOfColumns = findCuts(columns, row, tokenized);
   const count = tokenized.token.filter((token) => token).length;
   const paragraph = make("p", {className: "token-list"});
   let column = 0;
+  const appendCut = (index) => {
+    const {start, end} = cutsOfColumns[index];
+    const text = row[columns[index]].slice(start, end).trim();
+    paragraph.append(" ",
+      make("del", {className: "cut"}, hidden("cut: "), shorten(text, CUT_CHARACTERS)));
+  };
   tokenized.token.forEach((token, index) => {
     if (!token) return;
     const owner = tokenized.column[index];
     // A column ends at the special token after it.
     if (owner < 0 && index > 0) {
-      const cut = tokenized.cut[column];
-      if (cut) {
-        const rest = row[columns[column]].slice(seen[column]).trim();
-        paragraph.append(" ",
-          make("del", {className: "cut"}, hidden("cut: "), shorten(rest, CUT_CHARACTERS)));
-      }
+      if (tokenized.cut[column] && cutsOfColumns[column].next === undefined) appendCut(column);
       column += 1;
     }
+    if (owner >= 0 && cutsOfColumns[owner].next === index) appendCut(owner);
     appendToken(paragraph, token, owner);
   });
   const cuts = columns.flatMap((name, index) =>
@@ -76,17 +96,29 @@ function leaveOut(row, {name, start, end}) {
  * @returns Each word, and how much lower the value is without it.
  */
 export async function leaveOneOut(columns, row, tokenized, valueOf) {
-  const seen = findSeen(columns, row, tokenized);
+  const cuts = findCuts(columns, row, tokenized);
   const words = columns.flatMap((name, index) =>
     [...row[name].matchAll(WORD)]
-      .filter((match) => match.index < seen[index])
+      .filter(({index: start}) => start < cuts[index].start || start >= cuts[index].end)
       .map((match) => ({name, start: match.index, end: match.index + match[0].length})),
   ).slice(0, MAX_WORDS);
-  const short = Object.fromEntries(columns.map((name, index) =>
-    [name, startOf(row[name], seen[index] + FOLLOWING_CHARACTERS)]));
+  const middles = Object.fromEntries(columns.map((name, index) => {
+    const start = cuts[index].start + UNSEEN_CHARACTERS;
+    return [name, {start, size: Math.max(0, cuts[index].end - UNSEEN_CHARACTERS - start)}];
+  }));
+  const short = Object.fromEntries(columns.map((name) => {
+    const {start, size} = middles[name];
+    const rest = row[name].slice(start + size).replace(/^[\udc00-\udfff]/, "");
+    return [name, size ? startOf(row[name], start) + rest : row[name]];
+  }));
+  const inShort = ({name, start, end}) => {
+    const before = row[name].length - short[name].length;
+    return start < middles[name].start
+      ? {name, start, end} : {name, start: start - before, end: end - before};
+  };
   // Includes the whole row: predictions in a batch of another shape differ in the last digits.
   const [whole, ...others] = await predict(
-    [short, ...words.map((word) => leaveOut(short, word))]);
+    [short, ...words.map((word) => leaveOut(short, inShort(word)))]);
   return words.map((word, index) =>
     ({...word, effect: valueOf(whole) - valueOf(others[index])}));
 }

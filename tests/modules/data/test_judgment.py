@@ -305,7 +305,11 @@ def test_texts_that_are_cut_are_a_warning_with_the_longest():
     finding = find(findings, judgment.CUT)
     assert "3 of 200 rows (1.5%) have more than 128 tokens" in finding.message
     assert "the longest has 300" in finding.message
+    assert "up to the encoder's limit, or shorten them" in finding.message
     assert [row.id for (row,) in finding.rows] == [5, 9, 11]
+    single = TaskConfig(text_columns=["text"], classes=["ham", "spam"])
+    finding = find(judge({"train": rows(lengths=lengths)}, single), judgment.CUT)
+    assert "limit or, with preprocessing.long_text, beyond it, or sh" in finding.message
 
 
 @pytest.mark.parametrize("kind", ["unknown", "letters"])

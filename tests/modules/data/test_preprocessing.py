@@ -14,6 +14,7 @@ from official.nlp.tools import tokenization
 from tensorflow_transform.tf_metadata import schema_utils
 from tfx_bsl.public import tfxio
 
+from modules.config.long_text import LongTextConfig
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing
 from pipeline.inputs.schema import build_schema
@@ -139,6 +140,59 @@ def test_single_text_is_packed_between_two_special_tokens_within_its_budget():
     rows = packed["input_word_ids"].to_list()
     assert rows == [[2, 3], [2, 10, 11, 3], [2, 10, 11, 12, 13, 14, 15, 3]]
     assert packed["input_type_ids"].to_list() == [[0] * len(row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("keep", "first", "second"),
+    [
+        ("head", [10, 11, 12], [20, 21]),
+        ("tail", [14, 15, 16], [27, 28]),
+        ("ends", [10, 11, 16], [20, 28]),
+    ],
+)
+def test_part_of_a_text_that_is_kept_is_chosen(keep, first, second):
+    texts = [tf.ragged.constant([list(range(a, b))]) for a, b in ((10, 17), (20, 29))]
+    packed = preprocessing.pack_segments(
+        [tf.cast(text, tf.int64) for text in texts],
+        max_seq_length=8,
+        special_token_ids=(2, 3),
+        keep=keep,
+    )
+    assert packed["input_word_ids"].to_list() == [[2, *first, 3, *second, 3]]
+    # A text that is short enough is whole.
+    short = tf.ragged.constant([[10, 11]], tf.int64)
+    packed = preprocessing.pack_segments(
+        [short], max_seq_length=8, special_token_ids=(2, 3), keep=keep
+    )
+    assert packed["input_word_ids"].to_list() == [[2, 10, 11, 3]]
+
+
+@pytest.mark.parametrize(("window", "stride"), [(8, 3), (8, 6), (10, 1)])
+def test_windows_have_every_token_of_a_text_that_is_kept(window, stride):
+    longest = 30
+    settings = LongTextConfig(window=window, stride=stride)
+    texts = [list(range(10, 10 + length)) for length in range(40)]
+    packed = preprocessing.pack_segments(
+        [tf.ragged.constant(texts, tf.int64)],
+        max_seq_length=longest + 2,
+        special_token_ids=(2, 3),
+        keep="tail",
+        long_text=settings,
+    )
+    counts = []
+    for text, ids in zip(texts, packed["input_word_ids"].to_list(), strict=True):
+        kept = text[-longest:]
+        expected = [[2, *kept[: window - 2], 3]]
+        end = window - 2
+        while end < len(kept):
+            start = stride * len(expected)
+            end = start + window - 2
+            expected.append([2, *kept[start:end], 3])
+        assert ids == [token for part in expected for token in part]
+        assert all(len(part) == window for part in expected[:-1])
+        counts.append(len(expected))
+    assert counts[-1] == settings.most_windows(longest + 2)
+    assert not packed["input_type_ids"].values.numpy().any()
 
 
 def text_example(texts, label, index):

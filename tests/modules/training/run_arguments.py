@@ -6,7 +6,7 @@ import types
 from tests import exported, tiny
 
 
-def transform(root, kind, texts, labels, splits):
+def transform(root, kind, texts, labels, splits, **packing):
     """Writes the encoder, Transform's graph, and the same Examples for each split.
 
     Args:
@@ -15,10 +15,11 @@ def transform(root, kind, texts, labels, splits):
       texts: A tuple of texts for each row.
       labels: A label for each row.
       splits: Names of the splits.
+      **packing: `max_seq_length`, `keep` and `long_text`, if they are not the defaults.
     """
     vocab_file = str(tiny.write_encoder(root / "encoder") / "vocab.txt")
     rows = exported.rows_of(exported.TASKS[kind], texts, labels, vocab_file)
-    exported.run_transform(root, kind, rows, vocab_file)
+    exported.run_transform(root, kind, rows, vocab_file, **packing)
     (examples,) = root.glob("examples*.gz")
     for split in splits:
         folder = root / "transformed" / f"Split-{split}"

@@ -26,7 +26,7 @@ def choose(directory, strategy=CPU, **settings):
     definition, config, params = tiny.build_experiment(directory, **settings)
     task = FineTuningTask(params.task, definition)
     run = str(directory / "run")
-    return task, xla.choose(config.xla, params, task, strategy, run, 32)
+    return task, xla.choose(config.xla, params, task, strategy, run, LENGTHS)
 
 
 @pytest.mark.parametrize(("steps", "is_enabled"), [(800, False), (802, True)])

@@ -468,3 +468,47 @@ def test_refusal_by_words_that_are_not_swapped_is_refused(recipe, change):
     assert load_config(recipe, refuse).word_settings.changed == "refuse"
     with pytest.raises(UsageError, match="changed_by_words is refuse, but no words"):
         load_config(recipe, {**refuse, **change})
+
+
+LONG = {
+    "task.text_columns": ["sentence1"],
+    "preprocessing.max_seq_length": 2048,
+    "preprocessing.long_text.window": 128,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"preprocessing.long_text.stride": 127},
+            r"stride is 127: windows of 128 .* have 126 of the .* allowed are 1 to 126",
+        ),
+        (
+            {"preprocessing.max_seq_length": 128},
+            r"no text would have a second window; raise max_seq_length",
+        ),
+        ({"preprocessing.long_text.window": 4}, r"window: .*8 \(got 4\)"),
+        ({"preprocessing.long_text.pool": "sum"}, r"pool: .*'mean' or 'max'"),
+        ({"preprocessing.keep": "middle"}, r"keep: .*'head', 'tail' or 'ends'"),
+        (
+            {"task.text_columns": ["sentence1", "sentence2"]},
+            r"one text in windows, but .* \['sentence1', 'sentence2'\].*name one colum",
+        ),
+        ({"task.input": "tokenized"}, r"task\.input is tokenized: another tool has pa"),
+    ],
+)
+def test_windows_that_cannot_be_read_are_refused(recipe, change, message):
+    load_config(recipe, LONG)
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, {**LONG, **change})
+
+
+def test_only_settings_of_long_texts_that_are_set_are_in_the_keys(recipe):
+    unset = {"max_seq_length": 128}
+    preprocessing = load_config(recipe).preprocessing
+    assert preprocessing.changed == preprocessing.packing == unset
+    preprocessing = load_config(recipe, LONG).preprocessing
+    assert preprocessing.changed["long_text"]["pool"] == "mean"
+    # Another pool trains again, and does not tokenize again.
+    assert preprocessing.packing["long_text"] == {"window": 128, "stride": 64}

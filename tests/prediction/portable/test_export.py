@@ -188,6 +188,11 @@ def test_scale_of_scores_is_part_of_the_head(export, tmp_path):
         ({"num_hidden_layers": 3}, r"missing transformer/layer_2/intermediate/bias"),
         ({"format": 2}, "has the format 2, and this release reads the format 1"),
         ({"max_seq_length": None}, "is of an earlier release, which left its vocabul"),
+        (
+            {"long_text": {"window": 64}},
+            r"reads texts in windows .*long_text: \{'window",
+        ),
+        ({"keep": "tail"}, r"than its first tokens \(preprocessing\.keep: tail\)"),
     ],
 )
 def test_model_without_a_counterpart_is_refused(export, tmp_path, changes, message):
