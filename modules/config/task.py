@@ -360,9 +360,9 @@ class TaskConfig(Settings):
             return self
         if not (self.is_binary or self.is_multilabel):
             raise ValueError(
-                "decision is set, which chooses between two classes, or for each label "
-                "of task.kind multilabel; the task has "
-                f"{len(self.classes) if self.classes else 'a score and no'} classes"
+                "decision is set, which chooses between two classes; the task has "
+                f"{len(self.classes) if self.classes else 'a score and no'} classes. "
+                "With task.kind multilabel, it chooses for each label"
             )
         classes = self.classes if self.is_binary else ONE_LABEL
         allowed = [

@@ -199,7 +199,7 @@ class _Judgment:
             count = len(facts)
             label = facts.labels[0]
             if self.task.is_multilabel:
-                name = self.task.describe_label(label)
+                name = self.task.describe_label(label) or "(none)"
                 value, missing = f"labels `{name}`", "other labels"
             elif self.task.classes is None:
                 value, missing = f"score {label:.9g}", "other scores"

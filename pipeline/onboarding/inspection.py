@@ -30,7 +30,7 @@ from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 from modules.data.slice_columns import MISSING
 from modules.data.words import split_words
-from pipeline.onboarding.columns import Column
+from pipeline.onboarding.columns import LISTS, Column
 
 _ROWS_AT_A_TIME = 8192
 _NEAR_EMPTY = 3  # letters and digits
@@ -94,7 +94,7 @@ class ColumnInspection:
     Attributes:
       name: Its name.
       filled: Rows with a value.
-      values: Different values; None if there are more than 1,000.
+      values: Different values, or names in lists; None if there are more than 1,000.
       words: Words of a text on average; 0 without texts.
     """
 
@@ -106,8 +106,10 @@ class ColumnInspection:
     @classmethod
     def of(cls, column: Column) -> ColumnInspection:
         """Describes a column."""
-        values = None if column.values is None else len(column.values)
-        return cls(column.name, column.filled, values, round(column.mean_words, 1))
+        lists = column.names.get(LISTS)
+        values = column.values or (lists.first if lists else column.values)
+        number = None if values is None else len(values)
+        return cls(column.name, column.filled, number, round(column.mean_words, 1))
 
 
 @dataclasses.dataclass

@@ -469,7 +469,7 @@ def test_split_whose_rows_all_have_the_same_labels_is_refused():
     finding = find(
         judge(several(train=labels_of(200, NONE)), LABELS), judgment.ONE_CLASS
     )
-    assert finding.message.startswith("train: all 200 rows have the labels ``: a model")
+    assert finding.message.startswith("train: all 200 rows have the labels `(none)`: ")
 
 
 def test_contradiction_is_a_difference_in_any_label():

@@ -48,6 +48,15 @@ def test_forbidden_column_is_refused_whatever_its_use(project, setting, value, c
         ) in str(refused.value)
 
 
+def test_forbidden_column_of_0_and_1_for_a_label_is_refused(project):
+    recipe = project / "teams" / "reviews" / "recipe.yaml"
+    settings = {"kind": "multilabel", "classes": ["joy", "client s name"]}
+    task = {f"task.{name}": value for name, value in settings.items()}
+    with pytest.raises(UsageError, match="classes names 'client s name', which forbid"):
+        load_task(recipe, task)
+    load_task(recipe, {**task, "task.label_separator": "|"})  # a name in a column
+
+
 def test_nearer_policy_adds_to_one_above_it(project):
     recipe = project / "teams" / "reviews" / "recipe.yaml"
     recipe.with_name(policy.FILE).write_text("forbidden_columns: [phone]\n")
