@@ -120,8 +120,8 @@ def _rows(dataset: Any, location: str) -> Iterator[tuple[Location, Row]]:
         yield Location(location, number), row
 
 
-def _to_text(value: Any) -> str | list[str]:
+def _to_text(value: Any) -> Any:
     """Returns the text of a value; a list of texts if it is a sequence."""
     if getattr(value, "ndim", 0):
-        return list(map(_to_text, value.tolist()))
+        return [_to_text(item) for item in value.tolist()]
     return value.decode() if isinstance(value, bytes) else str(value)

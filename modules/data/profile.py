@@ -54,12 +54,13 @@ class Profile:
         # Longer rows count as 10,000 tokens long.
         lengths = np.bincount(np.minimum(facts.lengths, 10_000))
         labels = dict(zip(names, counts.tolist(), strict=True))
-        sums = (facts.tokens, facts.words, facts.unknown)
         return cls(
             labels,
             lengths.tolist(),
             span,
-            *(int(n.sum()) for n in sums),
+            tokens=int(facts.tokens.sum()),
+            words=int(facts.words.sum()),
+            unknown=int(facts.unknown.sum()),
             is_multilabel=task.is_multilabel,
         )
 

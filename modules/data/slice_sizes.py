@@ -29,11 +29,13 @@ def count_row(
     if value not in counts and len(counts) > MOST_VALUES:
         return
     labels = counts.setdefault(value, {})
-    if task.is_regression and label not in labels and len(labels) == 2:
-        label = min(labels)
-    keys = [label]
+    keys: list[float]
     if isinstance(label, Sequence):
         keys = [ALL_ROWS, *(index for index, is_set in enumerate(label) if is_set)]
+    elif task.is_regression and label not in labels and len(labels) == 2:
+        keys = [min(labels)]
+    else:
+        keys = [label]
     for key in keys:
         labels[key] = labels.get(key, 0) + rows
 

@@ -31,26 +31,24 @@ class Names:
     """The names in the values of a column, each of which may have several.
 
     Attributes:
-      counts: The rows with each name.
+      first: The names of the first value with each name.
       sizes: The numbers of names that values have.
       recurring: The names that occur in different values: alone, or with other names.
         A class that is called `Arts, Crafts` has parts that occur only together.
     """
 
-    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    first: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     sizes: set[int] = dataclasses.field(default_factory=set)
     recurring: set[str] = dataclasses.field(default_factory=set)
-    _values: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     def add(self, names: list[str]) -> bool:
         """Adds the names of a value; returns whether all so far can be labels."""
         self.sizes.add(len(names))
-        self.counts.update(names)
         for name in names:
-            if self._values.setdefault(name, names) != names:
+            if self.first.setdefault(name, names) != names:
                 self.recurring.add(name)
         is_set = all(names) and len(set(names)) == len(names)
-        return is_set and len(self.counts) <= MOST_LABELS
+        return is_set and len(self.first) <= MOST_LABELS
 
 
 @dataclasses.dataclass
@@ -144,8 +142,8 @@ class Column:
         for separator, names in self.names.items():
             most = max(names.sizes, default=0)
             # `3,5` may be a number.
-            is_number = separator == "," and all(map(str.isdecimal, names.counts))
-            recur = 2 * len(names.recurring) > len(names.counts)
+            is_number = separator == "," and all(map(str.isdecimal, names.first))
+            recur = 2 * len(names.recurring) > len(names.first)
             if (
                 most > (2 if is_number else 1)
                 and len(names.sizes) > 1
@@ -193,8 +191,9 @@ class Column:
             return
         text = row_values.to_text(value)
         self.filled += 1
-        for separator in SEPARATORS:
-            self._add_names(separator, text)
+        if self.values is None or text not in self.values:
+            for separator in SEPARATORS:
+                self._add_names(separator, text)
         if self.values is not None:
             self.values[text] += 1
             if len(self.values) > MOST_VALUES:
@@ -222,9 +221,10 @@ class Column:
 
     def _add_names(self, separator: str, value: str | list[Any]) -> None:
         names = self.names.get(separator)
-        found = map(row_values.to_text, row_values.split_names(value, separator))
-        if names and not names.add(list(found)):
-            del self.names[separator]
+        if names is not None:
+            found = map(row_values.to_text, row_values.split_names(value, separator))
+            if not names.add(list(found)):
+                del self.names[separator]
 
 
 def add_row(columns: dict[str, Column], row: dict[str, Any] | RowError) -> None:

@@ -338,13 +338,13 @@ def _guess_labels(
         if column.flags:
             by_marks.setdefault(str(column.flags), []).append(name)
     flags = max(by_marks.values(), key=len, default=[])
+    lists = [name for name in candidates if columns[name].separator is not None]
     chosen = [name for name in classes or flags if name in flags]
     is_clear = not named and len(flags) >= _LEAST_FLAGS and {*few} == {*flags}
     if kind in (None, "multilabel") and chosen:
         if classes is not None and len(chosen) == len(classes):
             reasons["task.kind"] = "task.classes are the names of columns of 0 and 1"
             return list(classes)
-        lists = [n for n in candidates if columns[n].separator is not None]
         if is_clear or (kind and len(flags) > 1 and not lists):
             _refuse_one_hot([columns[name] for name in flags], kind)
             reasons["task.kind"] = (
@@ -353,7 +353,6 @@ def _guess_labels(
             )
             return flags
     if kind == "multilabel":
-        lists = [n for n in candidates if columns[n].separator is not None]
         candidates = lists or candidates
     if not candidates:
         raise UsageError(
@@ -421,13 +420,13 @@ def _guess_names(
     if separator is None:  # chosen by the user
         several = [s for s, n in column.names.items() if max(n.sizes, default=0) > 1]
         separator = next(iter(several), LISTS)
-    if separator not in column.names or not column.names[separator].counts:
+    if separator not in column.names or not column.names[separator].first:
         raise UsageError(
             f"the label {label} has {_describe(column)}, none of which is a list of "
             "names; name another column with --label, or write the names of a row "
             "with `|` between them"
         )
-    names = column.names[separator].counts
+    names = column.names[separator].first
     known = {source_names.get(name, name) for name in names}
     shape = f"names with `{separator}` between them" if separator else "lists of names"
     reasons["task.kind"] = f"{label} has {shape}, any number in a row"
@@ -484,7 +483,7 @@ def _count(column: Column) -> int:
 
 def _describe(column: Column) -> str:
     if column.separator is not None:
-        return f"several of {len(column.names[column.separator].counts)} names"
+        return f"several of {len(column.names[column.separator].first)} names"
     if column.values is None or len(column.values) > _SHOWN:
         number = "many" if column.values is None else len(column.values)
         return f"{number} values"

@@ -232,7 +232,5 @@ def test_one_label_of_a_row_and_several_are_different_tasks(tmp_path):
     first, second = (
         write_run(tmp_path, name, task) for name, task in (("a", one), ("b", LABELS))
     )
-    with pytest.raises(
-        UsageError, match=r"a predicts the classes joy, .* b any of"
-    ):
+    with pytest.raises(UsageError, match=r"a predicts the classes joy, .* b any of"):
         compare([first, second])
