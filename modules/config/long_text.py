@@ -26,8 +26,8 @@ class LongTextConfig(Settings):
         the `max` of each class.
       windows_in_memory: Windows that a step computes at a time on each device. A step
         with more computes chunks of so many, and has the activations of two chunks in
-        memory at most; all but one are computed again for their gradients, which takes
-        up to a third longer. XLA computes all windows at once.
+        memory at most; all but one are computed again for their gradients. XLA computes
+        all windows at once.
     """
 
     window: int = Field(default=128, ge=MIN_SEQ_LENGTH)
