@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from benchmarks import rounds
 from benchmarks.first_step import newest_artifact
 from modules import files, uris
 from modules.config.task import TaskConfig
-from modules.evaluation import prediction_files
+from modules.errors import UsageError
+from modules.evaluation import abstention, prediction_files
 from modules.training.model_run import METRICS_FILE
 from pipeline.config.recipe import load_config
 
@@ -52,14 +52,12 @@ def measure(task: TaskConfig, model_run: str) -> Figures:
             for name, after in scaling["after"][split].items():
                 figures[split, name] = scaling["before"][split][name], after
         predicted = prediction_files.read_predictions(model_run, task, split)
-        chosen = predicted.outputs[
-            np.arange(len(predicted.ids)), predicted.predicted.astype(int)
-        ]
         for least in _LEAST_PROBABILITIES:
-            kept = chosen >= least
-            figures[split, f"share of rows from {least}"] = None, float(kept.mean())
-            accuracy = predicted.rows.is_right[kept].mean() if kept.any() else np.nan
-            figures[split, f"their accuracy from {least}"] = None, float(accuracy)
+            _, labels, outputs, classes = predicted
+            point = abstention.measure(labels, outputs, classes, least)
+            share = 1 - point.abstained / len(labels)
+            figures[split, f"share of rows from {least}"] = None, share
+            figures[split, f"their accuracy from {least}"] = None, point.accuracy
         if decision:
             figures[split, "threshold"] = 0.5, decision["threshold"]
         if scaling:
@@ -102,6 +100,8 @@ def main(
 ) -> None:
     """Runs the pipeline from each seed, and prints the table."""
     task = load_config(Path(recipe)).task
+    if task.is_regression or task.is_multilabel:
+        raise UsageError(f"--config {recipe}: the task must predict one class of a row")
     results = []
     for seed in range(count):
         directory = output / f"seed-{seed}"
