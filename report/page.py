@@ -285,12 +285,11 @@ def _row(
         text.split(task.separator) if task.is_multilabel else [text]
         for text in (row.label, row.prediction)
     )
-    probabilities = sorted(row.probabilities.items(), key=lambda item: -item[1])
-    shown = probabilities[:_MAX_PROBABILITIES]
-    others = [n for n in labels if n in row.probabilities and n not in dict(shown)]
-    if others:  # instead of the last ones
-        shown = shown[: max(len(shown) - len(others), 0)]
-        shown += [(name, row.probabilities[name]) for name in others]
+    # The labels of the row are shown, however improbable they are.
+    shown = sorted(
+        row.probabilities.items(), key=lambda item: (item[0] not in labels, -item[1])
+    )[:_MAX_PROBABILITIES]
+    shown.sort(key=lambda item: -item[1])
     return {
         "id": row.id,
         "texts": [formatting.printable(text) for text in row.texts],

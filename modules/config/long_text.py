@@ -21,7 +21,7 @@ class LongTextConfig(Settings):
         limit.
       stride: Tokens of the text from the start of a window to the start of the next. A
         window has `window` - 2 tokens of the text, so the last `window` - 2 - `stride`
-        are repeated in the next one.
+        are repeated in the next one. Half of `window` if it is left out.
       pool: How the logits of a text follow from those of its windows: their `mean`, or
         the `max` of each class.
       windows_in_memory: Windows that a step computes at a time on each device. A step
@@ -34,6 +34,14 @@ class LongTextConfig(Settings):
     stride: PositiveInt = 64
     pool: Literal["mean", "max"] = "mean"
     windows_in_memory: PositiveInt = 64
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_stride(cls, values: Any) -> Any:
+        window = values.get("window") if isinstance(values, dict) else None
+        if isinstance(window, int):
+            return {"stride": window // 2, **values}
+        return values
 
     @model_validator(mode="after")
     def _check_stride(self) -> LongTextConfig:

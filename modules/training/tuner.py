@@ -57,11 +57,11 @@ def tuner_fn(fn_args: Any) -> TunerFnResult:
         with the sections `trainer` and `tuner` of the recipe.
     """
     environment.set_up()
-    return TunerFnResult(tuner=OptunaTuner(fn_args), fit_kwargs={})
+    return TunerFnResult(tuner=SettingsTuner(fn_args), fit_kwargs={})
 
 
-class OptunaTuner(base_tuner.BaseTuner):
-    """What TFX's Tuner calls of a keras-tuner, in front of Optuna.
+class SettingsTuner(base_tuner.BaseTuner):
+    """What TFX's Tuner calls of a keras-tuner, in front of Optuna or Vizier.
 
     A trial is a training in the directory of its checkpoint key, so the Trainer finds
     the training of the best settings finished. The record of the search is in a
@@ -102,10 +102,11 @@ class OptunaTuner(base_tuner.BaseTuner):
         """Runs the trials that are left.
 
         Raises:
-            SearchError: All trials failed.
-            UsageError: The strategy trains in several processes.
-        ValueError: Replicas cannot share a batch.
-            DirectoryInUseError: Another job searches the same.
+          SearchError: All trials failed.
+          UsageError: The strategy trains in several processes, or Vizier is
+            unavailable.
+          ValueError: Replicas cannot share a batch.
+          DirectoryInUseError: Another job searches the same.
         """
         strategy = strategies.choose_strategy(self._trainer.strategy, self._trainer.tpu)
         self._check_strategy(strategy)
@@ -117,7 +118,12 @@ class OptunaTuner(base_tuner.BaseTuner):
                 # Its client takes seconds to import.
                 from modules.training import vizier
 
-                self._study = vizier.Study(**self._vizier, name=key, space=self._space)
+                self._study = vizier.Study(
+                    **self._vizier,
+                    name=key,
+                    space=self._space,
+                    is_new=not self._trials,
+                )
             while (started := self._start(strategy)) is not None:
                 trial, proposed = started
                 best = trials.find_best(self._trials)

@@ -5,6 +5,7 @@ Imported only if `tuner.service` is `vizier`.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import math
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from google.api_core import exceptions
+from google.api_core.retry import Retry
 from google.auth.exceptions import GoogleAuthError
 from google.cloud import aiplatform_v1
 
@@ -24,6 +26,7 @@ _METRIC = "score"  # an id has no blanks, which the name of a class may have
 _CLIENT = "pipeline"  # one job searches at a time: its pending trial is returned again
 _CALL_SECONDS = 60.0
 _OPERATION_SECONDS = 900.0
+_RETRY = Retry(timeout=_CALL_SECONDS)  # of calls that change nothing
 _ENDED = (
     aiplatform_v1.Trial.State.SUCCEEDED,
     aiplatform_v1.Trial.State.INFEASIBLE,
@@ -54,13 +57,21 @@ class Study:
       region: Region of the study.
       name: The key of the search. A study of this name is resumed.
       space: The values of each setting.
+      is_new: Whether the search has no record. A study of this name is deleted then:
+        it would propose none of its settings again.
 
     Raises:
       UsageError: The service is unavailable, or refuses the credentials.
     """
 
     def __init__(
-        self, project: str, region: str, name: str, space: Mapping[str, Values]
+        self,
+        project: str,
+        region: str,
+        name: str,
+        space: Mapping[str, Values],
+        *,
+        is_new: bool = False,
     ) -> None:
         self._where = f"project {project}, region {region}"
         self._space = space
@@ -70,15 +81,17 @@ class Study:
             study = aiplatform_v1.Study(
                 display_name=name, study_spec=_study_spec(space)
             )
+            create = {"parent": parent, "study": study}
+            lookup = {"parent": parent, "display_name": name}
             try:
-                created = self._client.create_study(
-                    parent=parent, study=study, timeout=_CALL_SECONDS
-                )
+                created = self._client.create_study(create, timeout=_CALL_SECONDS)
             except exceptions.AlreadyExists:
-                request = {"parent": parent, "display_name": name}
                 created = self._client.lookup_study(
-                    request=request, timeout=_CALL_SECONDS
+                    lookup, retry=_RETRY, timeout=_CALL_SECONDS
                 )
+                if is_new:
+                    self._client.delete_study(name=created.name, timeout=_CALL_SECONDS)
+                    created = self._client.create_study(create, timeout=_CALL_SECONDS)
             self._name = created.name
 
     def propose(
@@ -93,11 +106,10 @@ class Study:
         }
         suggestion = self._suggest(wanted)
         if suggestion is not None and not wanted.items() <= suggestion.params.items():
-            # It was pending when the record was deleted.
-            reason = "the search began again without it"
-            result = {"trial_infeasible": True, "infeasible_reason": reason}
-            self._finish(suggestion.name, result)
-            suggestion = self._suggest(wanted)
+            raise UsageError(
+                f"the study {self._name} has a pending trial with other settings than "
+                f"{wanted}; delete the study to search from the beginning"
+            )
         return suggestion
 
     def is_below_median(
@@ -108,7 +120,9 @@ class Study:
         See `proposals.is_below_median`.
         """
         with self._explained():
-            known = self._client.get_trial(name=trial.name, timeout=_CALL_SECONDS)
+            known = self._client.get_trial(
+                name=trial.name, retry=_RETRY, timeout=_CALL_SECONDS
+            )
             steps = {measured.step_count for measured in known.measurements}
             for position, value in sorted(evaluations.items()):
                 # A trial that was interrupted reports its first evaluations again.
@@ -131,7 +145,7 @@ class Study:
         """Reports the trials that have ended, unless the study has their results."""
         with self._explained():
             known = self._client.list_trials(
-                request={"parent": self._name}, timeout=_CALL_SECONDS
+                request={"parent": self._name}, retry=_RETRY, timeout=_CALL_SECONDS
             )
             names = [(self._params(trial), trial.name, trial.state) for trial in known]
         for trial in ended:
@@ -151,6 +165,10 @@ class Study:
         """Adds a trial of the record, and returns its name."""
         added = self._suggest(values, client=f"{_CLIENT}-record")
         if added is None or added.params != values:
+            if added is not None:  # it would stay pending
+                reason = "not the recorded settings"
+                result = {"trial_infeasible": True, "infeasible_reason": reason}
+                self._finish(added.name, result)
             raise UsageError(
                 f"the study {self._name} has no place for a recorded trial, {values}; "
                 "delete the study to search from the beginning"
@@ -201,7 +219,11 @@ class Study:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (exceptions.GoogleAPIError, GoogleAuthError) as error:
+        except (
+            exceptions.GoogleAPIError,
+            GoogleAuthError,
+            concurrent.futures.TimeoutError,  # of an operation
+        ) as error:
             raise UsageError(
                 f"tuner.service is vizier, but Vertex AI Vizier of {self._where} "
                 f"failed: {type(error).__name__}: {error}. Check vertex.project, "

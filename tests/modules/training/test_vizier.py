@@ -32,8 +32,8 @@ def service(monkeypatch):
         yield service
 
 
-def study(space=SPACE):
-    return vizier.Study("project", "europe-west4", "key", space)
+def study(space=SPACE, **options):
+    return vizier.Study("project", "europe-west4", "key", space, **options)
 
 
 def ended(suggestion, number=0, state="completed", value=0.5, at=10):
@@ -80,11 +80,20 @@ def test_pending_trial_is_proposed_again_after_a_restart(service):
     assert len(remote(service)) == 1
 
 
-def test_search_whose_record_was_deleted_begins_with_the_recipes_settings(service):
-    study().propose([])
-    first = study().propose([], fixed=OWN)
-    assert first.params.items() <= OWN.items()
-    assert [trial.state.name for trial in remote(service)] == ["INFEASIBLE", "ACTIVE"]
+def test_search_whose_record_was_deleted_begins_again(service):
+    opened = study({"epochs": [2, 3]})
+    first = opened.propose([], fixed={"epochs": 2})
+    opened.complete([ended(first)])
+    opened = study({"epochs": [2, 3]}, is_new=True)
+    assert opened.propose([], fixed={"epochs": 2}).params == first.params
+    assert [trial.state.name for trial in remote(service)] == ["ACTIVE"]
+
+
+def test_pending_trial_with_other_settings_than_the_running_one_is_refused(service):
+    pending = study().propose([], fixed=OWN)
+    other = {**pending.params, "epochs": 7 - pending.params["epochs"]}
+    with pytest.raises(UsageError, match="delete the study"):
+        study().propose([], fixed=other)
 
 
 def test_results_reach_the_service_once(service):

@@ -15,6 +15,7 @@ from google.cloud.aiplatform_v1.services.vizier_service.transports import (
 )
 from google.cloud.aiplatform_v1.types import Study, Trial, vizier_service
 from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2
 
 _SERVICE = "google.cloud.aiplatform.v1.VizierService"
 _ENDED = (Trial.State.SUCCEEDED, Trial.State.INFEASIBLE)
@@ -44,6 +45,11 @@ class Vizier:
 
     def lookup_study(self, request, context):
         return self.studies[request.display_name]
+
+    def delete_study(self, request, context):
+        del self.trials[request.name]
+        self.studies = {k: v for k, v in self.studies.items() if v.name != request.name}
+        return empty_pb2.Empty()
 
     def list_trials(self, request, context):
         return vizier_service.ListTrialsResponse(trials=self.trials[request.parent])
@@ -173,6 +179,7 @@ def running():
     methods = {
         "CreateStudy": (vizier_service.CreateStudyRequest, vizier.create_study),
         "LookupStudy": (vizier_service.LookupStudyRequest, vizier.lookup_study),
+        "DeleteStudy": (vizier_service.DeleteStudyRequest, vizier.delete_study),
         "ListTrials": (vizier_service.ListTrialsRequest, vizier.list_trials),
         "GetTrial": (vizier_service.GetTrialRequest, vizier.get_trial),
         "SuggestTrials": (vizier_service.SuggestTrialsRequest, vizier.suggest_trials),
@@ -205,6 +212,6 @@ def running():
 
 
 def _serialize(message):
-    if isinstance(message, operations_pb2.Operation):
+    if isinstance(message, operations_pb2.Operation | empty_pb2.Empty):
         return message.SerializeToString()
     return type(message).serialize(message)
