@@ -43,9 +43,10 @@ def measure(
     model = {"window": windows.window, "pool": windows.pool}
     packed = number * windows.window
     peers = [of(TRUNCATED, tokens=windows.window, model={})]
-    for kept in sorted({total, windows.windows_in_memory}, reverse=True):
+    in_memory = min(total, windows.windows_in_memory)
+    for kept in sorted({total, in_memory}, reverse=True):
         settings = {**model, "windows_in_memory": kept}
-        name = f"{number} windows, {min(kept, total)} of {total} at a time"
+        name = f"{number} windows, {kept} of {total} at a time"
         peers.append(of(name, tokens=packed, model=settings))
     results = rounds.run_rounds(peers, count)
     base = results[TRUNCATED]

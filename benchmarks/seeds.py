@@ -24,10 +24,10 @@ from benchmarks import rounds
 from benchmarks.first_step import newest_artifact
 from modules import files, uris
 from modules.config.task import TaskConfig
-from modules.errors import UsageError
 from modules.evaluation import abstention, prediction_files
 from modules.training.model_run import METRICS_FILE
-from pipeline.config.recipe import load_config
+from pipeline import exit_status
+from pipeline.config.recipe import load_config, parse_override
 
 _LEAST_PROBABILITIES = (0.6, 0.7, 0.8, 0.9)
 # Without and with what is fitted; one of them is None if there is nothing to compare.
@@ -99,9 +99,15 @@ def main(
     output: Path, recipe: str, data: str | None, settings: Sequence[str], count: int
 ) -> None:
     """Runs the pipeline from each seed, and prints the table."""
-    task = load_config(Path(recipe)).task
+    task = load_config(Path(recipe), dict(map(parse_override, settings))).task
     if task.is_regression or task.is_multilabel:
-        raise UsageError(f"--config {recipe}: the task must predict one class of a row")
+        raise click.UsageError(
+            f"--config {recipe}: the task must predict one class of a row"
+        )
+    if output.exists():
+        raise click.UsageError(
+            f"OUTPUT {output} exists; name a new directory, or delete it"
+        )
     results = []
     for seed in range(count):
         directory = output / f"seed-{seed}"
@@ -109,8 +115,13 @@ def main(
         command += ["--data", data] if data else []
         for setting in [*settings, f"trainer.seed={seed}"]:
             command += ["--set", setting]
+        command = [sys.executable, "-m", "pipeline", *command]
+        status = subprocess.run(command, check=False).returncode
         # A refused model has its records, too.
-        subprocess.run([sys.executable, "-m", "pipeline", *command], check=False)
+        if status not in (exit_status.SUCCESS, exit_status.REFUSED):
+            raise click.ClickException(
+                f"the run of seed {seed} failed with exit status {status}; see above"
+            )
         model_run = newest_artifact(directory, "Trainer", "model_run")
         results.append(measure(task, model_run))
     print(f"{rounds.describe_machine()}\n")

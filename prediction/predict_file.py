@@ -120,7 +120,8 @@ def predict_file(
                     is_score=predictor.is_score, labels=predictor.labels
                 )
                 columns = add_columns(dict.fromkeys(names), predicted)
-                file.write(serializers.Table(columns, file_format).header + b"\n")
+                table = serializers.Table(columns, file_format, separator)
+                file.write(table.header + b"\n")
     try:
         os.replace(incomplete, target)
     except OSError as error:

@@ -48,7 +48,7 @@ class Table:
     """
 
     def __init__(
-        self, columns: Iterable[str], file_format: FileFormat, separator: str = "|"
+        self, columns: Iterable[str], file_format: FileFormat, separator: str
     ) -> None:
         self._columns = list(columns)
         self._separator = separator
@@ -110,8 +110,8 @@ def create(
     file_format: FileFormat,
     rows: Sequence[dict[str, Any]],
     predicted: dict[str, Any],
-    schema: pa.Schema | None = None,
-    separator: str = "|",
+    schema: pa.Schema | None,
+    separator: str,
 ) -> RowSerializer:
     """Creates the serializer of a format.
 

@@ -22,7 +22,7 @@ import yaml
 from modules import metrics
 from modules.config.task import TaskConfig
 from report import formatting
-from report.content import Metric, Report
+from report.content import AbstentionPoint, Metric, Report
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +70,7 @@ def render(
         rest=rest,
         purpose=_purpose(report.task),
         classes=_by_class(report),
+        abstention=_abstention(report),
         example=_example(report),
         settings=_dump({k: v for k, v in report.settings.items() if k in _SETTINGS}),
     )
@@ -180,6 +181,15 @@ def _by_class(report: Report) -> dict[str, dict[str, Metric]]:
         for name, row in rows.items()
         if any(row.values())
     }
+
+
+def _abstention(report: Report) -> tuple[AbstentionPoint, int] | None:
+    """Returns the point that the card shows, and the rows of its split."""
+    for split in report.abstention:
+        if split.split == report.split and split.rows and split.points:
+            middle = split.points[len(split.points) // 2]
+            return middle, split.rows
+    return None
 
 
 def _purpose(task: TaskConfig) -> str:

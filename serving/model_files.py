@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 _MAX_BYTES = 1 << 20  # of a file
 
 
-def read_description(directory: Path) -> dict[str, list[Any]]:
+def read_description(directory: Path) -> dict[str, Any]:
     """Reads the description and the examples of a SavedModel.
 
     A model of another pipeline has no such files. An invalid file is logged.
@@ -24,17 +24,24 @@ def read_description(directory: Path) -> dict[str, list[Any]]:
       directory: The SavedModel.
 
     Returns:
-      `classes`, the names in the order of the probabilities; `label_range`, the lowest
+      `classes`, the names in the order of the probabilities; `separator`, what is
+      between the names of several predicted labels in a text; `label_range`, the lowest
       and highest score of a regression; and `examples`, rows of the default signature.
       A key without a value in the files is missing.
     """
-    lists = {
-        "classes": _read_list(directory / DESCRIPTION_FILE, "classes"),
-        "label_range": _read_list(directory / DESCRIPTION_FILE, "label_range"),
-        # The file is a predict request.
-        "examples": _read_list(directory / EXAMPLES_FILE, INSTANCES),
+    described = _read_json(directory / DESCRIPTION_FILE)
+    request = _read_json(directory / EXAMPLES_FILE)
+    values = {
+        "classes": (described.get("classes"), list),
+        "separator": (described.get("separator"), str),
+        "label_range": (described.get("label_range"), list),
+        "examples": (request.get(INSTANCES), list),
     }
-    return {name: values for name, values in lists.items() if values}
+    return {
+        name: value
+        for name, (value, kind) in values.items()
+        if value and isinstance(value, kind)
+    }
 
 
 def has_card(directory: Path) -> bool:
@@ -61,12 +68,15 @@ def _read(path: Path) -> bytes:
         return file.read(_MAX_BYTES)
 
 
-def _read_list(path: Path, key: str) -> list[Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
-        values = json.loads(_read(path))[key]
+        content = json.loads(_read(path))
     except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
         logger.warning("cannot read %s: %s", path, type(error).__name__)
-        return []
-    return values if isinstance(values, list) else []
+        return {}
+    if not isinstance(content, dict):
+        logger.warning("cannot read %s: it is not an object", path)
+        return {}
+    return content

@@ -50,8 +50,8 @@ class Metrics:
       loads: Version loads, by result: `ok` or `error`.
       load_seconds: Time to load and warm up, by version.
       refused_connections: HTTP connections refused at `--max-connections`.
-      abstained_rows: Rows without a class, which is less probable than the request
-        allows.
+      abstained_rows: Rows that got no class, because that of the predicted class is
+        below `min_probability`.
       model_age_seconds: Time since a version was pushed, by version.
       samples: Sampled rows, by result.
       checked_texts: Texts that were checked, by column.
@@ -121,7 +121,7 @@ class Metrics:
         )
         self.abstained_rows = Counter(
             "serving_abstained_rows",
-            "Rows without a class, which is less probable than min_probability.",
+            "Rows whose predicted class has a probability below min_probability.",
             registry=registry,
         )
         self.model_age_seconds = Gauge(

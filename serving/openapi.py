@@ -54,8 +54,8 @@ _BASE64: Schema = {
 }
 _INPUT_STRING: Schema = {"anyOf": [_STRING, _BASE64]}
 _MIN_PROBABILITY: Schema = {
-    "description": "`class` and `class_id` are null in a row whose class is less "
-    "probable. TensorFlow Serving has no such field.",
+    "description": "`class` and `class_id` are null in a row whose predicted class "
+    "has a lower probability. TensorFlow Serving has no such field.",
     "type": "number",
     "exclusiveMinimum": 0,
     "maximum": 1,
@@ -237,6 +237,7 @@ def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str
     metadata["properties"] |= {  # not required: other pipelines' models lack them
         "text_columns": strings,
         "classes": strings,
+        "separator": _STRING,
         "label_range": {"type": "array", "items": {"type": "number"}},
         "examples": {"type": "array"},
     }

@@ -98,8 +98,9 @@ class TrainerConfig(Settings):
         lowers probabilities that are too certain. Another value exports the model
         again and trains nothing.
       xla: Whether XLA compiles the training step, for a few padded lengths; on a single
-        CPU or GPU. `auto` measures it on a GPU, and is `off` on a CPU. The choice is
-        recorded, and a resumed training keeps it. A TPU always compiles.
+        CPU or GPU. `auto` measures it on a GPU, and is `off` on a CPU, and if a batch
+        of long texts has more than `windows_in_memory`. The choice is recorded, and a
+        resumed training keeps it. A TPU always compiles.
     """
 
     epochs: PositiveInt = 4

@@ -64,8 +64,9 @@ def choose(
 
     `auto` measures on a single GPU: XLA is used if the steps of the training save more
     time than its compilations take. It is off on a CPU, where it gains nothing, and on
-    several GPUs, whose all-reduce it cannot compile. A TPU compiles by itself. A
-    resumed training keeps the choice if it can.
+    several GPUs, whose all-reduce it cannot compile. It is also off if a batch of long
+    texts has more windows than `windows_in_memory`. A TPU compiles by itself. A resumed
+    training keeps the choice if it can.
 
     Args:
       setting: Setting `trainer.xla`.
@@ -88,10 +89,23 @@ def choose(
             f"{type(strategy).__name__}; set it to auto or off"
         )
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    is_measured = setting == "auto" and can_compile and has_gpu
+    limit, windows = params.task.windows_in_memory, 0
+    if params.task.window:
+        tokens = params.task.train_data.global_batch_size * lengths[-1]
+        windows = tokens // params.task.window
     recorded = read(directory)
     if recorded:
         chosen = Compilation(recorded["setting"], recorded["is_enabled"])
-    elif setting == "auto" and can_compile and has_gpu:
+    elif is_measured and windows > limit:
+        logger.info(
+            "trainer.xla: auto is off, because XLA computes all %d windows of a batch "
+            "at once, and preprocessing.long_text.windows_in_memory is %d",
+            windows,
+            limit,
+        )
+        chosen = Compilation(setting, False)
+    elif is_measured:
         dtype = params.runtime.mixed_precision_dtype
         with precision.compute_in(dtype), strategy.scope():
             times = measure(task, params.task.train_data.global_batch_size, lengths)

@@ -61,7 +61,7 @@ _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
     "--min-probability",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="P",
-    help="Predict no class that is less probable.",
+    help="Predict no class with a probability below P.",
 )
 @click.option(
     "--batch-rows", type=click.IntRange(min=1), help="Rows per call of the model."
@@ -157,7 +157,7 @@ def _describe_abstained(
     if min_probability is None:
         return ""
     return (
-        f" ({abstained} of {rows} without a class, which is less probable than "
+        f" ({abstained} of {rows} without a class: probability below "
         f"{min_probability:g})"
     )
 

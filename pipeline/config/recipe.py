@@ -256,7 +256,8 @@ class Config(Settings):
         if self.tuner.service == "vizier" and self.vertex is None:
             raise ValueError(
                 "tuner.service is vizier, but the recipe has no section vertex; set "
-                "vertex.project and vertex.region, or tuner.service to optuna"
+                "vertex.project, vertex.region, vertex.image and "
+                "vertex.pipeline_root, or tuner.service to optuna"
             )
         if self.evaluator.split == EVAL_SPLIT:
             raise ValueError(

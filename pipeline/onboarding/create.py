@@ -7,6 +7,7 @@ import dataclasses
 import operator
 import os
 import re
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -197,11 +198,18 @@ class _Builder:
             is_directory = os.path.isdir(encoder)
             source = os.path.abspath(encoder) if is_directory else encoder
             settings.set("encoder.source", source, CHOSEN)
+        has_windows = any(
+            key.startswith("preprocessing.long_text") and value is not None
+            for key, value in self._overrides.items()
+        )
         config = self._validate(
             {
                 # Both follow from the rows, which are not read yet.
                 "evaluator.thresholds": {task.metric: 0.0},
-                "preprocessing.max_seq_length": MIN_SEQ_LENGTH,
+                # Longer than any window.
+                "preprocessing.max_seq_length": sys.maxsize
+                if has_windows
+                else MIN_SEQ_LENGTH,
                 **self._overrides,
             }
         )
@@ -214,6 +222,8 @@ class _Builder:
             splits = self._read_rows(inspector, bad_rows)
         config.require_split(splits)
         longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
+        if config.preprocessing.long_text:
+            longest = sys.maxsize  # windows do not limit the text
         # Settings that depend on the rows.
         gate = TEST if TEST in splits else EVAL_SPLIT
         train, gated = inspector.facts[TRAIN_SPLIT], inspector.facts[gate]

@@ -121,8 +121,7 @@ function describeOutputs(rows, outputs, seconds) {
     done,
     ...(versions.length > 1 ? [`predicted by versions ${versions.join(" and ")}: see ${VERSION}`]
       : []),
-    ...(without.length ? [`${without.length} without a class, which is less probable than ` +
-      "the least probability"] : []),
+    ...(without.length ? [`${without.length} without a class: probability too low`] : []),
     ...(empty.length ? [`${empty.length} not predicted, because a text is empty: ` +
       `${empty.length === 1 ? "line" : "lines"} ${lines}`] : []),
   ].join(" · ");

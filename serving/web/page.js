@@ -12,7 +12,7 @@ const MAX_BARS = 20;
 const CHOICE_CHARACTERS = 200;
 
 let task = null;  // what `showTask` knows of the newest version
-let shown = null;  // {row, prediction, tokenized} of the prediction on the page
+let shown = null;  // {row, prediction, tokenized, minProbability} of the prediction on the page
 let lastRequest = 0;
 let lastPoll = 0;
 let shownPoll = 0;  // a response to an earlier poll comes too late
@@ -84,6 +84,7 @@ async function showTask(version) {
   task = {
     version, columns, types,
     classes: metadata.classes || [],
+    separator: metadata.separator,  // between the names of predicted labels
     range: metadata.label_range,
     hasText: columns.every((name) => types[name] === "DT_STRING"),
     canTokenize: "tokenize" in signatures && Boolean(metadata.text_columns),
@@ -207,9 +208,9 @@ function summarize(prediction) {
   const labels = labelsOf(prediction);
   if (labels) return namesOf(labels).join(", ") || "no label";
   if (Array.isArray(probabilities)) {
+    if (hasNoClass(prediction)) return "no class";
     const best = bestOf(prediction);
-    const summary = `${nameOf(best)}, ${percent(probabilities[best])}`;
-    return hasNoClass(prediction) ? `no class (${summary})` : summary;
+    return `${nameOf(best)}, ${percent(probabilities[best])}`;
   }
   return typeof score === "number" ? score.toFixed(3) : "";
 }
@@ -227,7 +228,7 @@ function describeBar(name, share, isBest) {
     describeTrack(share));
 }
 
-function describePrediction(prediction) {
+function describePrediction(prediction, minProbability) {
   const {probabilities, score} = prediction;
   if (Array.isArray(probabilities)) {
     const labels = labelsOf(prediction);
@@ -239,7 +240,8 @@ function describePrediction(prediction) {
       make("p", {className: "verdict"},
         namesOf(predicted).join(", ") || (labels ? "no label" : "no class")),
       ...(hasNoClass(prediction)
-        ? [make("p", {className: "note"}, "It is less probable than the least probability")] : []),
+        ? [make("p", {className: "note"},
+          `The predicted class is less probable than ${minProbability}`)] : []),
       make("ul", {className: "bars"}, ...order.slice(0, MAX_BARS).map((index) =>
         describeBar(nameOf(index), probabilities[index], predicted.includes(index)))),
       ...(rest > 0 ? [make("p", {className: "note"},
@@ -266,14 +268,15 @@ async function run() {
   try {
     const row = readRow();
     const start = performance.now();
-    const [prediction] = await api.predict([row], {minProbability: readLeast()});
+    const minProbability = readLeast();
+    const [prediction] = await api.predict([row], {minProbability});
     const milliseconds = Math.round(performance.now() - start);
     const [tokenized] = task.canTokenize ? await api.predict([row], {signature: "tokenize"}) : [];
     if (request !== lastRequest) return;  // a newer request was sent
     if (typeof prediction.class === "string" && Array.isArray(prediction.probabilities)) {
       task.classes[bestOf(prediction)] = prediction.class;
     }
-    showResult({row, prediction, tokenized}, milliseconds);
+    showResult({row, prediction, tokenized, minProbability}, milliseconds);
   } catch (error) {
     if (request === lastRequest) showError(byId("error"), error);
   }
@@ -282,9 +285,9 @@ async function run() {
 
 function showResult(result, milliseconds) {
   shown = result;
-  const {row, prediction, tokenized} = result;
+  const {row, prediction, tokenized, minProbability} = result;
   const summary = summarize(prediction);
-  byId("answer").replaceChildren(...describePrediction(prediction),
+  byId("answer").replaceChildren(...describePrediction(prediction, minProbability),
     make("p", {className: "note"}, `${milliseconds} ms · version ${task.version}`));
   byId("summary").textContent = `${summary || "predicted"}, in ${milliseconds} ms`;
   byId("tokens").hidden = !tokenized;
@@ -381,11 +384,11 @@ async function copy() {
 
 // ---- many rows -----------------------------------------------------------------------
 
-function outputFields(prediction, classes) {
+function outputFields(prediction, {classes, separator}) {
   const {probabilities, score} = prediction;
   if (Array.isArray(probabilities)) {
     const labels = labelsOf(prediction);
-    const predicted = labels ? {predicted_labels: namesOf(labels, classes).join("|")}
+    const predicted = labels ? {predicted_labels: namesOf(labels, classes).join(separator)}
       : hasNoClass(prediction) ? {predicted_class: ""}
       : {predicted_class: prediction.class ?? nameOf(bestOf(prediction), classes)};
     return {
@@ -399,8 +402,9 @@ function outputFields(prediction, classes) {
 
 async function getTableTask() {
   await refresh();
-  const {version, columns, classes, canTokenize} = task;
-  const fields = (prediction) => outputFields(prediction, classes);
+  const {version, columns, canTokenize} = task;
+  const described = task;  // a new version replaces it
+  const fields = (prediction) => outputFields(prediction, described);
   return {version, columns, canTokenize, fields, minProbability: readLeast()};
 }
 

@@ -30,13 +30,11 @@ class JobFailedError(Exception):
 
     Attributes:
       run: The run up to this task.
-      was_killed: Whether a signal ended its container.
     """
 
-    def __init__(self, text: str, run: "JobRun", *, was_killed: bool) -> None:
+    def __init__(self, text: str, run: "JobRun") -> None:
         super().__init__(text)
         self.run = run
-        self.was_killed = was_killed
 
 
 @dataclasses.dataclass
@@ -100,6 +98,10 @@ class JobRunner:
       state: Directory of logs and of the backend's cache.
       store: The object store of the pipeline root; None for a local one.
       server: Worker to share with other runners; None starts one.
+
+    Attributes:
+      pod_is_lost: Whether the attempt that fails next fails because its pod is lost. A
+        test that kills the container sets it.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class JobRunner:
         self._state = state.resolve()
         self._resources = ExitStack()
         self._server = server
+        self.pod_is_lost = False
 
     def __enter__(self) -> "JobRunner":
         self._state.mkdir(parents=True, exist_ok=True)
@@ -226,8 +229,9 @@ class JobRunner:
             done.attempts += 1
             try:
                 return self._start(container, container, run, done)
-            except JobFailedError as error:
-                is_retried = self._backend.RETRIES_FAILURES or error.was_killed
+            except JobFailedError:
+                is_retried = self._backend.RETRIES_FAILURES or self.pod_is_lost
+                self.pod_is_lost = False
                 if not is_retried or done.attempts == attempts:
                     raise
 
@@ -277,7 +281,6 @@ class JobRunner:
                     f"task {done.name} failed with exit code {code}, attempt "
                     f"{done.attempts}; {done.log} ends with:\n{_tail(done.log)}",
                     run,
-                    was_killed=code < 0,
                 )
             if self._is_vertex:
                 output = Path(message["outputs"]["outputFile"])

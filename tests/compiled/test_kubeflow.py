@@ -48,6 +48,18 @@ def runner(object_store, server, tmp_path):
         yield started
 
 
+KILLED = "import os; os.kill(os.getpid(), 9)"
+
+
+def test_lost_pod_is_repeated_and_a_killed_command_is_not(runner):
+    spec = job(A=step(KILLED, retryPolicy={"maxRetryCount": 5}))
+    for is_lost, attempts in ((False, 1), (True, 2)):
+        runner.pod_is_lost = is_lost
+        with pytest.raises(JobFailedError, match="task A failed") as failed:
+            runner.run(spec)
+        assert failed.value.run.tasks["A"].attempts == attempts
+
+
 def test_container_is_restricted_as_the_recorded_pod(runner, object_store):
     spec = job(A=step(DESCRIBE, retryPolicy={"maxRetryCount": 2}))
     run = runner.run(spec)

@@ -84,7 +84,7 @@ def test_killed_search_of_a_compiled_job_resumes_in_the_retry_of_its_task(
     }
     with jobs.compiled(tmp_path / "job", "kubeflow", object_store, recipe) as job:
         killer = threading.Thread(
-            target=kill_second_trial, args=(job.root,), daemon=True
+            target=lose_pod_of_second_trial, args=(job,), daemon=True
         )
         killer.start()
         run = job.runner.run(jobs.up_to(job.spec, tfx_names.TRAINER))
@@ -105,10 +105,11 @@ def test_killed_search_of_a_compiled_job_resumes_in_the_retry_of_its_task(
         assert "seed 0 has been trained" in run.tasks[tfx_names.TRAINER].log.read_text()
 
 
-def kill_second_trial(root):
+def lose_pod_of_second_trial(job):
     """Kills the pod of a search when its second trial has a checkpoint."""
-    while not has_checkpoint_of_second_trial(root):
+    while not has_checkpoint_of_second_trial(job.root):
         time.sleep(0.5)
+    job.runner.pod_is_lost = True
     (worker,) = (
         child
         for child in psutil.Process().children()

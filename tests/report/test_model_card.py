@@ -82,6 +82,16 @@ def test_card_has_the_accuracy_without_improbable_classes():
     assert "0.8, 81 of 200 rows of test have no class, and the accuracy of" in card
 
 
+def test_card_of_a_model_that_is_never_sure_has_no_accuracy():
+    report = samples.pushed()
+    for split in report.abstention:
+        for point in split.points:
+            point.abstained, point.accuracy = split.rows, math.nan
+    card = model_card.render(report)
+    assert "0.8, 200 of 200 rows of test have no class.\n" in card
+    assert "NaN" not in card
+
+
 def test_card_of_labels_has_their_thresholds():
     card = model_card.render(samples.labels())
     assert "predict which of 3 labels texts have, any number of them" in card

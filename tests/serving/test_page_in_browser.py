@@ -143,7 +143,9 @@ def test_improbable_class_is_not_predicted(page):
     page.get_by_label("Least probability").fill("1")
     fill(page, ROW)
     assert page.locator(".verdict").inner_text() == "no class"
-    assert page.locator("#summary").inner_text().startswith("no class (")
+    assert page.locator("#summary").inner_text().startswith("no class, in ")
+    note = "The predicted class is less probable than 1"
+    assert page.locator("#answer .note").first.inner_text() == note
     assert page.locator(".bar.best").count() == 0
     assert request_of(page, "curl").count('"min_probability":1') == 1
     python = [sys.executable, "-c", request_of(page, "Python")]
@@ -174,7 +176,7 @@ def test_text_has_any_number_of_labels(open_page, tmp_path):
         page.locator("#table-preview table").wait_for()
         cells = page.locator("#table-preview tr:has(td)").all()
         labels = [row.locator("td").nth(1).inner_text() for row in cells]
-        assert labels == ["with a|with b", ""]
+        assert labels == ["with a,with b", ""]
         page.close()
         document = server.http.get("/openapi.json").json()["components"]["schemas"]
         row = document["serving_default.rows.response"]["properties"]["predictions"]

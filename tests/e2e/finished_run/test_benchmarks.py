@@ -48,7 +48,16 @@ def test_figures_of_a_seed_are_those_of_its_record(finished):
     assert before != after
     gate = {m.metric: m.value for m in finished.report.verdict.metrics}
     assert figures[split, "accuracy"] == (None, pytest.approx(gate["accuracy"]))
-    assert figures[split, "share of rows from 0.6"][1] <= 1
+    (abstention,) = (p for p in finished.report.abstention if p.split == split)
+    point = abstention.points[0]
+    assert point.min_probability == 0.6
+    assert figures[split, "share of rows from 0.6"] == (
+        None,
+        1 - point.abstained / abstention.rows,
+    )
+    assert figures[split, "their accuracy from 0.6"][1] == pytest.approx(
+        point.accuracy, nan_ok=True
+    )
     head, _, *lines = seeds.table([figures, figures]).splitlines()
     assert len(lines) == len(figures)
     assert head == "| split | figure | without | with | higher |"

@@ -244,6 +244,10 @@ def test_checkpoint_key_depends_on_what_is_trained_and_not_where(
         {"summary_interval": 100},
     ):
         assert TrainerConfig(epochs=1, **change).fingerprint() == hyperparameters
+    # These only export again.
+    unscaled = TrainerConfig(epochs=1, temperature_scaling=False).fingerprint()
+    decided = settings | {"decision": {"metric": "f1"}}
+    assert checkpoint_key.compute(decided, unscaled, splits) == key
     other = tiny.write_transformed(tmp_path / "b" / "train.gz", seed=5)
     assert (
         checkpoint_key.compute(settings, hyperparameters, {"train": [str(other)]})

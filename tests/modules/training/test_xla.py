@@ -58,6 +58,31 @@ def test_choice_of_a_gpu_is_recorded_and_kept(monkeypatch, tmp_path, steps, is_e
     assert not elsewhere.task.xla
 
 
+def test_xla_is_off_if_a_batch_has_more_windows_than_memory(
+    monkeypatch, tmp_path, caplog
+):
+    monkeypatch.setattr(tf.config, "list_physical_devices", devices.listing("GPU", 1))
+    monkeypatch.setattr(xla, "measure", lambda *_: TIMES)
+    caplog.set_level("INFO")
+    definition, _, params = tiny.build_experiment(
+        tmp_path, batch_size=8, steps_per_epoch=10_000, epochs=1
+    )
+    for setting, limit, is_used in (
+        ("auto", 32, True),  # 8 texts of 4 windows
+        ("auto", 31, False),
+        ("on", 31, True),
+    ):
+        windows = params.task.replace(window=8, windows_in_memory=limit)
+        task = FineTuningTask(windows, definition)
+        run = str(tmp_path / f"{setting}-{limit}")
+        chosen = xla.choose(
+            setting, params.replace(task=windows), task, CPU, run, LENGTHS
+        )
+        assert chosen.task.xla is is_used
+    assert caplog.text.count("all 32 windows of a batch at once") == 1
+    assert "windows_in_memory is 31" in caplog.text
+
+
 def test_xla_is_off_on_a_cpu_unless_it_is_set(tmp_path):
     _, params = choose(tmp_path)
     assert not params.task.xla

@@ -143,7 +143,7 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
     ]
     arguments = ("--pair", "a", "b", "--min-probability", "0.8")
     result = invoke("predict", "--model", model, *arguments)
-    expected = "1 predictions (1 of 1 without a class, which is less probable than 0.8)"
+    expected = "1 predictions (1 of 1 without a class: probability below 0.8)"
     assert expected in result.output
     model = toy_models.save(toy_models.Length(), tmp_path / "scores")
     result = invoke("predict", "--model", model, "--text", "cat", "--text", "a")

@@ -501,6 +501,23 @@ def test_length_of_long_texts_says_how_many_are_cut(init, tmp_path):
     assert re.search(reason, recipe)
 
 
+@pytest.mark.parametrize("choice", [".window=16", "={window: 16}"])
+def test_length_of_texts_in_windows_is_not_limited_by_the_encoder(
+    init, tmp_path, choice
+):
+    rows = make_rows(600)
+    for row in rows[:300]:
+        row["Nachricht"] += " cat" * 90
+    path = write(tmp_path / "rows.csv", rows)
+    result, folder = init(path, f"--set=preprocessing.long_text{choice}")
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert config.preprocessing.long_text.window == 16
+    assert config.preprocessing.max_seq_length == 112
+    recipe = (folder / "recipe.yaml").read_text()
+    assert "cuts at most one row in 200; the longest has" in recipe
+
+
 def test_spreadsheet_of_excel_is_refused_with_what_to_do(init, tmp_path):
     (tmp_path / "rows.xlsx").touch()
     result, _ = init(tmp_path / "rows.xlsx")

@@ -298,8 +298,10 @@ def test_search_by_vizier_without_a_project_is_refused(recipe):
         "evaluator.split": "test",
         "tuner": {"space": {"epochs": [2, 3]}, "service": "vizier"},
     }
-    with pytest.raises(UsageError, match=r"no section vertex; set vertex\.project"):
+    with pytest.raises(UsageError, match=r"no section vertex; set vertex\.") as error:
         load_config(recipe, settings)
+    for key in ("project", "region", "image", "pipeline_root"):
+        assert f"vertex.{key}" in str(error.value)
 
 
 def test_setting_that_is_overridden_is_not_searched(recipe):
