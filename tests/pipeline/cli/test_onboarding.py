@@ -513,7 +513,7 @@ def test_length_of_texts_in_windows_is_not_limited_by_the_encoder(
     assert result.exit_code == 0, result.output
     config = load_config(folder / "recipe.yaml")
     assert config.preprocessing.long_text.window == 16
-    assert config.preprocessing.max_seq_length == 112
+    assert config.preprocessing.max_seq_length == 104
     recipe = (folder / "recipe.yaml").read_text()
     assert "cuts at most one row in 200; the longest has" in recipe
 
