@@ -13,6 +13,7 @@ from modules import fingerprint
 from modules.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import opened_files, records
+from tests.nightly import nightly
 from tests.pipeline.cli.own_rows import make_rows, write
 
 pytestmark = pytest.mark.slow
@@ -501,7 +502,7 @@ def test_length_of_long_texts_says_how_many_are_cut(init, tmp_path):
     assert re.search(reason, recipe)
 
 
-@pytest.mark.parametrize("choice", [".window=16", "={window: 16}"])
+@pytest.mark.parametrize("choice", [".window=16", nightly("={window: 16}")])
 def test_length_of_texts_in_windows_is_not_limited_by_the_encoder(
     init, tmp_path, choice
 ):
