@@ -7,7 +7,7 @@ import itertools
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -106,8 +106,10 @@ class ColumnInspection:
     @classmethod
     def of(cls, column: Column) -> ColumnInspection:
         """Describes a column."""
+        values: Sized | None = column.values
         lists = column.names.get(LISTS)
-        values = column.values or (lists.first if lists else column.values)
+        if column.holds_lists and lists:
+            values = lists.first
         number = None if values is None else len(values)
         return cls(column.name, column.filled, number, round(column.mean_words, 1))
 
