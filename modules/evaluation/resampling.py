@@ -99,9 +99,9 @@ def confidence_intervals(
     Its ends are percentiles, corrected for bias. Resamples without a value, such as the
     AUC of one class, are ignored. All resamples of a proportion of 0 or 1 are equal, so
     its interval is Wilson's. For metrics of probabilities and scores, a resample has at
-    most 5,000 rows, or as many as it takes for 100 rows of the rarer of two classes, or
-    100 with and 100 without each label that some rows have and others lack, but at most
-    50,000. Of several labels, it has at most 5,000 different rows for the other metrics.
+    most 5,000 rows, or as many as it takes, up to 50,000, for 100 rows of the rarer of
+    two classes, or of each of several labels that not all rows have or lack. Of several
+    labels, it has at most 5,000 rows for other metrics if more rows are different.
     Their spread is scaled by the square root of the number of rows.
 
     Args:

@@ -333,11 +333,16 @@ def _task_of(
             "add --label-separator, or leave --label-column out"
         )
     has_names = described["classes"] is not None and not has_label_columns
+    label = label_column or "label"
+    names = (*described["text_columns"], *(described["classes"] or ()), label)
+    # Not read: the ids, and `label_column` if each label has a column.
+    unused = max(names, key=len) + "_"
     return make_task(
         {
             "kind": described.get("kind"),
             "text_columns": described["text_columns"],
-            "label_column": label_column or "label",
+            "label_column": f"{unused}label" if has_label_columns else label,
+            "id_column": unused,
             "label_separator": label_separator,
             "classes": described["classes"],
             "label_range": described["label_range"],

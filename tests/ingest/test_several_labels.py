@@ -194,7 +194,7 @@ def test_unused_label_column_has_no_say(tmp_path):
         path = folder / f"{split}.parquet"
         parquet.write_table(table.replace_schema_metadata(metadata), path)
     assert prepare(tmp_path, folder, task(None))["eval"] == FLAGS
-    parquet.write_table(table.drop_columns(["love"]), folder / "train.parquet")
+    parquet.write_table(table.drop(["love"]), folder / "train.parquet")
     with pytest.raises(UsageError, match="no column love; it has text, labels, joy, a"):
         prepare(tmp_path, folder, task(None))
 
