@@ -94,7 +94,8 @@ class ColumnInspection:
     Attributes:
       name: Its name.
       filled: Rows with a value.
-      values: Different values, or names in lists; None if there are more than 1,000.
+      values: Different values, or names in lists; None if there are more than 1,000, or
+        if the lists are no labels.
       words: Words of a text on average; 0 without texts.
     """
 
@@ -107,9 +108,9 @@ class ColumnInspection:
     def of(cls, column: Column) -> ColumnInspection:
         """Describes a column."""
         values: Sized | None = column.values
-        lists = column.names.get(LISTS)
-        if column.holds_lists and lists:
-            values = lists.first
+        if column.holds_lists:
+            lists = column.names.get(LISTS)
+            values = lists.first if lists else None
         number = None if values is None else len(values)
         return cls(column.name, column.filled, number, round(column.mean_words, 1))
 
