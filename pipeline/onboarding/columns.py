@@ -141,7 +141,6 @@ class Column:
     @property
     def separator(self) -> str | None:
         """What separates the labels of a row, or `LISTS`; None if a row has one."""
-        # An empty value has no label.
         has_empty = any(not mark.strip() for mark in self.missing)
         for separator, names in self.names.items():
             most = max(names.sizes, default=0)
@@ -150,7 +149,8 @@ class Column:
             recur = 2 * len(names.recurring) > len(names.first)
             if (
                 most > (2 if is_number else 1)
-                and len(names.sizes) + has_empty > 1
+                # An empty text is no label; of names with a comma, it may be missing.
+                and len(names.sizes) + (has_empty and separator in ("|", ";")) > 1
                 and (recur or separator == LISTS)
             ):
                 return separator

@@ -196,7 +196,7 @@ def test_unused_label_column_has_no_say(tmp_path):
     assert prepare(tmp_path, folder, task(None))["eval"] == FLAGS
     parquet.write_table(table.drop(["love"]), folder / "train.parquet")
     with pytest.raises(UsageError, match="no column love; it has text, labels, joy, a"):
-        prepare(tmp_path, folder, task(None))
+        prepare(tmp_path / "again", folder, task(None))
 
 
 def test_test_split_of_secret_labels_is_left_out(tmp_path):

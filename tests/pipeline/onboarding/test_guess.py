@@ -594,6 +594,10 @@ SINGLE = {
         "text": sentence(chance),
         "label": ", ".join((chance.choice(["good", "bad"]), chance.choice("ab"))),
     },
+    "names of two parts, some missing": lambda n, chance: {
+        "text": sentence(chance),
+        "label": f"{chance.choice('ab')}, {chance.choice('cd')}" if n % 9 else "",
+    },
     "tags beside a label": lambda n, chance: {
         **emotions("|".join, column="tags")(n, chance),
         "label": str(n % 2),
