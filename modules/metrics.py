@@ -353,6 +353,11 @@ def _micro_f1(sample: Sample) -> np.ndarray:
     )
 
 
+def _of_jaccard(jaccard: float) -> float:
+    """Returns F1, which is no proportion but a function of one, the Jaccard index."""
+    return 2 * jaccard / (1 + jaccard)
+
+
 def _hamming_loss(sample: Sample) -> np.ndarray:
     wrong = (sample.actual + sample.predicted - 2 * sample.right).mean(axis=0)
     return _ratio(wrong, sample.total, np.nan)
@@ -409,6 +414,10 @@ METRICS: tuple[Metric, ...] = (
         ("multilabel",),
         _micro_f1,
         deciding_rows="labels",
+        trials=lambda sample: (sample.actual + sample.predicted - sample.right).sum(
+            axis=0
+        ),
+        of_proportion=_of_jaccard,
         hub_name="f1",
     ),
     # As in scikit-learn, which counts 0 for a label that is absent.
@@ -452,11 +461,10 @@ METRICS: tuple[Metric, ...] = (
         lambda sample, c: sample.f1[c],
         of_class=True,
         deciding_rows="class",
-        # F1 is not a proportion, but a function of one, the Jaccard index.
         trials=lambda sample, c: (
             sample.actual[c] + sample.predicted[c] - sample.right[c]
         ),
-        of_proportion=lambda jaccard: 2 * jaccard / (1 + jaccard),
+        of_proportion=_of_jaccard,
         hub_name="f1",
     ),
     Metric(
@@ -480,7 +488,7 @@ METRICS: tuple[Metric, ...] = (
         _auc,
         needs_probabilities=True,
         of_class=True,
-        deciding_rows="class",
+        deciding_rows="smaller class",
         hub_name="roc_auc",
     ),
     Metric(

@@ -73,7 +73,7 @@ def ServingCheck(
     request = request.model_copy(
         update={
             "threshold": described.get(description.THRESHOLD),
-            "is_multilabel": described.get("kind") == "multilabel",
+            "is_multilabel": description.is_multilabel(described),
         }
     )
     report, predictions = check.check_model(candidate, request, champion=other)

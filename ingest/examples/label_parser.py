@@ -11,7 +11,6 @@ from modules.config.task import TaskConfig, canonical_label
 from modules.data import row_values
 
 Label = float | list[int]  # one class or score; or 0 or 1 for each of several labels
-_FLAGS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 
 class NotAnIndexError(Exception):
@@ -65,6 +64,17 @@ class LabelParser:
         if not task.is_multilabel:
             return self.parse(value, find_names(value))
         names = row_values.split_names(value, task.separator)
+        # As indices, flags of two labels would be read without an error.
+        are_flags = len(names) == task.outputs and {"0", "1"}.issuperset(
+            canonical_label(row_values.to_text(name)) for name in names
+        )
+        if are_flags and (task.labels is None or task.outputs > 2):
+            index = ", or set task.labels to index" if task.outputs == 2 else ""
+            raise RowError(
+                f"{task.label_column} is {value!r}, which looks like 0 or 1 for each "
+                "label; write the names or the indices of the labels that the row has"
+                f"{index}, or a column of 0 and 1 for each label"
+            )
         indices = [int(self.parse(name, find_names(name))) for name in names]
         if len(set(indices)) < len(indices):
             raise RowError(
@@ -162,7 +172,7 @@ def read_column(row: Mapping[str, Any], column: str) -> Any:
 def _parse_flag(row: Mapping[str, Any], column: str) -> int:
     """Returns 1 if a row has a label, or 0."""
     text = row_values.to_text(read_column(row, column))
-    flag = _FLAGS.get(canonical_label(text))
+    flag = row_values.FLAGS.get(canonical_label(text))
     if flag is None:
         raise RowError(f"{column} is {text!r}; allowed are 0 and 1")
     return flag

@@ -138,6 +138,8 @@ def take_labelled(
     rows: Iterator[LocatedRow],
     task: TaskConfig,
     report: Report,
+    *,
+    are_records: bool = False,
 ) -> Iterator[LocatedRow] | None:
     """Checks the columns of a split, and whether it has labels.
 
@@ -147,6 +149,7 @@ def take_labelled(
       rows: Its rows.
       task: Names the columns.
       report: Called with a line for the user.
+      are_records: Whether the rows are Examples, whose labels are one feature.
 
     Returns:
       The rows; None for a split without labels. A required split always has labels.
@@ -168,7 +171,8 @@ def take_labelled(
             raise UsageError(f"{source} has no rows; the split {split} needs some")
         report(f"{source} has no rows: left out")
         return None
-    _require_columns(source, split, row, task)
+    label_columns = [task.label_column] if are_records else task.label_columns
+    _require_columns(source, split, row, task, label_columns)
     if split in REQUIRED_SPLITS:
         return rows
     unlabelled: Spool[LocatedRow] = Spool()
@@ -178,14 +182,14 @@ def take_labelled(
         unlabelled.append(located)
         if isinstance(located[1], RowError):
             continue
-        for column in task.label_columns:
+        for column in label_columns:
             has_column = has_column or column in located[1]
             value = located[1].get(column)
             shown = "" if value is None else canonical_label(row_values.to_text(value))
             if shown not in values and not row_values.is_unlabelled(value, task):
                 return itertools.chain(unlabelled, rows)
             values[shown] = None
-    label = ", ".join(task.label_columns)
+    label = ", ".join(label_columns)
     reason = f"no column {label}"
     if has_column:
         seen = ", ".join(value or "(empty)" for value in sorted(values))
@@ -194,11 +198,14 @@ def take_labelled(
     return None
 
 
-def _require_columns(source: str, split: str, row: Row, task: TaskConfig) -> None:
+def _require_columns(
+    source: str, split: str, row: Row, task: TaskConfig, label_columns: list[str]
+) -> None:
     required = {"task.text_columns": task.text_columns}
-    if split in REQUIRED_SPLITS and task.label_column not in row:
-        setting = "task.classes" if task.has_label_columns else "task.label_column"
-        required[setting] = task.label_columns
+    if split in REQUIRED_SPLITS:
+        is_one = label_columns == [task.label_column]
+        setting = "task.label_column" if is_one else "task.classes"
+        required[setting] = label_columns
     if split == TRAIN_SPLIT and task.weight_column is not None:
         required["task.weight_column"] = [task.weight_column]
     for setting, columns in required.items():

@@ -47,15 +47,22 @@ def open_splits(
     opened: dict[str, Iterator[GoodRow] | None] = {}
     labels = LabelParser(task, settings)
     for split in source.files:
-        names = find_class_names(source, split, task.label_column)
+        is_records = source.files[split][0].file_format == TFRECORD
+        names: dict[str, str] = {}
+        if not task.has_label_columns:
+            names = find_class_names(source, split, task.label_column)
         splits.refuse_other_classes(source.describe(split), names, task)
         rows = source.read(split, task)
         if watch and split in (None, TRAIN_SPLIT):
             rows = splits.watch(rows, watch)
         labelled = splits.take_labelled(
-            source.describe(split), split or TRAIN_SPLIT, rows, task, report
+            source.describe(split),
+            split or TRAIN_SPLIT,
+            rows,
+            task,
+            report,
+            are_records=is_records,
         )
-        is_records = source.files[split][0].file_format == TFRECORD
         parser = RowParser(task, settings, labels, names, has_examples=is_records)
         if labelled is None:
             opened[str(split)] = None

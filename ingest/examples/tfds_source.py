@@ -68,7 +68,8 @@ def open_splits(
         ) from error
     label = dict(info.features.items()).get(task.label_column)
     label = getattr(label, "feature", label)  # of a sequence of labels
-    class_of_value = by_index(getattr(label, "names", ()))
+    names = () if task.has_label_columns else getattr(label, "names", ())
+    class_of_value = by_index(names)
     splits.refuse_other_classes(f"data {source}", class_of_value, task)
     labels = LabelParser(task, settings)
     parser = RowParser(task, settings, labels, class_of_value)

@@ -32,7 +32,8 @@ def find_problem(columns: Sequence[str], task: TaskConfig) -> str | None:
     tokens = TOKENIZED_FEATURES if task.is_tokenized else ()
     problems: dict[str, set[str]] = {
         "twice": {column for column in columns if columns.count(column) > 1},
-        "a column of the task": {*columns} & {*task.columns, *tokens},
+        "a column of the task": {*columns}
+        & {*task.columns, *task.label_columns, *tokens},
         "by which each evaluation is sliced": {*columns} & {*slice_keys(task)},
         "without a character": {column for column in columns if not column},
     }

@@ -98,9 +98,8 @@ class TaskConfig(Settings):
       text_columns: The string column, or the two of a pair in the order of the
         segments. They are the inputs of the exported model, even for a `tokenized`
         task.
-      kind: `classification`, `regression`, or `multilabel`, where a text has any number
-        of the classes. None: a regression if there is a `label_range`, or else a
-        classification.
+      kind: `multilabel`: a text has any number of the classes. None: a regression if
+        there is a `label_range`, or else one class.
       label_column: The column with the index of the class (int64), or with the score
         of a regression (float32). With `multilabel`, Examples have a 1 in it for each
         label of the row and 0 for the others (int64[classes]).
@@ -132,7 +131,7 @@ class TaskConfig(Settings):
     text_columns: list[str] = Field(
         default=["sentence1", "sentence2"], min_length=1, max_length=2
     )
-    kind: Literal["classification", "regression", "multilabel"] | None = None
+    kind: Literal["multilabel"] | None = None
     label_column: str = "label"
     id_column: str = "idx"
     weight_column: str | None = None
@@ -309,11 +308,17 @@ class TaskConfig(Settings):
                 "and neither a label_range nor the name of a GLUE task"
             )
         for name in self.classes:
-            if self.separator in name or name != name.strip():
+            if name != name.strip():
                 raise ValueError(
-                    f"the label {name!r} has {self.separator!r} in it, or blanks "
-                    "around it; texts have it between the names of labels: set "
-                    "label_separator to another text, or rename the label"
+                    f"the label {name!r} has blanks around it; rename the label"
+                )
+            if self.separator in name:
+                advice = "rename the label"
+                if not self.has_label_columns:
+                    advice += ", or set label_separator to what no label has in it"
+                raise ValueError(
+                    f"the label {name!r} has {self.separator!r} in it, which is "
+                    f"between the names of several labels; {advice}"
                 )
         if not self.has_label_columns:
             return self
@@ -323,20 +328,19 @@ class TaskConfig(Settings):
                 "out, or set label_separator for a column of indices"
             )
         if shared := set(self.classes) & set(self.columns):
+            name = min(shared)
+            settings = ("label_column", "id_column", "weight_column")
+            setting = next(
+                (key for key in settings if getattr(self, key) == name), "text_columns"
+            )
             raise ValueError(
-                f"the label {shared.pop()!r} is also the name of another column of the "
-                "task; rename one of them"
+                f"the label {name!r} is also the name of another column of the task: "
+                f"set task.{setting} to another name, or rename the label"
             )
         return self
 
     @model_validator(mode="after")
     def _check_kind(self) -> TaskConfig:
-        if self.kind and (self.kind == "regression") != self.is_regression:
-            raise ValueError(
-                f"kind is {self.kind}, but there "
-                f"{'is a label_range' if self.is_regression else 'are classes'}; a "
-                "regression takes a label_range, all else takes classes"
-            )
         if (self.classes is None) == (self.label_range is None):
             raise ValueError("give either classes or a label_range, not both")
         if self.label_range and not self.label_range[0] < self.label_range[1]:

@@ -19,6 +19,8 @@ from modules.config.task import LARGEST_SCORE, TaskConfig, canonical_label
 _MISSING = {
     *("", "-", "na", "<na>", "n/a", "#n/a", "#na", "nan", "nat", "null", "none", "\\n"),
 }
+# How files write that a row has a label, or not, by canonical label.
+FLAGS = {"0": 0, "1": 1, "false": 0, "true": 1}
 _MOST_CHARACTERS = 20  # a mark with blanks around it; texts are long
 
 

@@ -27,8 +27,16 @@ def count_rows(
         assert metric.class_id is not None
         return int(counts[metric.class_id]), f"rows of `{metric.class_name}`"
     if metric.deciding_rows == "smaller class":
-        return int(counts.min()), "rows of the smaller class"
+        if rows is None:
+            return int(counts.min()), "rows of the smaller class"
+        assert metric.class_id is not None
+        positives = int(counts[metric.class_id])
+        smaller, which = min((positives, "with"), (rows - positives, "without"))
+        return smaller, f"rows {which} `{metric.class_name}`"
     if metric.deciding_rows == "every class":
+        # An absent label counts 0 whatever a model predicts, so nothing is measured.
+        if not counts.any() or (rows is not None and not counts.all()):
+            return 0, "rows of the rarest label"
         # A mean over classes varies as much as a metric of this many rows of one class.
         present = counts[counts > 0]
         weighted = int(len(present) ** 2 / np.sum(1 / present))

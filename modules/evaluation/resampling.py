@@ -99,7 +99,9 @@ def confidence_intervals(
     Its ends are percentiles, corrected for bias. Resamples without a value, such as the
     AUC of one class, are ignored. All resamples of a proportion of 0 or 1 are equal, so
     its interval is Wilson's. For metrics of probabilities and scores, a resample has at
-    most 5,000 rows, or as many as it takes for 100 rows of the rarer of two classes.
+    most 5,000 rows, or as many as it takes, up to 50,000, for 100 rows of the rarer of
+    two classes, or of each of several labels that not all rows have or lack. Of several
+    labels, it has at most 5,000 rows for other metrics if more rows are different.
     Their spread is scaled by the square root of the number of rows.
 
     Args:
@@ -301,11 +303,13 @@ def _bootstrap(
     random = np.random.default_rng(seed)
     units = part = divide(models)
     size = 5_000
-    if models[0].classes == 2 or models[0].is_multilabel:
+    if divide is _by_row and (models[0].classes == 2 or models[0].is_multilabel):
         # The AUC varies with the rarer class, so a resample has 100 of its rows.
         positives = np.sum(models[0].labels == metrics.POSITIVE_CLASS, axis=0)
-        rarer = max(1, np.min(np.minimum(positives, len(models[0]) - positives)))
-        size = min(max(size, math.ceil(100 * len(models[0]) / rarer)), 50_000)
+        rarer = np.minimum(positives, len(models[0]) - positives)
+        # A label that all rows have, or none has, has no AUC.
+        least = np.min(rarer, where=rarer > 0, initial=len(models[0]))
+        size = min(max(size, math.ceil(100 * len(models[0]) / least)), 50_000)
     if len(units.counts) > size:
         chosen = random.choice(len(models[0]), size, replace=False)
         part = divide([rows.take(chosen) for rows in models])

@@ -8,6 +8,8 @@ from modules import files, uris
 from modules.saved_model_files import EXTRA_ASSETS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from modules.config.task import TaskConfig
 
 FILE = f"{EXTRA_ASSETS}/architecture.json"
@@ -34,11 +36,16 @@ def describe_task(task: TaskConfig) -> dict[str, Any]:
     return {
         "input": task.input,
         # Of all other tasks, descriptions of earlier versions have no kind either.
-        "kind": task.kind if task.is_multilabel else None,
+        "kind": task.kind,
         "text_columns": task.text_columns,
         "classes": task.classes,
         "label_range": task.label_range,
     }
+
+
+def is_multilabel(description: Mapping[str, Any]) -> bool:
+    """Returns whether a model predicts several labels."""
+    return description.get("kind") == "multilabel"
 
 
 def write_description(model: str, description: dict[str, Any]) -> None:

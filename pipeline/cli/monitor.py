@@ -21,6 +21,7 @@ from modules.errors import UsageError
 from modules.export import description
 from pipeline import exit_status
 from pipeline.config import secrets
+from pipeline.config.recipe import make_task
 from pipeline.console import Console
 from prediction.predictor import find_model
 
@@ -67,7 +68,9 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
     "and the labels of served texts, by name.",
 )
 @click.option(
-    "--label-column", default="label", show_default=True, help="Column in --labels."
+    "--label-column",
+    metavar="COLUMN",
+    help="Column in --labels.  [default: label]",
 )
 @click.option(
     "--label-separator",
@@ -112,7 +115,7 @@ def monitor_command(
     hours: float,
     limits: tuple[str, ...],
     labels_file: str | None,
-    label_column: str,
+    label_column: str | None,
     label_separator: str | None,
     thresholds: tuple[str, ...],
     history: Path | None,
@@ -308,7 +311,7 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
 
 
 def _task_of(
-    directory: str, label_column: str, label_separator: str | None
+    directory: str, label_column: str | None, label_separator: str | None
 ) -> TaskConfig:
     described = description.read_description(directory)
     if described is None:
@@ -316,21 +319,33 @@ def _task_of(
             f"--labels: the model {directory} has no description of its classes; push "
             "it again with this release"
         )
-    is_multilabel = described.get("kind") == "multilabel"
+    is_multilabel = description.is_multilabel(described)
     if label_separator is not None and not is_multilabel:
         raise UsageError(
             "--label-separator is for a model of several labels; this one predicts one "
             "label, so leave it out"
         )
-    has_names = described["classes"] is not None and (
-        label_separator is not None or not is_multilabel
-    )
-    return TaskConfig(
-        kind=described.get("kind"),
-        text_columns=described["text_columns"],
-        label_column=label_column,
-        label_separator=label_separator,
-        classes=described["classes"],
-        label_range=described["label_range"],
-        labels="name" if has_names else None,
+    has_label_columns = is_multilabel and label_separator is None
+    if label_column is not None and has_label_columns:
+        raise UsageError(
+            f"--label-column {label_column}: without --label-separator, --labels has a "
+            f"column of 0 and 1 for each label ({', '.join(described['classes'])}); "
+            "add --label-separator, or leave --label-column out"
+        )
+    has_names = described["classes"] is not None and not has_label_columns
+    label = label_column or "label"
+    names = (*described["text_columns"], *(described["classes"] or ()), label)
+    # Not read: the ids, and `label_column` if each label has a column.
+    unused = max(names, key=len) + "_"
+    return make_task(
+        {
+            "kind": described.get("kind"),
+            "text_columns": described["text_columns"],
+            "label_column": f"{unused}label" if has_label_columns else label,
+            "id_column": unused,
+            "label_separator": label_separator,
+            "classes": described["classes"],
+            "label_range": described["label_range"],
+            "labels": "name" if has_names else None,
+        }
     )

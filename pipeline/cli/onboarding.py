@@ -36,7 +36,7 @@ _LABELS_SHOWN = 10
 _SETTINGS = {
     "text": "task.text_columns",
     "label": "task.label_column",
-    "kind": "task.kind",
+    "kind": "task.kind, task.classes or task.label_range",
     "group": "data.group_column",
     "test_size": "data.test_size",
 }

@@ -44,7 +44,7 @@ _PATH_KEYS = (
     "output",
 )
 NAME_PATTERN = "^[a-z][a-z0-9_-]*$"  # of a recipe, and of the directory it pushes to
-VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
+_VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
 
@@ -450,6 +450,24 @@ def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
             node[leaf] = str(base / value)
 
 
+def make_task(settings: Mapping[str, Any]) -> TaskConfig:
+    """Returns a task.
+
+    Args:
+      settings: Those of `TaskConfig`.
+
+    Raises:
+      UsageError: A setting is not allowed.
+    """
+    try:
+        return TaskConfig.model_validate(settings)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        key = ".".join(map(str, ("task", *detail["loc"])))
+        message = detail["msg"].removeprefix(_VALUE_ERROR)
+        raise UsageError(f"{key}: {message}") from error
+
+
 def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:
     secrets.refuse(settings, "")  # first: other errors show the refused value
     try:
@@ -458,7 +476,7 @@ def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:
         lines = [f"config {path} is refused:"]
         for detail in error.errors():
             key = ".".join(str(part) for part in detail["loc"])
-            message = detail["msg"].removeprefix(VALUE_ERROR)
+            message = detail["msg"].removeprefix(_VALUE_ERROR)
             if detail["type"] == "extra_forbidden":
                 names = _allowed_keys(model, detail["loc"])
                 close = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1)

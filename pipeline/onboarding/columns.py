@@ -23,7 +23,6 @@ MOST_VALUES = 1000  # that are counted; a column with more has no classes
 MOST_LABELS = 200
 LISTS = ""  # instead of a separator
 SEPARATORS = ("|", ";", ",")  # of names
-_FLAGS = ({"0", "1"}, {"false", "true"})
 
 
 @dataclasses.dataclass
@@ -62,6 +61,7 @@ class Column:
       values: The number of rows by value, as text; None if there are too many.
       names: The names in values, by what separates them, or `LISTS`; without those
         that are too many, or are twice in a value.
+      crowded: The separators, or `LISTS`, of names that are too many.
       texts: Rows whose value is text, but not a number.
       words: Words of these texts.
       letters: Letters of these texts.
@@ -80,6 +80,7 @@ class Column:
     names: dict[str, Names] = dataclasses.field(
         default_factory=lambda: {s: Names() for s in (LISTS, *SEPARATORS)}
     )
+    crowded: set[str] = dataclasses.field(default_factory=set)
     texts: int = 0
     words: int = 0
     letters: int = 0
@@ -134,11 +135,13 @@ class Column:
     def flags(self) -> set[str] | None:
         """The marks of the rows with and without a label, if the values are both."""
         labels = self.spellings.keys()
-        return next((flags for flags in _FLAGS if labels == flags), None)
+        marks = {row_values.FLAGS.get(label) for label in labels}
+        return {*labels} if len(labels) == 2 and marks == {0, 1} else None
 
     @property
     def separator(self) -> str | None:
         """What separates the labels of a row, or `LISTS`; None if a row has one."""
+        has_empty = any(not mark.strip() for mark in self.missing)
         for separator, names in self.names.items():
             most = max(names.sizes, default=0)
             # `3,5` may be a number.
@@ -146,11 +149,17 @@ class Column:
             recur = 2 * len(names.recurring) > len(names.first)
             if (
                 most > (2 if is_number else 1)
-                and len(names.sizes) > 1
+                # An empty text is no label; of names with a comma, it may be missing.
+                and len(names.sizes) + (has_empty and separator in ("|", ";")) > 1
                 and (recur or separator == LISTS)
             ):
                 return separator
         return None
+
+    @property
+    def holds_lists(self) -> bool:
+        """Whether all values are lists."""
+        return self.filled > 0 and self.values is not None and not self.values
 
     @property
     def mean_words(self) -> float:
@@ -225,6 +234,10 @@ class Column:
             found = map(row_values.to_text, row_values.split_names(value, separator))
             if not names.add(list(found)):
                 del self.names[separator]
+                # Any text is one name without its separator.
+                are_several = max(names.sizes) > 1 and names.recurring
+                if are_several and len(names.first) > MOST_LABELS:
+                    self.crowded.add(separator)
 
 
 def add_row(columns: dict[str, Column], row: dict[str, Any] | RowError) -> None:

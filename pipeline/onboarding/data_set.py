@@ -15,9 +15,10 @@ from ingest.rows.row_errors import EncodingError, Location, RowError
 from modules import uris
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.errors import UsageError
+from pipeline.config.recipe import make_task
 from pipeline.onboarding import columns as columns_lib
 from pipeline.onboarding.columns import Column
-from pipeline.onboarding.guess import Guess, Kind, guess_task, make_task
+from pipeline.onboarding.guess import Guess, Kind, guess_task
 
 # A small data set gets a larger share, so that its gate is precise enough.
 _LEAST_EVAL_ROWS = 100

@@ -11,15 +11,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
-from pydantic import ValidationError
 
 from modules import metrics
 from modules.config.task import TaskConfig, canonical_label
+from modules.data.row_values import FLAGS
 from modules.errors import UsageError
-from pipeline.config.recipe import VALUE_ERROR
+from pipeline.config.recipe import make_task
 from pipeline.onboarding.columns import (
     LISTS,
     MOST_LABELS,
@@ -54,7 +54,6 @@ _NEGATIVE_NAMES = (
 _DATE = re.compile(r"\d+[-./]\d+[-./]\d+")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 _SHOWN = 6
-_SET = ("1", "true")  # what a column of 0 and 1 has for a label
 _LEAST_FLAGS = 3  # that are taken for labels; one of two may be a feature
 _MOST_LABELS_WITHOUT_A_NAME = 50
 _MOST_NUMBERS = 20  # that are taken for classes without a usual name of a label
@@ -168,7 +167,9 @@ def guess_task(
         return Guess(make_task({**settings, "kind": "multilabel"}), reasons)
     if column.missing:
         reasons["task.label_column"] += f"; {_describe_missing(column)}"
-    if column.filled and not column.values and column.values is not None:
+    if column.holds_lists:
+        if LISTS not in column.names:
+            _refuse_names(column, LISTS)
         raise UsageError(
             f"the label {label} has a list of one name in each row, which is one "
             "class; write the names without lists, or choose any number of labels "
@@ -214,6 +215,9 @@ def guess_task(
         reasons["task.metric"] = "the mean of both correlations, as in GLUE"
         return Guess(make_task(settings), reasons)
     else:
+        # Names with a comma may be one class.
+        if kind is None and (crowded := column.crowded - {","}):
+            _refuse_names(column, min(crowded))
         classes = _guess_classes(column, counts, reasons)
         settings["labels"] = "name"
     share = min(counts.values()) / sum(counts.values())
@@ -223,20 +227,6 @@ def guess_task(
     )
     settings |= {"classes": classes, "metric": "accuracy" if is_balanced else "f1"}
     return Guess(make_task(settings), reasons)
-
-
-def make_task(settings: Mapping[str, Any]) -> TaskConfig:
-    """Returns a task.
-
-    Raises:
-      UsageError: A setting is not allowed.
-    """
-    try:
-        return TaskConfig.model_validate(settings)
-    except ValidationError as error:
-        detail = error.errors()[0]
-        key = ".".join(map(str, ("task", *detail["loc"])))
-        raise UsageError(f"{key}: {detail['msg'].removeprefix(VALUE_ERROR)}") from error
 
 
 def guess_thresholds(task: TaskConfig, labels: np.ndarray) -> dict[str, float]:
@@ -355,6 +345,9 @@ def _guess_labels(
     if kind == "multilabel":
         candidates = lists or candidates
     if not candidates:
+        crowded = [column for column in columns.values() if column.crowded]
+        if kind == "multilabel" and crowded:
+            _refuse_names(crowded[0], min(crowded[0].crowded))
         raise UsageError(
             f"none of the columns {', '.join(columns) or '(no others)'} looks like a "
             "label; name it with --label COLUMN"
@@ -381,14 +374,35 @@ def _guess_labels(
 def _refuse_one_hot(flags: Sequence[Column], kind: Kind | None) -> None:
     """Refuses columns of 0 and 1 that may be one class in several columns."""
     rows = max(column.filled for column in flags)
-    ones = sum((column.labels or {}).get(m, 0) for column in flags for m in _SET)
+    ones = sum(
+        count
+        for column in flags
+        for mark, count in (column.labels or {}).items()
+        if FLAGS[canonical_label(mark)]
+    )
     if kind is None and ones == rows:
         raise UsageError(
-            f"each row has a 1 in one of the columns "
-            f"{', '.join(column.name for column in flags)}, which is one class in "
-            "several columns; write the name of the class in one column, or choose "
-            "any number of labels with --kind multilabel"
+            f"the columns {', '.join(column.name for column in flags)} have as many 1s "
+            "as rows, so they may be one class in several columns; write the name of "
+            "the class in one column, or choose any number of labels with --kind "
+            "multilabel"
         )
+
+
+def _refuse_names(column: Column, separator: str) -> NoReturn:
+    """Refuses names that cannot be labels."""
+    if separator not in column.crowded:
+        raise UsageError(
+            f"the label {column.name} has lists with a value twice, or an empty one; "
+            "write the names of a row's labels, each once, or a column of 0 and 1 for "
+            "each label"
+        )
+    shape = f"names with `{separator}` between them" if separator else "names in lists"
+    raise UsageError(
+        f"the label {column.name} has over {MOST_LABELS} {shape}; allowed are 2 to "
+        f"{MOST_LABELS}: leave rare ones out, name another column with --label COLUMN, "
+        "or choose --kind classes if each value is one class"
+    )
 
 
 def _guess_flags(
@@ -402,7 +416,7 @@ def _guess_flags(
     constant = [
         name
         for name, column in columns.items()
-        if [*column.spellings] in [["0"], ["1"], ["false"], ["true"]]
+        if len(column.spellings) == 1 and column.spellings.keys() <= FLAGS.keys()
     ]
     if constant:
         reasons["task.classes"] += f"; {', '.join(constant)} has one value in all rows"
@@ -420,6 +434,9 @@ def _guess_names(
     if separator is None:  # chosen by the user
         several = [s for s, n in column.names.items() if max(n.sizes, default=0) > 1]
         separator = next(iter(several), LISTS)
+        is_refused = column.holds_lists and LISTS not in column.names
+        if not several and (is_refused or column.crowded):
+            _refuse_names(column, min(column.crowded, default=LISTS))
     if separator not in column.names or not column.names[separator].first:
         raise UsageError(
             f"the label {label} has {_describe(column)}, none of which is a list of "
@@ -446,8 +463,17 @@ def _guess_names(
                 "has them"
             )
         settings["labels"] = "index"
-    free = (s for s in SEPARATORS if not any(s in name for name in classes))
-    settings["label_separator"] = separator or next(free, "\t")
+    if not separator:
+        free = [s for s in SEPARATORS if not any(s in name for name in classes)]
+        if not free:
+            odd = [name for name in classes if any(s in name for s in SEPARATORS)]
+            raise UsageError(
+                f"the labels {', '.join(map(repr, odd[:_SHOWN]))} of {label} have "
+                f"{' and '.join(SEPARATORS)} in them, one of which must be free to "
+                "join the names of a row; rename them"
+            )
+        separator = free[0]
+    settings["label_separator"] = separator
     return settings | {"classes": classes}
 
 

@@ -7,7 +7,7 @@ import itertools
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -94,7 +94,8 @@ class ColumnInspection:
     Attributes:
       name: Its name.
       filled: Rows with a value.
-      values: Different values, or names in lists; None if there are more than 1,000.
+      values: Different values, or names in lists; None if there are more than 1,000, or
+        if the lists are no labels.
       words: Words of a text on average; 0 without texts.
     """
 
@@ -106,8 +107,10 @@ class ColumnInspection:
     @classmethod
     def of(cls, column: Column) -> ColumnInspection:
         """Describes a column."""
-        lists = column.names.get(LISTS)
-        values = column.values or (lists.first if lists else column.values)
+        values: Sized | None = column.values
+        if column.holds_lists:
+            lists = column.names.get(LISTS)
+            values = lists.first if lists else None
         number = None if values is None else len(values)
         return cls(column.name, column.filled, number, round(column.mean_words, 1))
 

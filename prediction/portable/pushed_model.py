@@ -162,7 +162,7 @@ def read_pushed(model: str) -> PushedModel:
         text_columns=described["text_columns"],
         labels=labels,
         is_regression=described["classes"] is None,
-        is_multilabel=described.get("kind") == "multilabel",
+        is_multilabel=description.is_multilabel(described),
         temperature=described.get(description.TEMPERATURE, 1.0),
         threshold=described.get(description.THRESHOLD),
         precision=described[description.PRECISION],

@@ -17,6 +17,7 @@ from components.champion.component import (
     Driver,
 )
 from modules import served_versions
+from modules.config.task import TaskConfig
 from modules.export import description, model_digest
 from tests.nightly import nightly
 
@@ -138,6 +139,16 @@ def test_champion_of_another_task_is_not_compared_and_the_reason_is_kept(
     assert not Path(champion.uri).exists()
     assert champion.get_string_custom_property("not_compared") == (
         f"not compared with the champion {served / '300'}: {DIFFERENCE}"
+    )
+
+
+def test_champion_of_one_label_is_not_compared_with_a_model_of_several(find, served):
+    several = description.describe_task(
+        TaskConfig(kind="multilabel", classes=TASK["classes"], label_separator="|")
+    )
+    champion = find("c", served, True, expected={**TASK, "kind": several["kind"]})
+    assert champion.get_string_custom_property("not_compared").endswith(
+        ": kind None instead of multilabel"
     )
 
 

@@ -162,12 +162,41 @@ def test_missing_column_is_refused_with_its_setting(tmp_path, separator, message
 
 def test_list_with_null_or_with_flags_is_no_list_of_labels(tmp_path):
     source = write(tmp_path, ".jsonl", rows_of([[0, 1, 0]]))
-    with pytest.raises(UsageError, match="with a label twice; write the names or the"):
+    with pytest.raises(
+        UsageError, match=r"\[0, 1, 0\], which looks like 0 or 1 for ea"
+    ):
         prepare(tmp_path, source, task())
     rows = [{"text": "a", "labels": None}, {"text": "b", "labels": [None]}]
     (source / "train.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     with pytest.raises(UsageError, match=r"(?s)labels has no value.*labels has 'None'"):
         prepare(tmp_path, source, task())
+
+
+@pytest.mark.parametrize("row", [[0, 1], [1, 0]])
+def test_flags_of_two_labels_are_not_taken_for_indices(tmp_path, row):
+    source = write(tmp_path, ".jsonl", rows_of([row, [1]]))
+    two = task().model_copy(update={"classes": NAMES[:2]})
+    with pytest.raises(UsageError, match=r"for each .* set task\.labels to index, or"):
+        prepare(tmp_path, source, two)
+    by_index = two.model_copy(update={"labels": "index"})
+    assert prepare(tmp_path, source, by_index)["train"] == [[1, 1], [0, 1]]
+
+
+def test_unused_label_column_has_no_say(tmp_path):
+    """Its names are not those of the labels, and it stands for no column of them."""
+    label = {"names": ["neg", "pos"], "_type": "ClassLabel"}
+    metadata = {"huggingface": json.dumps({"info": {"features": {"labels": label}}})}
+    flags = dict(zip(NAMES, zip(*FLAGS, strict=True), strict=True))
+    table = pa.table({"text": ["a", "b", "c"], "labels": [0, 1, 0], **flags})
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for split in ("train", "validation"):
+        path = folder / f"{split}.parquet"
+        parquet.write_table(table.replace_schema_metadata(metadata), path)
+    assert prepare(tmp_path, folder, task(None))["eval"] == FLAGS
+    parquet.write_table(table.drop(["love"]), folder / "train.parquet")
+    with pytest.raises(UsageError, match="no column love; it has text, labels, joy, a"):
+        prepare(tmp_path / "again", folder, task(None))
 
 
 def test_test_split_of_secret_labels_is_left_out(tmp_path):
@@ -198,7 +227,7 @@ def test_tfrecords_have_0_or_1_for_each_label(tmp_path):
         [{"labels": [0, 1]}, {"labels": [0, 2, 1]}, {"joy": [1], "love": [0]}]
     ):
         source = write_records(f"bad{number}", **columns)
-        with pytest.raises(UsageError, match=r"record|labels is .*an int64 feature la"):
+        with pytest.raises(UsageError, match=r"labels is .*an int64 feature la"):
             resolve(source)
 
 

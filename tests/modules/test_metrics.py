@@ -267,6 +267,15 @@ def test_every_metric_of_outputs_that_are_not_finite_is_nan(classes, bad):
     assert all(math.isnan(value) for value in values.values())
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_every_metric_of_several_labels_is_nan_without_finite_outputs(bad):
+    labels, outputs = simulate_labels()
+    outputs[4, 1] = bad
+    values = metrics.compute(LABELS, Rows.of(labels, outputs))
+    assert set(values) == set(metrics.of_task(LABELS, is_multilabel=True))
+    assert all(math.isnan(value) for value in values.values())
+
+
 def test_no_rows_have_no_metrics():
     values = metrics.compute(BINARY, Rows.of(np.zeros(0, int), np.zeros((0, 2))))
     assert all(math.isnan(value) for value in values.values())

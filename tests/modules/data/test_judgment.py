@@ -493,6 +493,18 @@ def test_labels_of_the_gate_decide_whether_it_is_too_small():
     assert "recall/love 0.5: on 8 rows of `love` its" in findings[1].message
 
 
+@pytest.mark.parametrize("sets", [(JOY, BOTH), (NONE,)])
+def test_threshold_that_an_absent_label_keeps_out_of_reach_is_refused(sets):
+    """Macro F1 is at most 2/3 if a third label has no row."""
+    evaluated = labels_of(200, *sets)
+    findings = judge(several(eval=evaluated), LABELS, {"macro_f1": 0.7})
+    finding = find(findings, judgment.SMALL_GATE)
+    assert finding.is_refused
+    assert "macro_f1 0.7: on 0 rows of the rarest label" in finding.message
+    if sets == (NONE,):
+        assert find(findings, judgment.ONE_CLASS).is_refused
+
+
 @pytest.mark.parametrize(
     ("thresholds", "predicted"),
     [

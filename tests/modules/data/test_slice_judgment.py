@@ -124,3 +124,25 @@ def test_rows_of_a_slice_count_for_each_of_several_labels():
     assert slice_sizes.count_deciding("accuracy", north, task) == (60, "rows")
     assert slice_sizes.count_deciding("micro_f1", north, task) == (30, "labels")
     assert slice_sizes.count_deciding("f1/love", north, task) == (10, "rows of `love`")
+    assert slice_sizes.count_deciding("macro_f1", north, task)[0] == 26
+    auc = slice_sizes.count_deciding("auc/joy", north, task)
+    assert auc == (20, "rows with `joy`")
+
+
+@pytest.mark.parametrize("label", [[0, 0], [0, 1]])
+def test_macro_f1_of_a_slice_without_a_label_counts_no_row(label):
+    """The label counts 0 whatever a model predicts, and no model reaches 1."""
+    task = TaskConfig(kind="multilabel", classes=["joy", "love"])
+    counts = {}
+    slice_sizes.count_row(counts, "north", label, task, rows=50)
+    rows, what = slice_sizes.count_deciding("macro_f1", counts["north"], task)
+    assert (rows, what) == (0, "rows of the rarest label")
+
+
+def test_auc_of_a_frequent_label_counts_the_rows_without_it():
+    task = TaskConfig(kind="multilabel", classes=["joy", "love"])
+    counts = {}
+    slice_sizes.count_row(counts, "north", [1, 0], task, rows=990)
+    slice_sizes.count_row(counts, "north", [0, 1], task, rows=10)
+    auc = slice_sizes.count_deciding("auc/joy", counts["north"], task)
+    assert auc == (10, "rows without `joy`")

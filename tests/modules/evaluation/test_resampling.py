@@ -116,6 +116,37 @@ def test_an_f1_of_0_has_the_interval_of_its_proportion():
     assert f1[1] == pytest.approx(0.434, abs=0.001)
 
 
+def test_a_micro_f1_of_1_has_the_interval_of_its_proportion():
+    """All of the 60 labels are right."""
+    labels = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]] * 20)
+    rows = Rows.of(labels, 0.1 + 0.8 * labels)
+    intervals = resampling.confidence_intervals(LABELS, rows, resamples=50)
+    low, _ = stats.binomtest(60, 60).proportion_ci(method="wilson")
+    assert intervals["micro_f1"] == pytest.approx((2 * low / (1 + low), 1))
+
+
+@pytest.mark.parametrize("absent", [0, 1])
+def test_a_label_that_all_rows_have_or_lack_makes_no_larger_resamples(
+    absent, monkeypatch
+):
+    """Only its AUC, which it lacks, would need more than 5,000 rows."""
+    labels, outputs = simulate(LABELS, 6_000)
+    labels[:, 2] = absent
+    sizes = set()
+    draw = resampling._draw
+
+    def record(counts, resamples, random):
+        sizes.add(counts.sum())
+        return draw(counts, resamples, random)
+
+    monkeypatch.setattr(resampling, "_draw", record)
+    rows = Rows.of(labels, outputs)
+    intervals = resampling.confidence_intervals(LABELS, rows, resamples=10)
+    assert max(sizes - {6_000}) == 5_000
+    assert all(map(math.isnan, intervals["auc/c"]))
+    assert all(map(math.isfinite, intervals["auc/a"]))
+
+
 def test_one_class_has_no_auc():
     labels = np.zeros(20, int)
     outputs = probabilities(np.arange(20) % 2)

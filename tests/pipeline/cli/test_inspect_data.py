@@ -179,6 +179,9 @@ def test_choices_with_a_recipe_are_refused(invoke, tmp_path):
     result = invoke("inspect-data", "--config", recipe, "--label", "x", "--text", "y")
     assert result.exit_code == 2
     assert "--label, --text cannot be combined with --config" in result.output
+    result = invoke("inspect-data", "--config", recipe, "--kind", "score")
+    message = "set task.kind, task.classes or task.label_range with --set"
+    assert message in " ".join(result.output.split())
 
 
 def test_json_has_the_guesses(invoke, tmp_path):

@@ -13,6 +13,7 @@ import tensorflow as tf
 from click.testing import CliRunner
 
 from modules import served_versions
+from modules.config.task import TaskConfig
 from modules.export import description
 from modules.verdicts import Estimate, Evaluation
 from pipeline import exit_status
@@ -342,6 +343,41 @@ def test_version_without_an_evaluation_or_with_few_labels_is_named(
 )
 def test_bad_usage_is_refused(monitor, arguments, problem):
     result = monitor(draw_texts(1, ROWS), (), *arguments)
+    assert result.exit_code == exit_status.USAGE, result.output
+    assert problem in result.output
+
+
+def write_description(directory, **task):
+    """Writes a model that has nothing but the description of its task."""
+    (directory / "model" / "1").mkdir(parents=True)
+    (directory / "model" / "1" / "saved_model.pb").write_bytes(b"graph")
+    described = description.describe_task(TaskConfig(text_columns=["text"], **task))
+    description.write_description(str(directory / "model" / "1"), described)
+    return directory / "model"
+
+
+@pytest.mark.parametrize(
+    ("classes", "arguments", "problem"),
+    [
+        ("ab", ("--label-separator", ""), "label_separator: String should have at le"),
+        ("ab", ("--label-column", "a"), "--label-column a: without --label-separator"),
+        (["a|b", "c"], (), "the label 'a|b' has '|' in it"),
+        # No reason to refuse the task, so that the file is read.
+        (["label", "idx"], (), "labels.csv:2: the row has no column idx, label"),
+    ],
+)
+def test_labels_that_contradict_a_model_of_several_are_refused(
+    tmp_path, classes, arguments, problem
+):
+    model = write_description(
+        tmp_path, kind="multilabel", classes=[*classes], label_separator=";"
+    )
+    (tmp_path / "labels.csv").write_text("text\none\n")
+    options = ("--samples", tmp_path, "--reference", "none", "--model", model)
+    labels = ("--labels", tmp_path / "labels.csv", *arguments)
+    result = CliRunner().invoke(
+        main, ["monitor", *map(str, (*options, *labels))], env={"COLUMNS": "300"}
+    )
     assert result.exit_code == exit_status.USAGE, result.output
     assert problem in result.output
 

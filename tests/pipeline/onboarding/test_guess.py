@@ -594,6 +594,10 @@ SINGLE = {
         "text": sentence(chance),
         "label": ", ".join((chance.choice(["good", "bad"]), chance.choice("ab"))),
     },
+    "names of two parts, some missing": lambda n, chance: {
+        "text": sentence(chance),
+        "label": f"{chance.choice('ab')}, {chance.choice('cd')}" if n % 9 else "",
+    },
     "tags beside a label": lambda n, chance: {
         **emotions("|".join, column="tags")(n, chance),
         "label": str(n % 2),
@@ -614,7 +618,7 @@ UNCLEAR = {
             "text": sentence(chance),
             **{name: str(int(n % 6 == index)) for index, name in enumerate(TOXIC)},
         },
-        "each row has a 1 in one of the columns toxic, .*, which is one class in sever",
+        "the columns toxic, .* have as many 1s as rows, so they may be one class in ",
     ),
     "two columns": (
         lambda n, chance: {
@@ -644,6 +648,46 @@ def test_file_that_may_have_several_labels_is_the_users_choice(name):
     with pytest.raises(UsageError, match=message):
         guess(make_row)
     assert guess(make_row, kind="multilabel").task.is_multilabel
+
+
+def test_rows_without_a_label_make_pairs_of_names_several_labels():
+    pairs = ["a|b", "b|c", "a|c", ""]
+    row = lambda n, chance: {"text": sentence(chance), "label": pairs[n % 4]}  # noqa: E731
+    assert guess(row).task.classes == ["a", "b", "c"]
+
+
+MANY = [f"l{number}" for number in range(300)]
+REFUSED_NAMES = {
+    "flags in lists": (
+        lambda n, chance: {"text": sentence(chance), "labels": [0, n % 2, 1]},
+        "lists with a value twice, .* or a column of 0 and 1 for each label",
+    ),
+    "over 200 names": (
+        emotions("|".join, names=MANY, least=3),
+        r"the label labels has over 200 names with `\|` between them; allowed are 2",
+    ),
+    "over 200 names in lists": (
+        emotions(list, names=MANY, least=3),
+        "the label labels has over 200 names in lists; allowed are 2 to 200",
+    ),
+    "names with every separator": (
+        emotions(list, names=["a|b", "c;d", "e,f"], most=2),
+        r"the labels 'a\|b', 'c;d', 'e,f' of labels have | and ; and , in them",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_NAMES)
+@pytest.mark.parametrize("kind", [None, "multilabel"])
+def test_names_that_cannot_be_labels_are_refused_with_the_reason(name, kind):
+    make_row, message = REFUSED_NAMES[name]
+    with pytest.raises(UsageError, match=message):
+        guess(make_row, kind=kind)
+
+
+def test_over_200_names_in_a_column_of_any_name_are_refused_with_their_number():
+    with pytest.raises(UsageError, match="the label tags has over 200 names with"):
+        guess(emotions("|".join, names=MANY, column="tags"), kind="multilabel")
 
 
 def test_chosen_label_is_one_label_and_chosen_classes_are_several():
