@@ -6,11 +6,12 @@ Runs the pipeline from each seed, in a directory of its own in OUTPUT, and reads
 the Trainer recorded: the metrics of each split, the calibration without and with the
 temperature, the metrics without and with the threshold of `task.decision`, and the
 accuracy of the rows that a least probability leaves. Prints a table in Markdown: mean,
-lowest and highest of the seeds, and how many of them have gained.
+lowest and highest of the seeds, and the number of seeds whose figure is higher with it.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import subprocess
 import sys
@@ -86,6 +87,10 @@ def table(results: Sequence[Figures]) -> str:
 
 
 def _spread(values: list[float]) -> str:
+    # A least probability may leave no row of a seed.
+    values = [value for value in values if not math.isnan(value)]
+    if not values:
+        return ""
     return f"{statistics.mean(values):.4f} ({min(values):.4f} to {max(values):.4f})"
 
 
