@@ -323,10 +323,10 @@ def _guess_labels(
         if _has_few_values(column) or _is_score(column) or column.separator is not None
     ]
     candidates = sorted(named or few, key=lambda name: _count(columns[name]))
-    by_marks: dict[str, list[str]] = {}
+    by_marks: dict[tuple[str, ...], list[str]] = {}
     for name, column in columns.items():
         if column.flags:
-            by_marks.setdefault(str(column.flags), []).append(name)
+            by_marks.setdefault(tuple(sorted(column.flags)), []).append(name)
     flags = max(by_marks.values(), key=len, default=[])
     lists = [name for name in candidates if columns[name].separator is not None]
     chosen = [name for name in classes or flags if name in flags]
