@@ -269,8 +269,10 @@ def _guess_texts(
     texts = {
         name: column
         for name, column in columns.items()
-        if column.is_text and column.separator is None and name != label
+        if column.is_text and name != label
     }
+    # Texts of a few phrases with commas between them are like names with a separator.
+    texts = {n: c for n, c in texts.items() if c.separator is None} or texts
     if not texts:
         raise UsageError(
             f"none of the columns {', '.join(columns)} looks like text; name the text "

@@ -656,6 +656,18 @@ def test_rows_without_a_label_make_pairs_of_names_several_labels():
     assert guess(row).task.classes == ["a", "b", "c"]
 
 
+def test_phrases_with_commas_are_the_text_if_there_is_no_other():
+    phrases = ["it crashes on start", "far too expensive", "on my old phone", "so slow"]
+
+    def row(number, chance):
+        text = ", ".join(chance.sample(phrases, chance.randint(1, 4)))
+        return {"review": text, "topics": "|".join(chance.sample(EMOTIONS[:4], 2))}
+
+    task = guess(row, rows=60).task
+    assert task.text_columns == ["review"]
+    assert task.label_column == "topics"
+
+
 MANY = [f"l{number}" for number in range(300)]
 REFUSED_NAMES = {
     "flags in lists": (
