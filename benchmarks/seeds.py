@@ -44,17 +44,17 @@ def measure(task: TaskConfig, model_run: str) -> Figures:
     """
     record: dict[str, Any] = files.read_record(uris.join(model_run, METRICS_FILE)) or {}
     figures: Figures = {}
+    decision, scaling = record["decision"], record["calibration"]
     for split, metrics in record["splits"].items():
-        decision = record["decision"]
         for name in dict.fromkeys(["accuracy", task.metric]):
             before = decision and decision["default"][split]["metrics"].get(name)
             figures[split, name] = before, metrics[name]
-        if scaling := record["calibration"]:
+        if scaling:
             for name, after in scaling["after"][split].items():
                 figures[split, name] = scaling["before"][split][name], after
-        predicted = prediction_files.read_predictions(model_run, task, split)
+        recorded = prediction_files.read_predictions(model_run, task, split)
+        _, labels, outputs, classes = recorded
         for least in _LEAST_PROBABILITIES:
-            _, labels, outputs, classes = predicted
             point = abstention.measure(labels, outputs, classes, least)
             share = 1 - point.abstained / len(labels)
             figures[split, f"share of rows from {least}"] = None, share

@@ -64,8 +64,7 @@ def read_column(records: Sequence[bytes], column: str, size: int = 1) -> np.ndar
 
 def read_labels(records: Sequence[bytes], task: TaskConfig) -> np.ndarray:
     """Returns the labels of Examples, float64[rows], or [rows, classes] of several."""
-    size = task.outputs if task.is_multilabel else 1
-    return read_column(records, task.label_column, size)
+    return read_column(records, task.label_column, task.label_size)
 
 
 def read_slices(

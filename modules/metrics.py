@@ -184,6 +184,15 @@ class Rows:
         return [Groups(self.probabilities)]
 
 
+def of_two_classes(positive: np.ndarray) -> np.ndarray:
+    """Returns the probabilities of two classes, float[rows, 2].
+
+    Args:
+      positive: The probability of the positive one, float[rows].
+    """
+    return np.stack([1 - positive, positive], axis=1)
+
+
 def predict_labels(outputs: np.ndarray, threshold: Threshold = None) -> np.ndarray:
     """Returns 1 for each predicted label of several and 0, int64[rows, classes].
 

@@ -46,7 +46,7 @@ class ModelDescription:
       features: The features that `serve_examples` parses, by name; empty without that
         signature.
       is_score: Whether it predicts a score instead of a class.
-      labels: The labels of a model that predicts several; None for another one.
+      labels: The labels of a model that predicts several; None for any other.
     """
 
     directory: str

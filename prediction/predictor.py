@@ -97,7 +97,7 @@ def example_columns(*, is_score: bool, labels: Labels | None) -> dict[str, Any]:
 
     Args:
       is_score: Whether the model predicts a score instead of a class.
-      labels: The labels of a model that predicts several; None for another one.
+      labels: The labels of a model that predicts several; None for any other.
     """
     if labels:
         shares = dict.fromkeys(labels.names, 0.0)
@@ -201,7 +201,7 @@ class Predictor:
       columns: Its text columns, in the order of the task.
       signatures: Its signatures by name.
       is_score: Whether it predicts a score instead of a class.
-      labels: The labels of a model that predicts several; None for another one.
+      labels: The labels of a model that predicts several; None for any other.
 
     Raises:
       UsageError: There is a least probability, and the model predicts no class. Or the

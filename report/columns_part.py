@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from modules import metrics, verdicts
-from modules.config.long_text import Keep
+from modules.config.long_text import DEFAULT_KEEP, Keep
 from modules.config.task import TaskConfig
 from modules.evaluation import resampling
 from modules.export import token_positions
@@ -25,7 +25,7 @@ def describe_columns(
     max_seq_length: int,
     latency: Mapping[str, float],
     *,
-    keep: Keep = "head",
+    keep: Keep = DEFAULT_KEEP,
     threshold: Threshold = None,
 ) -> list[TextColumn]:
     """Describes the text columns of a pair.

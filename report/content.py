@@ -8,8 +8,9 @@ import pydantic
 
 from modules import files
 from modules.commits import Commits
-from modules.config.long_text import Keep, LongTextConfig
+from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
 from modules.config.task import EVAL_SPLIT, TaskConfig
+from modules.evaluation import abstention
 from modules.run_states import Outcome
 from modules.verdicts import ModelAges
 from report import formatting
@@ -259,7 +260,7 @@ class Search(_Part):
         for state in ("pruned", "failed"):
             if count := sum(trial.state == state for trial in self.trials):
                 counts.append(f"{count} {state}")
-        found = ", ".join(
+        settings = ", ".join(
             f"{name} {formatting.setting_value(value)} of "
             f"[{', '.join(map(formatting.setting_value, self.space[name]))}]"
             for name, value in best.values.items()
@@ -267,7 +268,7 @@ class Search(_Part):
         score = formatting.score(best.value)
         return (
             f"search: {', '.join(counts)}; trial {best.number + 1} has the best "
-            f"{self.metric} on {EVAL_SPLIT}, {score}, with {found}"
+            f"{self.metric} on {EVAL_SPLIT}, {score}, with {settings}"
         )
 
 
@@ -328,21 +329,6 @@ class Classification(_Part):
     unscaled: list[CalibrationBin] = []
 
 
-class AbstentionPoint(_Part):
-    """What a least probability leads to, as `evaluation.abstention.Point`.
-
-    Attributes:
-      min_probability: A row gets a class from this probability of the class on.
-      abstained: The rows without a class.
-      accuracy: The share of the other rows that are predicted correctly; NaN without
-        such rows.
-    """
-
-    min_probability: float
-    abstained: int
-    accuracy: float
-
-
 class Abstention(_Part):
     """A split whose improbable classes are not predicted.
 
@@ -357,7 +343,7 @@ class Abstention(_Part):
     split: str
     rows: int
     curve: Curve
-    points: list[AbstentionPoint]
+    points: list[abstention.Point]
 
 
 class Regression(_Part):
@@ -631,7 +617,7 @@ class Data(_Part):
     notes: list[str]
     card: dict[str, Any]
     max_seq_length: int
-    keep: Keep = "head"
+    keep: Keep = DEFAULT_KEEP
     long_text: LongTextConfig | None = None
 
     @property

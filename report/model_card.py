@@ -21,8 +21,9 @@ import yaml
 
 from modules import metrics
 from modules.config.task import TaskConfig
+from modules.evaluation import abstention
 from report import formatting
-from report.content import AbstentionPoint, Metric, Report
+from report.content import Metric, Report
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +184,7 @@ def _by_class(report: Report) -> dict[str, dict[str, Metric]]:
     }
 
 
-def _abstention(report: Report) -> tuple[AbstentionPoint, int] | None:
+def _abstention(report: Report) -> tuple[abstention.Point, int] | None:
     """Returns the point that the card shows, and the rows of its split."""
     for split in report.abstention:
         if split.split == report.split and split.rows and split.points:

@@ -143,8 +143,10 @@ class Scale:
 
 def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
     by_name = {metric.name: metric for metric in metrics}
-    found = report.classification
-    counts = (found.label_rows or list(map(sum, found.confusion))) if found else []
+    classes = report.classification
+    counts: list[int] = []
+    if classes:
+        counts = classes.label_rows or list(map(sum, classes.confusion))
     thresholds = report.training.label_decisions if report.training else None
     kinds = (*CLASS_METRICS, *(["auc"] * report.task.is_multilabel))
     return [

@@ -10,7 +10,7 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from modules import files, metrics
-from modules.config.long_text import Keep
+from modules.config.long_text import DEFAULT_KEEP, Keep
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
 from modules.evaluation import abstention, calibration
@@ -18,7 +18,6 @@ from modules.evaluation.prediction_files import RecordedPredictions
 from report import formatting
 from report.content import (
     Abstention,
-    AbstentionPoint,
     CalibrationBin,
     Classification,
     Curve,
@@ -139,7 +138,7 @@ def describe_abstention(split: str, predictions: RecordedPredictions) -> Abstent
         split=split,
         rows=len(labels),
         curve=Curve(x=shares[kept].tolist(), y=accuracies[kept].tolist()),
-        points=[AbstentionPoint(**dataclasses.asdict(point)) for point in points],
+        points=points,
     )
 
 
@@ -160,7 +159,7 @@ def worst_rows(
     vocab_file: str,
     max_seq_length: int,
     *,
-    keep: Keep = "head",
+    keep: Keep = DEFAULT_KEEP,
     predicted: np.ndarray | None = None,
 ) -> list[PredictedRow]:
     """Returns the rows with the highest loss, the worst first.

@@ -58,7 +58,7 @@ class Letters(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "sentence")])
     def serve(self, sentence):
-        """Returns 0.9 for a letter of the text, and 0.2 for another one."""
+        """Returns 0.9 for a letter of the text, and 0.2 for any other character."""
         has = [tf.strings.regex_full_match(sentence, f".*{c}.*") for c in "ab"]
         is_set = tf.stack(has, axis=1)
         shares = tf.where(is_set, 0.9, 0.2)

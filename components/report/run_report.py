@@ -162,7 +162,11 @@ def describe_run(
         )
         # Several labels are decided on one by one.
         for name in () if task.is_multilabel else report.training.splits:
-            recorded = prediction_files.read_predictions(model_run, task, name)
+            recorded = (
+                predictions
+                if name == split
+                else prediction_files.read_predictions(model_run, task, name)
+            )
             part = predictions_part.describe_abstention(name, recorded)
             report.abstention.append(part)
     if permuted is not None:

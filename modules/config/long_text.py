@@ -11,6 +11,7 @@ from modules.config.settings import Settings
 MIN_SEQ_LENGTH = 8
 
 Keep = Literal["head", "tail", "ends"]
+DEFAULT_KEEP: Keep = "head"
 
 
 class LongTextConfig(Settings):

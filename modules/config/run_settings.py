@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modules.config.long_text import Keep, LongTextConfig
+from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
 from modules.config.settings import Settings
 from modules.config.task import TaskConfig
 
@@ -23,5 +23,5 @@ class RunSettings(Settings):
     task: TaskConfig
     gate_split: str
     max_seq_length: int
-    keep: Keep = "head"
+    keep: Keep = DEFAULT_KEEP
     long_text: LongTextConfig | None = None

@@ -180,6 +180,11 @@ class TaskConfig(Settings):
         return len(self.classes) if self.classes else 1
 
     @property
+    def label_size(self) -> int:
+        """Number of values in the label column of an Example."""
+        return self.outputs if self.is_multilabel else 1
+
+    @property
     def columns(self) -> list[str]:
         """The names of the text columns, the label, the id, and the weight if any."""
         weight = [] if self.weight_column is None else [self.weight_column]

@@ -16,7 +16,7 @@ import tensorflow_text as tf_text
 
 from modules import encoder_files
 from modules.config import long_text as long_text_config
-from modules.config.long_text import Keep, LongTextConfig
+from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
 from modules.config.task import NO_ID, TOKENIZED_FEATURES, TaskConfig
 from modules.data import tokenizer_files
 from modules.data.tokenization import BertTokenizer
@@ -62,11 +62,10 @@ def preprocessing_fn(
             segments,
             vocab_file,
             max_seq_length,
-            keep=custom_config.get("keep", "head"),
+            keep=custom_config.get("keep", DEFAULT_KEEP),
             long_text=long_text_config.read(custom_config),
         )
-    labels = task.outputs if task.is_multilabel else 1
-    label = _as_dense(inputs[task.label_column], 0, labels)
+    label = _as_dense(inputs[task.label_column], 0, task.label_size)
     outputs = {task.own_name(name): ids.to_sparse() for name, ids in packed.items()}
     outputs[task.label_column] = label
     if task.id_column in inputs:
@@ -84,7 +83,7 @@ def text_to_inputs(
     segments: list[tf.Tensor],
     vocab_file: str,
     max_seq_length: int,
-    keep: Keep = "head",
+    keep: Keep = DEFAULT_KEEP,
     long_text: LongTextConfig | None = None,
 ) -> dict[str, tf.RaggedTensor]:
     """Tokenizes, truncates and packs texts, as in training.
@@ -165,7 +164,7 @@ def pack_segments(
     max_seq_length: int,
     special_token_ids: tuple[int, int],
     type_vocab_size: int = _DEFAULT_TYPES,
-    keep: Keep = "head",
+    keep: Keep = DEFAULT_KEEP,
     long_text: LongTextConfig | None = None,
 ) -> dict[str, tf.RaggedTensor]:
     """Packs `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, truncating the longest first.
@@ -333,7 +332,7 @@ def _trim(
 
 
 def _truncate(
-    ids: tf.RaggedTensor, count: tf.Tensor, keep: Keep = "head"
+    ids: tf.RaggedTensor, count: tf.Tensor, keep: Keep = DEFAULT_KEEP
 ) -> tf.RaggedTensor:
     """Keeps a number of tokens of each row, int64[batch], at its head, tail or ends."""
     lengths = ids.row_lengths()

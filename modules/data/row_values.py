@@ -103,8 +103,7 @@ def read_label(values: Sequence[Any], task: TaskConfig) -> float | list[Any] | N
       The index of a class, a score, or 0 or 1 for each of several labels; None if the
       task does not allow the values.
     """
-    size = task.outputs if task.is_multilabel else 1
-    is_allowed = len(values) == size and all(
+    is_allowed = len(values) == task.label_size and all(
         isinstance(value, int | float) and is_label(value, task) for value in values
     )
     if not is_allowed:

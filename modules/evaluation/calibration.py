@@ -13,6 +13,7 @@ import math
 import numpy as np
 from scipy import optimize, special
 
+from modules import metrics
 from modules.metrics import Rows
 
 _BINS = 10
@@ -150,8 +151,7 @@ def _as_classes(
     """Returns the rows, or one row of two classes for each of several labels."""
     if labels.ndim == 1:
         return labels, probabilities
-    positive = probabilities.ravel()
-    return labels.ravel(), np.stack([1 - positive, positive], axis=1)
+    return labels.ravel(), metrics.of_two_classes(probabilities.ravel())
 
 
 def _log(probabilities: np.ndarray) -> np.ndarray:

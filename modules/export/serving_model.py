@@ -12,7 +12,7 @@ import tensorflow_transform as tft
 from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
 from modules import files, metrics, uris
-from modules.config.long_text import Keep
+from modules.config.long_text import DEFAULT_KEEP, Keep
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, slicing, tokenizer_files
 from modules.encoder import EncoderDirectory, describe_architecture
@@ -43,7 +43,7 @@ def export_model(
     *,
     vocab_file: str,
     max_seq_length: int,
-    keep: Keep = "head",
+    keep: Keep = DEFAULT_KEEP,
     temperature: float = 1.0,
     threshold: metrics.Threshold = None,
 ) -> None:

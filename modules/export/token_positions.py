@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from modules.config.long_text import Keep
+from modules.config.long_text import DEFAULT_KEEP, Keep
 from modules.data import preprocessing
 from modules.data.tokenization import BertTokenizer
 
@@ -18,7 +18,10 @@ _NOWHERE = -1  # the column and position of special tokens and padding
 
 
 def find_tokens(
-    texts: list[tf.Tensor], vocab_file: str, max_seq_length: int, keep: Keep = "head"
+    texts: list[tf.Tensor],
+    vocab_file: str,
+    max_seq_length: int,
+    keep: Keep = DEFAULT_KEEP,
 ) -> dict[str, tf.Tensor]:
     """Tokenizes, truncates and packs texts as the model does, and locates the tokens.
 

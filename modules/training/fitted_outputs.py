@@ -15,7 +15,7 @@ from modules.evaluation import calibration
 from modules.evaluation.decision import choose_threshold, measure
 from modules.evaluation.prediction_files import Predictions
 from modules.export.description import TEMPERATURE, THRESHOLD
-from modules.metrics import Threshold
+from modules.metrics import Threshold, of_two_classes
 
 logger = logging.getLogger(__name__)
 
@@ -121,10 +121,7 @@ def _of_label(
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Returns labels and probabilities of one label of several, as two classes."""
     return {
-        split: (
-            p.labels[:, index],
-            np.stack([1 - p.outputs[:, index], p.outputs[:, index]], axis=1),
-        )
+        split: (p.labels[:, index], of_two_classes(p.outputs[:, index]))
         for split, p in predictions.items()
     }
 

@@ -385,7 +385,7 @@ def _export(
         fn_args.serving_model_dir,
         vocab_file=encoder.vocab_file,
         max_seq_length=settings["max_seq_length"],
-        keep=settings.get("keep", "head"),
+        keep=settings.get("keep", long_text.DEFAULT_KEEP),
         temperature=fitted.temperature or 1.0,
         threshold=fitted.threshold,
     )

@@ -99,16 +99,16 @@ class Study:
     ) -> Suggestion | None:
         """Proposes the settings of the next trial; see `proposals.propose`."""
         self.complete(ended)
-        wanted = {
+        settings = {
             name: fixed[name]
             for name, values in self._space.items()
             if fixed and name in fixed and contains(values, fixed[name])
         }
-        suggestion = self._suggest(wanted)
-        if suggestion is not None and not wanted.items() <= suggestion.params.items():
+        suggestion = self._suggest(settings)
+        if suggestion is not None and not settings.items() <= suggestion.params.items():
             raise UsageError(
                 f"the study {self._name} has a pending trial with other settings than "
-                f"{wanted}; delete the study to search from the beginning"
+                f"{settings}; delete the study to search from the beginning"
             )
         return suggestion
 

@@ -15,7 +15,7 @@ from pydantic import (
 
 from ingest.examples.splits import SPLITS
 from modules.config.evaluator import LinearModelMode
-from modules.config.long_text import MIN_SEQ_LENGTH, Keep, LongTextConfig
+from modules.config.long_text import DEFAULT_KEEP, MIN_SEQ_LENGTH, Keep, LongTextConfig
 from modules.config.settings import Settings
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT
 from modules.config.words import ChangedByWords, GroupWords, find_problem
@@ -51,7 +51,7 @@ class PreprocessingConfig(Settings):
     """
 
     max_seq_length: int = Field(default=128, ge=MIN_SEQ_LENGTH)
-    keep: Keep = "head"
+    keep: Keep = DEFAULT_KEEP
     long_text: LongTextConfig | None = None
 
     @model_validator(mode="after")

@@ -42,7 +42,7 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
         label.float_domain.min, label.float_domain.max = low, high
         label.float_domain.disallow_nan = label.float_domain.disallow_inf = True
     if task.classes is not None:
-        size = task.outputs if task.is_multilabel else 1
+        size = task.label_size
         label = _add_column(schema, task.label_column, schema_pb2.INT, size)
         label.int_domain.min, label.int_domain.max = int(low), int(high)
         label.int_domain.is_categorical = True

@@ -231,8 +231,8 @@ class Column:
     def _add_names(self, separator: str, value: str | list[Any]) -> None:
         names = self.names.get(separator)
         if names is not None:
-            found = map(row_values.to_text, row_values.split_names(value, separator))
-            if not names.add(list(found)):
+            parts = row_values.split_names(value, separator)
+            if not names.add([row_values.to_text(part) for part in parts]):
                 del self.names[separator]
                 # Any text is one name without its separator.
                 are_several = max(names.sizes) > 1 and names.recurring

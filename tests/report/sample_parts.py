@@ -1,14 +1,15 @@
 """Parts of made-up reports."""
 
+import dataclasses
 import math
 
 import numpy as np
 
 from modules.commits import Commit, Commits
+from modules.evaluation.abstention import Point
 from modules.verdicts import Estimate, ModelAges, OlderVersion
 from report.content import (
     Abstention,
-    AbstentionPoint,
     Batch,
     Calibration,
     CalibrationBin,
@@ -100,12 +101,10 @@ def abstention(rows):
     """Returns two splits whose improbable classes are not predicted."""
     shares = np.linspace(0, 0.8, 50)
     points = [
-        AbstentionPoint(
-            min_probability=least, abstained=int(rows * least**4), accuracy=0.92
-        )
+        Point(min_probability=least, abstained=int(rows * least**4), accuracy=0.92)
         for least in (0.6, 0.7, 0.8, 0.9, 0.95)
     ]
-    points[-1].accuracy = math.nan
+    points[-1] = dataclasses.replace(points[-1], accuracy=math.nan)
     return [
         Abstention(
             split=name,

@@ -1,5 +1,6 @@
 """The model card: its head, and the text of a person that it keeps."""
 
+import dataclasses
 import math
 import re
 import shlex
@@ -85,8 +86,10 @@ def test_card_has_the_accuracy_without_improbable_classes():
 def test_card_of_a_model_that_is_never_sure_has_no_accuracy():
     report = samples.pushed()
     for split in report.abstention:
-        for point in split.points:
-            point.abstained, point.accuracy = split.rows, math.nan
+        split.points = [
+            dataclasses.replace(point, abstained=split.rows, accuracy=math.nan)
+            for point in split.points
+        ]
     card = model_card.render(report)
     assert "0.8, 200 of 200 rows of test have no class.\n" in card
     assert "NaN" not in card

@@ -107,7 +107,7 @@ class Vizier:
         return trial
 
     def _new(self, request):
-        """Returns a trial whose parameters no other has; None if there is none."""
+        """Returns a trial with new parameters; None if all have been used."""
         (study,) = (s for s in self.studies.values() if s.name == request.parent)
         trials = self.trials[request.parent]
         tried = [_parameters(trial) for trial in trials]
