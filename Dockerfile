@@ -92,6 +92,8 @@ ARG USER_ID=1000
 USER ${USER_ID}:0
 ENTRYPOINT ["/opt/apache/beam/boot"]
 ARG REVISION=unknown
+# What `bert-pipeline --version` prints.
+ENV BERT_PIPELINE_COMMIT=${REVISION}
 LABEL org.opencontainers.image.title="bert-fine-tuning-pipeline" \
       org.opencontainers.image.description="Fine-tunes BERT on text pairs as a TFX pipeline" \
       org.opencontainers.image.licenses="Apache-2.0" \

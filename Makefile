@@ -121,7 +121,7 @@ audit: $(INSTALLED)  ## known vulnerabilities of all locks; needs api.osv.dev, o
 lock: $(INSTALLED)  ## compile all .lock files from their .in files; prints what changed
 	@bash tools/lock.sh $(ARGS)
 
-# The commit in the image's label `revision`.
+# The commit in the image's label `revision` and in `bert-pipeline --version`.
 REVISION = $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)
 IMAGE ?=
 ACCELERATOR ?= cpu

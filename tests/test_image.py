@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from modules.fingerprint import FIRST_PARTY
+from pipeline.cli import version
 from tools import check_image, image_rules
 
 ROOT = Path(__file__).parent.parent
@@ -60,6 +61,12 @@ def complaints(project, rules=image_rules.RULES):
 def image_steps(accelerator="cpu"):
     dockerfile = image_rules.read_dockerfile(ROOT, accelerator)
     return image_rules.image_steps(dockerfile)
+
+
+def test_revision_of_the_build_is_the_commit_that_version_prints():
+    steps = image_steps()
+    revision = steps.index(("ARG", "REVISION=unknown"))
+    assert ("ENV", f"{version.COMMIT_VARIABLE}=${{REVISION}}") in steps[revision:]
 
 
 def test_committed_files_break_no_rule(project):
@@ -243,7 +250,7 @@ def image(tmp_path, monkeypatch):
         files={"packages": [], "project": []},
     )
     install(image, "packages", "tfx", "1.16", "tfx/__init__.py")
-    name = check_image.PROJECT.replace("-", "_")
+    name = version.PROJECT.replace("-", "_")
     install(image, "project", name, "1.0.0", "modules/__init__.py")
     return image
 
@@ -301,7 +308,7 @@ def test_a_package_that_the_sbom_lacks_is_reported(image):
     image.files["sbom"] = [path.relative_to(image.prefix)]
     components = [
         {"name": "TFX", "version": "1.15"},
-        {"name": check_image.PROJECT, "version": "1.0.0"},
+        {"name": version.PROJECT, "version": "1.0.0"},
     ]
     path.write_text(json.dumps({"components": components}))
     problems = list(check_image.sbom_lists_the_packages(image))

@@ -19,11 +19,11 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from pipeline import entrypoint
+from pipeline.cli.version import PROJECT
 from pipeline.config.paths import REPOSITORY as ROOT
 from tools import image_rules
 from tools.image_content import INSTALL_SCRIPT, Image
 
-PROJECT = "bert-fine-tuning-pipeline"
 LOAD = "import ctypes, sys; [ctypes.CDLL(path) for path in sys.argv[1:]]"
 NVIDIA_LIBRARIES = 12
 SHOWN_PROBLEMS = 20

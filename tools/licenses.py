@@ -16,6 +16,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from pipeline.cli import version
 from pipeline.config.paths import REPOSITORY as ROOT
 from tools import image_rules
 from tools.check_image import development_packages
@@ -102,7 +103,7 @@ def installed_packages() -> dict[str, str]:
 
 def installed_stack() -> tuple[str, Path]:
     """Returns the stack of the installed TFX, and its lock."""
-    stack = metadata.version("tfx").rpartition(".")[0]
+    stack = version.installed_stack()
     return stack, Path("stacks", stack, "requirements.lock")
 
 

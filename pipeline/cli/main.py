@@ -31,6 +31,7 @@ from pipeline.cli import (
     show_batch,
     storage_errors,
     ui,
+    version,
 )
 from pipeline.cli.metric_tables import verdict_tables
 from pipeline.config import recipe
@@ -109,7 +110,7 @@ _STATUSES = "; ".join(f"{n} {text}" for n, text in sorted(exit_status.MEANINGS.i
     help="Fine-tune a pre-trained BERT on sentences or pairs; push it if it passes."
     f"\n\nExit status: {_STATUSES}.",
 )
-@click.version_option(package_name="bert-fine-tuning-pipeline")
+@version.OPTION
 def main() -> None:
     """The command line."""
 

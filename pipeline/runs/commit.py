@@ -18,6 +18,7 @@ from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import Config
 
 _PACKAGES = ("components", "ingest", "modules", "pipeline", "report")  # a run's imports
+_ALL_PACKAGES = (*_PACKAGES, "prediction", "serving")
 # Settings of the command line that change where a run reads and writes alone.
 _LOCATIONS = ("beam.", *(f"{name}." for name in ORCHESTRATORS), "data.source")
 _LOCATIONS += ("data.span", "output")
@@ -95,6 +96,29 @@ def find_commits(
         one of all must.
       timeout_seconds: Time of all calls of git.
     """
+    git = _git(timeout_seconds)
+    overrides = [
+        key for key in config.origin.overrides if not key.startswith(_LOCATIONS)
+    ]
+    commits = Commits(
+        code=_find(code, _PACKAGES, branches, git, is_recipe=False),
+        overrides=overrides,
+    )
+    if config.origin.file is not None:
+        file = config.origin.file.resolve()
+        commits.recipe = _find(file.parent, [file.name], branches, git, is_recipe=True)
+        commits.recipe_file = file.name
+    return commits
+
+
+def find_code() -> Commit | None:
+    """Returns the commit of all code of this program; None if git has none of it."""
+    git = _git(_TIMEOUT_SECONDS)
+    return _find(REPOSITORY, _ALL_PACKAGES, (), git, is_recipe=False)
+
+
+def _git(timeout_seconds: float) -> _Git:
+    """Returns a function that runs git; `timeout_seconds` is the time of all calls."""
     # A hook of git sets variables that name another repository.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     end = time.monotonic() + timeout_seconds
@@ -108,18 +132,7 @@ def find_commits(
             timeout=max(0.0, end - time.monotonic()),
         ).stdout
 
-    overrides = [
-        key for key in config.origin.overrides if not key.startswith(_LOCATIONS)
-    ]
-    commits = Commits(
-        code=_find(code, _PACKAGES, branches, git, is_recipe=False),
-        overrides=overrides,
-    )
-    if config.origin.file is not None:
-        file = config.origin.file.resolve()
-        commits.recipe = _find(file.parent, [file.name], branches, git, is_recipe=True)
-        commits.recipe_file = file.name
-    return commits
+    return git
 
 
 def _find(
