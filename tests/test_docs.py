@@ -16,7 +16,8 @@ DOCUMENTS = [
     REPOSITORY / "README.md",
     REPOSITORY / "CONTRIBUTING.md",
     REPOSITORY / "benchmarks" / "README.md",
-    *sorted((REPOSITORY / "docs").glob("*.md")),
+    REPOSITORY / "SECURITY.md",
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
 ]
 MAKEFILE = REPOSITORY / "Makefile"
 CLAIMS = [

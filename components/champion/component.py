@@ -57,7 +57,7 @@ def Champion(
 ) -> None:
     """Copies the newest pushed version that is not the candidate itself.
 
-    TFX's Resolver would read it from ML Metadata, which Kubeflow does not provide. An
+    docs/decisions/champion.md has the reasons for not using TFX's Resolver. An
     orchestrator without drivers must not cache this component, because a new version
     changes none of its inputs.
 

@@ -315,7 +315,7 @@ def _trim(
       max_seq_length: Longest packed example in tokens.
       keep: As for `pack_segments`.
     """
-    # In core ops: TensorFlow Serving images up to 2.19.1 lack the trimmer's op.
+    # In core ops: docs/decisions/trimming.md.
     budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
     first, *others = segments
     lengths = first.row_lengths()
