@@ -12,13 +12,13 @@ from pathlib import Path
 
 from modules.commits import Commit, Commits
 from modules.errors import UsageError
+from modules.fingerprint import FIRST_PARTY
 from pipeline.config import policy
 from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import Config
 
 _PACKAGES = ("components", "ingest", "modules", "pipeline", "report")  # a run's imports
-_ALL_PACKAGES = (*_PACKAGES, "prediction", "serving")
 # Settings of the command line that change where a run reads and writes alone.
 _LOCATIONS = ("beam.", *(f"{name}." for name in ORCHESTRATORS), "data.source")
 _LOCATIONS += ("data.span", "output")
@@ -114,7 +114,7 @@ def find_commits(
 def find_code() -> Commit | None:
     """Returns the commit of all code of this program; None if git has none of it."""
     git = _git(_TIMEOUT_SECONDS)
-    return _find(REPOSITORY, _ALL_PACKAGES, (), git, is_recipe=False)
+    return _find(REPOSITORY, (*FIRST_PARTY, "serving"), (), git, is_recipe=False)
 
 
 def _git(timeout_seconds: float) -> _Git:
