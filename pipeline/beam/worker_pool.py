@@ -130,7 +130,7 @@ def main(address: str) -> None:
     try:
         server.add_insecure_port(address)
     except RuntimeError as error:
-        raise click.UsageError(
+        raise click.BadArgumentUsage(
             named(
                 f"address {address}: the pool cannot listen there; give HOST:PORT "
                 "with a free port of this machine, such as localhost:50000",
