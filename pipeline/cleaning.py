@@ -66,7 +66,9 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
         return _plan(paths, keep)
     except OSError as error:
         advice = "make it readable"
-        raise UsageError(damage.describe(error.filename, error, advice)) from error
+        raise UsageError(
+            damage.describe(error.filename, error, advice), "E-output-unreadable"
+        ) from error
 
 
 def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
@@ -82,7 +84,9 @@ def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
         if not Path(artifact.uri).is_relative_to(paths.artifacts):
             raise UsageError(
                 f"{paths.metadata} lists {artifact.uri}, which is not below "
-                f"{paths.artifacts}: the output was copied or moved. Clean the original"
+                f"{paths.artifacts}: the output was copied or moved. Clean the "
+                "original",
+                "E-output-copied",
             )
     planner = _Planner(paths, runs, runs.reader, counted[:keep])
     return [
@@ -112,7 +116,8 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
         except OSError as error:
             raise UsageError(
                 f"{error.filename} cannot be deleted: {error.strerror}. Correct the "
-                "cause and run `clean` again"
+                "cause and run `clean` again",
+                "E-file-access-failed",
             ) from error
 
 

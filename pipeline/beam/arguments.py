@@ -68,7 +68,8 @@ def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ..
                 if getattr(settings, name) is None:
                     raise UsageError(
                         f"beam.dataflow.{name}: required by the runner dataflow, but "
-                        f"not set; set it with --set beam.dataflow.{name}=VALUE"
+                        f"not set; set it with --set beam.dataflow.{name}=VALUE",
+                        "E-dataflow-setting-missing",
                     )
             arguments = {
                 "runner": "DataflowRunner",

@@ -31,20 +31,23 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
             raise UsageError(
                 f"beam.job_server_jar: required by the runner {config.runner} in a "
                 "container, but not set; name the file in the image, or use the runner "
-                "portable with the address of a job server"
+                "portable with the address of a job server",
+                "E-job-server-not-found",
             )
         return config.job_server_jar
     if shutil.which("java") is None:
         raise UsageError(
             f"beam.runner is {config.runner}, but `java` is not on the PATH: its job "
             "server needs Java 11 or 17; install one, or use the runner portable with "
-            "the address of a job server"
+            "the address of a job server",
+            "E-java-missing",
         )
     if config.job_server_jar:
         if not Path(config.job_server_jar).is_file():
             raise UsageError(
                 f"beam.job_server_jar {config.job_server_jar} is not a file; leave it "
-                "out to search the directories of Maven, Beam and `make job-servers`"
+                "out to search the directories of Maven, Beam and `make job-servers`",
+                "E-job-server-not-found",
             )
         return config.job_server_jar
     artifact = artifact_of(config)
@@ -64,7 +67,8 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
         f"beam.runner is {config.runner}, but its job server is not on this machine: "
         "assemble it with `make job-servers` (Flink 1.19, Spark 3), get it with `mvn "
         f"dependency:get -Dtransitive=false -Dartifact={_GROUP}:{artifact}:{version}`, "
-        "or name the file with beam.job_server_jar"
+        "or name the file with beam.job_server_jar",
+        "E-job-server-not-found",
     )
 
 

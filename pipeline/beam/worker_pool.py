@@ -30,6 +30,7 @@ from apache_beam.runners.worker.worker_pool_main import (
 from apache_beam.utils import thread_pool_executor
 
 from modules import environment
+from modules.errors import named
 
 _LOGGER = logging.getLogger(__name__)
 _RESTART_SECONDS = 1.0
@@ -129,9 +130,12 @@ def main(address: str) -> None:
     try:
         server.add_insecure_port(address)
     except RuntimeError as error:
-        raise click.UsageError(
-            f"address {address}: the pool cannot listen there; give HOST:PORT with a "
-            "free port of this machine, such as localhost:50000"
+        raise click.BadArgumentUsage(
+            named(
+                f"address {address}: the pool cannot listen there; give HOST:PORT "
+                "with a free port of this machine, such as localhost:50000",
+                "E-worker-pool-address",
+            )
         ) from error
     pool = WorkerPool()
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)

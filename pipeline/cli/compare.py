@@ -60,10 +60,14 @@ def compare_command(
     """
     if not 2 <= len(names) <= len(LETTERS):
         raise UsageError(
-            f"{len(names)} runs: name 2 to {len(LETTERS)}, as in compare RUN latest"
+            f"{len(names)} runs: name 2 to {len(LETTERS)}, as in compare RUN latest",
+            "E-compare-run-count",
         )
     if csv_file is not None and not csv_file.parent.is_dir():
-        raise UsageError(f"--csv {csv_file}: there is no directory {csv_file.parent}")
+        raise UsageError(
+            f"--csv {csv_file}: there is no directory {csv_file.parent}",
+            "E-no-such-directory",
+        )
     paths = options.output_paths(config_file, output)
     from pipeline.runs.compared_run import find_run
     from pipeline.runs.comparison import compare

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 from pydantic import BaseModel
 
+from modules.errors import UsageError
 from pipeline.config.recipe import Config
 from pipeline.config.typed_yaml import member
 
@@ -33,8 +34,9 @@ def completion_command(shell: str | None) -> None:
     """
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in _INSTALL:
-        raise click.UsageError(
-            f"the shell is {shell or 'unknown'}; name one of {', '.join(_INSTALL)}"
+        raise UsageError(
+            f"the shell is {shell or 'unknown'}; name one of {', '.join(_INSTALL)}",
+            "E-shell-unknown",
         )
     complete = get_completion_class(shell)
     assert complete is not None

@@ -136,17 +136,25 @@ def monitor_command(
     if prometheus_file is not None and not prometheus_file.parent.is_dir():
         raise UsageError(
             f"--prometheus-file {prometheus_file}: there is no directory "
-            f"{prometheus_file.parent}"
+            f"{prometheus_file.parent}",
+            "E-no-such-directory",
         )
     directory = find_model(model)
     labels, lowest = None, {}
     if labels_file is None and thresholds:
-        raise UsageError("--threshold needs labels: add --labels FILE")
+        raise UsageError(
+            "--threshold needs labels: add --labels FILE", "E-labels-required"
+        )
     if history is not None:
         if labels_file is None:
-            raise UsageError("--history needs labels: add --labels FILE")
+            raise UsageError(
+                "--history needs labels: add --labels FILE", "E-labels-required"
+            )
         if not history.absolute().parent.is_dir():
-            raise UsageError(f"--history {history}: there is no such directory")
+            raise UsageError(
+                f"--history {history}: there is no such directory",
+                "E-no-such-directory",
+            )
     if labels_file is not None:
         task = _task_of(directory, label_column, label_separator)
         lowest = _parse_thresholds(thresholds, task)
@@ -169,7 +177,8 @@ def monitor_command(
     if rows[_REFERENCE] < allowed.min_rows:
         raise UsageError(
             f"--reference {reference} has {rows[_REFERENCE]} rows; name files with at "
-            f"least {allowed.min_rows}, or set --limit min_rows=N"
+            f"least {allowed.min_rows}, or set --limit min_rows=N",
+            "E-reference-too-small",
         )
     few = [name for name, count in rows.items() if count < allowed.min_rows]
     for name in few:
@@ -262,10 +271,13 @@ def monitor_command(
                 pushgateway, job=f"monitor-{Path(model).name}", registry=registry
             )
         except (OSError, http.client.HTTPException) as error:
-            problem = f"--pushgateway {pushgateway} cannot be reached: {error}"
+            unreachable = UsageError(
+                f"--pushgateway {pushgateway} cannot be reached: {error}",
+                "E-pushgateway-unreachable",
+            )
             if not has_alarm:
-                raise UsageError(problem) from error
-            click.echo(f"error: {problem}", err=True)
+                raise unreachable from error
+            click.echo(f"error: {unreachable}", err=True)
     if has_alarm:
         sys.exit(exit_status.ALARM)
 
@@ -283,7 +295,8 @@ def _parse_limits(texts: tuple[str, ...]) -> Limits:
         name = ".".join(map(str, problem["loc"]))
         raise UsageError(
             f"--limit {name}={values.get(name, '')}: {problem['msg']}; the checks are "
-            f"{', '.join(Limits.model_fields)}"
+            f"{', '.join(Limits.model_fields)}",
+            "E-limit-not-allowed",
         ) from error
 
 
@@ -295,7 +308,8 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
         if name not in task.metrics:
             raise UsageError(
                 f"--threshold {text}: the model has no such metric; it has "
-                f"{metrics.shorten(task.metrics)}"
+                f"{metrics.shorten(task.metrics)}",
+                "E-threshold-not-allowed",
             )
         low, high = table[name].low, table[name].high
         try:
@@ -305,7 +319,8 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
         if not low <= thresholds[name] <= high:
             raise UsageError(
                 f"--threshold {text}: allowed are {low:g} to {high:g}, such as "
-                f"{name}={high:g}"
+                f"{name}={high:g}",
+                "E-threshold-not-allowed",
             )
     return thresholds
 
@@ -317,20 +332,23 @@ def _task_of(
     if described is None:
         raise UsageError(
             f"--labels: the model {directory} has no description of its classes; push "
-            "it again with this release"
+            "it again with this release",
+            "E-model-too-old",
         )
     is_multilabel = description.is_multilabel(described)
     if label_separator is not None and not is_multilabel:
         raise UsageError(
             "--label-separator is for a model of several labels; this one predicts one "
-            "label, so leave it out"
+            "label, so leave it out",
+            "E-label-layout",
         )
     has_label_columns = is_multilabel and label_separator is None
     if label_column is not None and has_label_columns:
         raise UsageError(
             f"--label-column {label_column}: without --label-separator, --labels has a "
             f"column of 0 and 1 for each label ({', '.join(described['classes'])}); "
-            "add --label-separator, or leave --label-column out"
+            "add --label-separator, or leave --label-column out",
+            "E-label-layout",
         )
     has_names = described["classes"] is not None and not has_label_columns
     label = label_column or "label"

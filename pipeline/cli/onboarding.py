@@ -159,7 +159,8 @@ def inspect_command(
             names = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
             settings = ", ".join(_SETTINGS[name] for name in chosen)
             raise UsageError(
-                f"{names} cannot be combined with --config; set {settings} with --set"
+                f"{names} cannot be combined with --config; set {settings} with --set",
+                "E-options-conflict",
             )
         options.override_sources(overrides, path, encoder)
         config = recipe.load_config(config_file, overrides)
@@ -169,7 +170,7 @@ def inspect_command(
         with environment.collecting_rarely(), _progress() as progress:
             result = inspect_recipe(config, _to_stderr, progress)
     elif path is None:
-        raise click.UsageError("give PATH or --config FILE")
+        raise UsageError("give PATH or --config FILE", "E-source-required")
     else:
         with environment.collecting_rarely(), _progress() as progress:
             data_set = _look_at(path, overrides, choices)
@@ -217,7 +218,8 @@ def _look_at(
         raise UsageError(
             f"{location} already has the splits "
             f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
-            "rows without splits"
+            "rows without splits",
+            "E-split-exists",
         )
     for line in data_set.source.describe_reading():
         _to_stderr(line)

@@ -123,7 +123,8 @@ def find_output(config_file: Path | None, output: str | None) -> OutputPaths:
     if not paths.root.is_dir():
         raise UsageError(
             f"output {paths.root} does not exist; name the directory of the runs with "
-            "--output DIR, or their recipe with --config FILE"
+            "--output DIR, or their recipe with --config FILE",
+            "E-output-not-found",
         )
     return paths
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from modules import environment
+from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.cli import options
 from pipeline.config import parameters, recipe
@@ -188,7 +189,9 @@ def _make_client(
     settings = compilation.orchestrator_settings(config, orchestrator)
     if orchestrator == KUBEFLOW:
         if host is None:
-            raise click.UsageError("--orchestrator kubeflow needs --host URL")
+            raise UsageError(
+                "--orchestrator kubeflow needs --host URL", "E-kubeflow-option-missing"
+            )
         server = KubeflowServer(host, **login)
         with quiet_libraries():  # kfp warns when it is imported
             from pipeline.orchestrators.kubeflow.run_client import KubeflowRunClient
@@ -196,7 +199,10 @@ def _make_client(
     options = {"host": host, **login}
     names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if names:
-        raise click.UsageError(f"{', '.join(names)}: only for --orchestrator kubeflow")
+        raise UsageError(
+            f"{', '.join(names)}: only for --orchestrator kubeflow",
+            "E-options-conflict",
+        )
     with quiet_libraries():  # Google's libraries warn when they are imported
         from pipeline.orchestrators.vertex.run_client import VertexRunClient
     return VertexRunClient(settings)

@@ -95,17 +95,21 @@ def predict_command(
     if [bool(text), bool(pair), bool(source)].count(True) != 1:
         raise UsageError(
             "give one of --text TEXT (for a model of single sentences), --pair A B "
-            "(for a model of pairs) and --input FILE"
+            "(for a model of pairs) and --input FILE",
+            "E-predict-input",
         )
     if bool(source) != bool(destination):
-        raise UsageError("--input FILE and --output FILE go together: give both")
+        raise UsageError(
+            "--input FILE and --output FILE go together: give both", "E-predict-input"
+        )
     reading = recipe.load_data(config_file, overrides)
     # The recipe's format belongs to the recipe's own data.
     reading = reading.model_copy(update={"format": input_format})
     name = (destination or "").lower().removesuffix(".gz")
     if name.endswith(_NO_DIRECTORIES):
         raise UsageError(
-            f"--output {destination}: allowed are .csv, .tsv, .jsonl and a directory"
+            f"--output {destination}: allowed are .csv, .tsv, .jsonl and a directory",
+            "E-file-extension",
         )
     if source and destination and format_of(name) not in WRITTEN_FORMATS:
         beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
@@ -116,7 +120,8 @@ def predict_command(
     if strict or any(batch.values()):
         raise UsageError(
             "--output-format, --batch-rows and --strict apply to a directory: name one "
-            "with --output"
+            "with --output",
+            "E-directory-output-only",
         )
     environment.set_up(quiet=True)
     if source and destination:
@@ -127,7 +132,7 @@ def predict_command(
     rows: list[tuple[str, ...]] = [*pair, *((single,) for single in text)]
     for value in itertools.chain.from_iterable(rows):
         if problem := row_values.find_text_problem(value, allows_marks=True):
-            raise UsageError(f"the text {problem}")
+            raise UsageError(f"the text {problem}", "E-text-refused")
     predictor = Predictor(find_model(model), min_probability)
     predictions = list(predictor.predict(rows))
     values = ["class", "probability"]

@@ -119,10 +119,13 @@ def rollback_command(
         names = recipe_names(paths)
         if len(names) > 1:
             raise UsageError(
-                f"several recipes push from {paths.root}; name one with --config FILE"
+                f"several recipes push from {paths.root}; name one with --config FILE",
+                "E-recipe-ambiguous",
             )
         if not names:
-            raise UsageError(f"no version was pushed from {paths.root}")
+            raise UsageError(
+                f"no version was pushed from {paths.root}", "E-no-version-pushed"
+            )
         paths = OutputPaths(paths.root, names[0])
     release = roll_back(paths.pushed, version, reason)
     withdrawn = ", ".join(map(str, release.withdrawn)) or "none"
@@ -148,7 +151,9 @@ def override_command(
     is never pushed.
     """
     if not reason.strip():
-        raise UsageError("--reason is empty; state why the model is pushed anyway")
+        raise UsageError(
+            "--reason is empty; state why the model is pushed anyway", "E-reason-empty"
+        )
     paths = options.find_output(config_file, output)
     from pipeline.local.run import hold_output
     from pipeline.releases import override

@@ -229,7 +229,8 @@ def serve_command(**options: Any) -> None:
     if not uris.is_local(model):
         raise UsageError(
             f"--model {model}: the server reads a directory of this machine; mount the "
-            "bucket and name the model's folder in it, or copy the model"
+            "bucket and name the model's folder in it, or copy the model",
+            "E-local-path-required",
         )
     for path in (os.path.abspath(model), os.path.realpath(model)):  # of the link, too
         uris.refuse_pattern("--model", path)
@@ -245,14 +246,15 @@ def serve_command(**options: Any) -> None:
             ServerSettings(Path(model), batching=batching, limits=limits, **options)
         )
     except SettingsError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), "E-server-settings") from error
 
 
 def _parse_label(text: str) -> tuple[str, int]:
     label, _, version = text.rpartition("=")
     if not label or not served_versions.is_version(version):
         raise UsageError(
-            f"--label {text}: write LABEL=VERSION, for example stable=1700000000"
+            f"--label {text}: write LABEL=VERSION, for example stable=1700000000",
+            "E-version-label",
         )
     return label, int(version)
 
@@ -269,14 +271,18 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
     rate, mib = options.pop("sample_rate"), options.pop("sample_mib")
     if directory is None:
         if redact is not None:
-            raise UsageError("--redact needs --sample-dir: no rows are kept without it")
+            raise UsageError(
+                "--redact needs --sample-dir: no rows are kept without it",
+                "E-redact-not-allowed",
+            )
         return None
     hook = None if redact is None else _import_function(redact)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"--sample-dir {directory} cannot be created: {error.strerror}"
+            f"--sample-dir {directory} cannot be created: {error.strerror}",
+            "E-file-access-failed",
         ) from error
     return SamplingSettings(directory, rate, mib << 20, hook)
 
@@ -284,16 +290,19 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
 def _import_function(path: str) -> Callable[..., Any]:
     module, colon, name = path.partition(":")
     if not module or not colon or not name:
-        raise UsageError(f"--redact {path}: write MODULE:FUNCTION")
+        raise UsageError(
+            f"--redact {path}: write MODULE:FUNCTION", "E-redact-not-allowed"
+        )
     try:
         function = pkgutil.resolve_name(path)
     except Exception as error:  # importing a module runs its code
         raise UsageError(
             f"--redact {path} cannot be imported: {type(error).__name__}: {error}. The "
-            "module must be installed, or its directory in PYTHONPATH"
+            "module must be installed, or its directory in PYTHONPATH",
+            "E-redact-not-allowed",
         ) from error
     if not callable(function):
-        raise UsageError(f"--redact {path} is not a function")
+        raise UsageError(f"--redact {path} is not a function", "E-redact-not-allowed")
     return function
 
 
@@ -308,6 +317,7 @@ def check_host(host: str) -> str:
     if host != "*" and not is_host:
         raise UsageError(
             f"--allowed-host {host}: give a host name without scheme and port, for "
-            "example bert.example.com, or *. and a domain"
+            "example bert.example.com, or *. and a domain",
+            "E-allowed-host",
         )
     return host

@@ -52,7 +52,10 @@ def show_batch_command(
     grouped by length as in a run. A run may draw other rows.
     """
     if not output.parent.is_dir():
-        raise UsageError(f"--output {output}: there is no directory {output.parent}")
+        raise UsageError(
+            f"--output {output}: there is no directory {output.parent}",
+            "E-no-such-directory",
+        )
     output_directory.make_for_file(output, f"--output {output}")
     options.override_sources(overrides, data, encoder)
     config = recipe.load_config(config_file, overrides)

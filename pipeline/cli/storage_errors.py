@@ -6,6 +6,7 @@ import errno
 import os
 
 from modules import files
+from modules.errors import named
 
 _NUMBERS = (
     errno.EACCES,
@@ -48,17 +49,20 @@ def describe(error: Exception) -> str | None:
     message, is_of_beam, _ = str(error).partition(_BEAM_STEP)
     module = type(error).__module__
     if module.startswith(_REMOTE_MODULES):
-        return f"{type(error).__name__}: {' '.join(message.split())}. {_ADVICE}"
+        return named(
+            f"{type(error).__name__}: {' '.join(message.split())}. {_ADVICE}",
+            "E-storage-failed",
+        )
     if isinstance(error, OSError) and error.errno is not None:
         if error.errno not in _NUMBERS:
             return None
         path = f"{error.filename}: " if error.filename else ""
-        return f"{path}{error.strerror}. {_ADVICE}"
+        return named(f"{path}{error.strerror}. {_ADVICE}", "E-storage-failed")
     _, is_of_query, reason = message.rpartition(_QUERY)
     first, *_ = message.splitlines() or [""]
     library, _, _ = module.partition(".")
     if library == "tensorflow" and files.is_outage(message):
-        return f"{' '.join(message.split())}. {_ADVICE}"
+        return named(f"{' '.join(message.split())}. {_ADVICE}", "E-storage-failed")
     if is_of_query:
         message = f"ML Metadata: {reason}"
     elif is_of_beam:
@@ -74,5 +78,8 @@ def describe(error: Exception) -> str | None:
         if text in message:
             start, _, end = message.partition(text)
             # After SQLite's reason, ML Metadata has the query.
-            return f"{start}{text}{end if is_of_beam else ''}. {_ADVICE}"
+            return named(
+                f"{start}{text}{end if is_of_beam else ''}. {_ADVICE}",
+                "E-storage-failed",
+            )
     return None

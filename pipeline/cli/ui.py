@@ -43,13 +43,15 @@ def ui_command(
         if not directories:
             raise UsageError(
                 f"there are no runs below {DEFAULT_OUTPUT.absolute()}; name their "
-                "output directory with --output DIR"
+                "output directory with --output DIR",
+                "E-output-not-found",
             )
     for directory in directories:
         if not directory.is_dir():
             raise UsageError(
                 f"--output {directory}: there is no such directory; name the output "
-                "directory of a run"
+                "directory of a run",
+                "E-output-not-found",
             )
     from pipeline.ui import launch
 

@@ -90,19 +90,27 @@ def parse(texts: Iterable[str]) -> dict[str, Any]:
         name = name.strip()
         if not separator:
             raise UsageError(
-                f"--parameter {text!r}: write NAME=VALUE, such as epochs=2"
+                f"--parameter {text!r}: write NAME=VALUE, such as epochs=2",
+                "E-parameter-not-allowed",
             )
         if name not in _NAMES:
-            raise UsageError(f"--parameter {name}: allowed are {', '.join(_NAMES)}")
+            raise UsageError(
+                f"--parameter {name}: allowed are {', '.join(_NAMES)}",
+                "E-parameter-not-allowed",
+            )
         try:
             _, parsed = parse_override(f"{_SETTINGS.get(name, 'data.source')}={value}")
         except UsageError as error:
             raise UsageError(
-                f"--parameter {text!r}: the value is not YAML: {error.__cause__}"
+                f"--parameter {text!r}: the value is not YAML: {error.__cause__}",
+                "E-parameter-not-allowed",
             ) from error
         if parsed is None or (name == _DATA and not isinstance(parsed, str)):
             kind = "a directory" if name == _DATA else "a value"
-            raise UsageError(f"--parameter {text!r}: write {name}= and {kind}")
+            raise UsageError(
+                f"--parameter {text!r}: write {name}= and {kind}",
+                "E-parameter-not-allowed",
+            )
         if name == _DATA:
             uris.refuse_pattern("--parameter data", parsed)
         values[name] = parsed

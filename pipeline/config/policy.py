@@ -102,7 +102,8 @@ def refuse_columns(task: TaskConfig, recipe: Path) -> None:
                 raise UsageError(
                     f"config {recipe} is refused:\n  {setting} names {column!r}, which "
                     f"forbidden_columns of {file} forbids ({pattern!r}); name another "
-                    "column"
+                    "column",
+                    "E-column-forbidden",
                 )
 
 
@@ -111,9 +112,13 @@ def _read(file: Path) -> Policy:
         settings = typed_yaml.load(file.read_text(encoding="utf-8"), Policy)
         return Policy.model_validate({} if settings is None else settings)
     except OSError as error:
-        raise UsageError(f"policy {file} cannot be read: {error.strerror}") from error
+        raise UsageError(
+            f"policy {file} cannot be read: {error.strerror}", "E-config-unreadable"
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"policy {file} is not valid YAML: {error}") from error
+        raise UsageError(
+            f"policy {file} is not valid YAML: {error}", "E-config-unreadable"
+        ) from error
     except ValidationError as error:
         lines = [f"policy {file} is refused; it may have the settings:"]
         lines[0] += f" {', '.join(Policy.model_fields)}"
@@ -121,7 +126,7 @@ def _read(file: Path) -> Policy:
             key = ".".join(str(part) for part in detail["loc"])
             message = detail["msg"].removeprefix(_VALUE_ERROR)
             lines.append(f"  {key}: {message}" if key else f"  {message}")
-        raise UsageError("\n".join(lines)) from error
+        raise UsageError("\n".join(lines), "E-policy-refused") from error
 
 
 def _without_punctuation(name: str) -> str:

@@ -301,7 +301,8 @@ class Config(Settings):
         if self.evaluator.split not in names:
             raise UsageError(
                 f"evaluator.split is {self.evaluator.split!r}; the data has "
-                f"{', '.join(names)}"
+                f"{', '.join(names)}",
+                "E-evaluator-split",
             )
 
     def to_yaml(self) -> str:
@@ -367,25 +368,35 @@ def parse_override(text: str) -> tuple[str, Any]:
     """
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
-        raise UsageError(f"--set {text!r}: write key=value, such as trainer.epochs=2")
+        raise UsageError(
+            f"--set {text!r}: write key=value, such as trainer.epochs=2", "E-set-format"
+        )
     kind: Any = Config
     for name in key.strip().split("."):
         kind = typed_yaml.member(kind, name)
     try:
         return key.strip(), typed_yaml.load_value(value, kind)
     except yaml.YAMLError as error:
-        raise UsageError(f"--set {text!r}: the value is not YAML: {error}") from error
+        raise UsageError(
+            f"--set {text!r}: the value is not YAML: {error}", "E-set-format"
+        ) from error
 
 
 def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
     try:
         settings = typed_yaml.load(path.read_text(encoding="utf-8"), Config)
     except OSError as error:
-        raise UsageError(f"config {path} cannot be read: {error.strerror}") from error
+        raise UsageError(
+            f"config {path} cannot be read: {error.strerror}", "E-config-unreadable"
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"config {path} is not valid YAML: {error}") from error
+        raise UsageError(
+            f"config {path} is not valid YAML: {error}", "E-config-unreadable"
+        ) from error
     if not isinstance(settings, dict):
-        raise UsageError(f"config {path} must hold a mapping of settings")
+        raise UsageError(
+            f"config {path} must hold a mapping of settings", "E-config-unreadable"
+        )
     _anchor_paths(settings, Path(os.path.abspath(path)).parent)
     _expand_task(settings)
     for key, value in (overrides or {}).items():
@@ -407,7 +418,10 @@ def set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
     for parent in parents:
         child = node.setdefault(parent, {})
         if not isinstance(child, dict):
-            raise UsageError(f"{key}: {parent} is {child!r}, not a group of settings")
+            raise UsageError(
+                f"{key}: {parent} is {child!r}, not a group of settings",
+                "E-setting-not-a-group",
+            )
         node = child
     node[leaf] = value
 
@@ -465,7 +479,7 @@ def make_task(settings: Mapping[str, Any]) -> TaskConfig:
         detail = error.errors()[0]
         key = ".".join(map(str, ("task", *detail["loc"])))
         message = detail["msg"].removeprefix(_VALUE_ERROR)
-        raise UsageError(f"{key}: {message}") from error
+        raise UsageError(f"{key}: {message}", "E-settings-refused") from error
 
 
 def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:
@@ -493,7 +507,7 @@ def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:
                 lines.append(f"  {message}")
             else:
                 lines.append(f"  {key}: {message} (got {detail['input']!r})")
-        raise UsageError("\n".join(lines)) from error
+        raise UsageError("\n".join(lines), "E-settings-refused") from error
 
 
 def _allowed_keys(model: Any, location: tuple[Any, ...]) -> list[str]:

@@ -35,7 +35,8 @@ def refuse(settings: Any, key: str) -> None:
         raise UsageError(
             f"{key} has a secret, which would be written to the run's record, its "
             "artifacts and jobs; set it in the environment, where the library reads "
-            "it, such as AWS_SECRET_ACCESS_KEY or GOOGLE_APPLICATION_CREDENTIALS"
+            "it, such as AWS_SECRET_ACCESS_KEY or GOOGLE_APPLICATION_CREDENTIALS",
+            "E-secret-visible",
         )
 
 
@@ -52,5 +53,6 @@ def refuse_password(option: str, url: str) -> None:
     if _IN_URL.search(url if "://" in url else f"http://{url}"):
         raise UsageError(
             f"{option} has a password, which other users of this machine can read; "
-            "give the address without it"
+            "give the address without it",
+            "E-secret-visible",
         )

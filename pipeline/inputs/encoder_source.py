@@ -87,7 +87,8 @@ def resolve_encoder(
             raise UsageError(
                 f"{', '.join(files)} has SHA-256 {actual}, encoder.sha256 is "
                 f"{expected}: the files differ from the recipe's; install them again, "
-                f"or set encoder.sha256 to {actual} to use them"
+                f"or set encoder.sha256 to {actual} to use them",
+                "E-encoder-digest",
             )
         if uris.is_local(directory):
             changes = written_files.find_changes(
@@ -98,7 +99,8 @@ def resolve_encoder(
                 raise UsageError(
                     f"{_SETTING} {directory}: {', '.join(changes)} changed after "
                     "import-encoder wrote the directory; import the encoder again, or "
-                    f"delete {record} to use the files as they are"
+                    f"delete {record} to use the files as they are",
+                    "E-encoder-changed",
                 )
         if conversion.needs_import(directory):
             paths = paths or OutputPaths.of(config)
@@ -132,7 +134,7 @@ def resolve_encoder(
         )
         if settings.long_text is None and config.task.has_single_text:
             message += "; preprocessing.long_text reads longer texts in windows"
-        raise UsageError(message)
+        raise UsageError(message, "E-length-too-long")
     return resolved
 
 
@@ -156,7 +158,9 @@ def import_encoder(
     """
     target = Path(destination)
     if not uris.is_local(str(destination)):
-        raise UsageError(f"{destination} is remote; name a local directory")
+        raise UsageError(
+            f"{destination} is remote; name a local directory", "E-local-path-required"
+        )
     refuse_existing(target)
     with _usage_errors("SOURCE", source):
         directory = locate(source, "SOURCE")
@@ -222,18 +226,22 @@ def locate(source: str, setting: str) -> str:
         if spec is None or not spec.submodule_search_locations:
             raise UsageError(
                 f"{setting} {source}: the package {package} is not installed; "
-                "run `make install`, or give a directory with --encoder DIR"
+                "run `make install`, or give a directory with --encoder DIR",
+                "E-encoder-not-found",
             )
         return str(Path(spec.submodule_search_locations[0]) / path)
     if source.startswith("http://"):
         raise UsageError(
             f"{setting} {source} would be downloaded without encryption, so that "
-            "others could replace it; write https://, or give a local copy"
+            "others could replace it; write https://, or give a local copy",
+            "E-encoder-unencrypted",
         )
     if source.startswith(_HANDLE_PREFIX):
         return _download(source, setting)
     if uris.is_local(source) and not Path(source).is_dir():
-        raise UsageError(f"{setting} {source} is not a directory")
+        raise UsageError(
+            f"{setting} {source} is not a directory", "E-encoder-not-found"
+        )
     if uris.is_local(source):
         # A pipe would block its reader, and a device may have no end. Links to files
         # are followed: the folders in Hugging Face's cache consist of links.
@@ -241,7 +249,8 @@ def locate(source: str, setting: str) -> str:
             if file.exists() and not (file.is_file() or file.is_dir()):
                 raise UsageError(
                     f"{setting} {source}: {file} is a pipe, socket or device, not a "
-                    "file; copy the encoder's files again"
+                    "file; copy the encoder's files again",
+                    "E-encoder-special-file",
                 )
     return source
 
@@ -283,7 +292,8 @@ def _download(handle: str, setting: str) -> str:
         raise UsageError(
             f"{setting} {handle} cannot be downloaded ({type(error).__name__}: "
             f"{str(error)[:200]}). Without a network, give a local copy of the "
-            "SavedModel with --encoder DIR, or import-encoder DIR"
+            "SavedModel with --encoder DIR, or import-encoder DIR",
+            "E-encoder-download",
         ) from error
 
 
@@ -297,4 +307,4 @@ def _usage_errors(setting: str, source: str) -> Iterator[None]:
     except encoder_lib.EncoderError as error:
         # The error names the directory, which for a handle is a hash in the cache.
         handle = f"{setting} {source}: " if source.startswith(_HANDLE_PREFIX) else ""
-        raise UsageError(f"{handle}{error}") from error
+        raise UsageError(f"{handle}{error.message}", error.name) from error

@@ -60,10 +60,14 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     except tf.errors.DataLossError as e:
         raise UsageError(
             f"data {source}: {TRAIN_SPLIT} cannot be read ({_one_line(e)}); write "
-            "its files again"
+            "its files again",
+            "E-train-examples-invalid",
         ) from e
     if serialized is None:
-        raise UsageError(f"data {source}: {TRAIN_SPLIT} has no rows; add some")
+        raise UsageError(
+            f"data {source}: {TRAIN_SPLIT} has no rows; add some",
+            "E-train-examples-invalid",
+        )
     spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
     settings = {
         "task": task.model_dump(),
@@ -77,7 +81,8 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     except (tf.errors.InvalidArgumentError, ValueError) as e:
         raise UsageError(
             f"data {source}: a row of {TRAIN_SPLIT} is not valid ({_one_line(e)}); "
-            "correct it, or the settings of the task"
+            "correct it, or the settings of the task",
+            "E-train-examples-invalid",
         ) from e
     columns = {
         name: tf.RaggedTensor.from_sparse(values).to_list()

@@ -135,14 +135,16 @@ def _read_curated(
     except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
         raise UsageError(
             f"data.schema_file {path} cannot be read as a schema in text format: "
-            f"{error}"
+            f"{error}",
+            "E-schema-file-refused",
         ) from error
     features = {feature.name: feature for feature in schema.feature}
     missing = set(required_columns(task)) - features.keys()
     if missing:
         raise UsageError(
             f"data.schema_file {path} lacks the task's columns "
-            f"{', '.join(sorted(missing))}; add them as features"
+            f"{', '.join(sorted(missing))}; add them as features",
+            "E-schema-file-refused",
         )
     problems = [
         f"feature {expected.name} has "
@@ -156,7 +158,8 @@ def _read_curated(
         raise UsageError(
             f"data.schema_file {path}: "
             + "; ".join(problems)
-            + ". Every row must have the label and the inputs of the task"
+            + ". Every row must have the label and the inputs of the task",
+            "E-schema-file-refused",
         )
     return schema
 

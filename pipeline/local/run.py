@@ -73,7 +73,8 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
             raise UsageError(
                 f"{paths.metadata} is missing or empty, and {paths.artifacts} has the "
                 "artifacts of its runs; restore it from a backup, or move `artifacts` "
-                "away"
+                "away",
+                "E-metadata-missing",
             )
         with _writing(paths):
             recording = run_record.recording(directory, config, paths.metadata, commits)
@@ -160,7 +161,8 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
         except file_lock.LockedError as error:
             raise UsageError(
                 f"output {paths.root} is in use by {error.owner}; wait until it ends, "
-                f"or {_ADVICE}"
+                f"or {_ADVICE}",
+                "E-output-in-use",
             ) from error
         yield
 
@@ -191,7 +193,9 @@ def _run(
     except BadRowsError as error:
         error.card.write(directory)
         write_report(str(directory), report_bad_rows(config, error))
-        raise DataRefusedError(f"{error}\nreport: {directory / PAGE_FILE}") from error
+        raise DataRefusedError(
+            f"{error.message}\nreport: {directory / PAGE_FILE}", error.name
+        ) from error
     assert record.commits is not None
     files.write_record(str(paths.commits), record.commits.model_dump(mode="json"))
     record.dependencies = dependencies.find(inputs.encoder)
@@ -209,9 +213,11 @@ def _run(
             tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
         write_report(str(directory), error.report)
-        raise DataRefusedError(f"{error}\nreport: {directory / PAGE_FILE}") from error
+        raise DataRefusedError(
+            f"{error}\nreport: {directory / PAGE_FILE}", "E-data-refused"
+        ) from error
     except (ChampionError, WarmStartError) as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), "E-served-model") from error
     reader = MetadataReader.of_file(paths.metadata)
     outputs = RunOutputs(reader, reader.latest_run_id())
     page, data_verdict = outputs.page, outputs.data_verdict

@@ -52,7 +52,8 @@ def read_labels(path: str, task: TaskConfig) -> dict[Texts, Label]:
     file_format = format_of(path)
     if file_format in (None, TFRECORD):
         raise UsageError(
-            f"--labels {path}: allowed are .csv, .tsv, .jsonl, .parquet and .arrow"
+            f"--labels {path}: allowed are .csv, .tsv, .jsonl, .parquet and .arrow",
+            "E-file-extension",
         )
     parser = LabelParser(task, DataConfig())
     labels: dict[Texts, Label] = {}
@@ -68,7 +69,9 @@ def read_labels(path: str, task: TaskConfig) -> dict[Texts, Label]:
             texts = tuple(value.encode() for value in values)
             labels[texts] = parser.parse_row(row)
         except RowError as error:
-            raise UsageError(f"--labels {location}: {error}") from error
+            raise UsageError(
+                f"--labels {location}: {error}", "E-labels-unreadable"
+            ) from error
     return labels
 
 

@@ -78,7 +78,8 @@ def read_evaluation(directory: str, version: str) -> Evaluation | None:
         except (OSError, ValueError) as error:
             raise UsageError(
                 f"{path}/{served_versions.EVALUATION_FILE} cannot be read: {error}. "
-                "Restore it, or delete it to compare nothing with the gate"
+                "Restore it, or delete it to compare nothing with the gate",
+                "E-record-damaged",
             ) from error
     return None
 
@@ -153,7 +154,9 @@ def record(path: Path, compared: Iterable[GateComparison]) -> list[GateCompariso
         entries = json_lines.read(path, GateComparison)
         latest = {entry.version: entry for entry in entries}
     except OSError as error:
-        raise UsageError(f"--history {path}: {error.strerror}") from error
+        raise UsageError(
+            f"--history {path}: {error.strerror}", "E-file-access-failed"
+        ) from error
     return sorted(latest.values(), key=lambda entry: int(entry.version))
 
 

@@ -51,7 +51,8 @@ class ServedModel:
         if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
             raise UsageError(
                 f"--model {directory} has no signature `{TOKENIZE}`; push it again "
-                "with this release"
+                "with this release",
+                "E-model-too-old",
             )
         self._signatures = signatures
         self.columns = self._predictor.columns
@@ -61,7 +62,8 @@ class ServedModel:
             if described is None:
                 raise UsageError(
                     f"--model {directory} has no description, which names its labels; "
-                    "push it again with this release"
+                    "push it again with this release",
+                    "E-model-too-old",
                 )
             self.labels = described["classes"]
         # The signatures return no vector of the encoder. The mean of the word
@@ -161,7 +163,8 @@ def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
             if texts is None:
                 raise UsageError(
                     f"--reference {path}: an Example lacks one of the model's columns "
-                    f"{', '.join(columns)}"
+                    f"{', '.join(columns)}",
+                    "E-window-unreadable",
                 )
             rows.append(texts)
     return rows
@@ -188,7 +191,8 @@ def read_sample(
     except files.MissingRecordsError as error:
         raise UsageError(
             f"--samples {directory} has no file {sampling.FILES}; name the directory "
-            "of serve --sample-dir, which has a file a minute after the first request"
+            "of serve --sample-dir, which has a file a minute after the first request",
+            "E-samples-missing",
         ) from error
     rows = []
     for path in paths:
@@ -228,7 +232,8 @@ def _read(path: str) -> list[Mapping]:
             raise UsageError(
                 f"{path} cannot be read: record {location.row}: {error}; it must be a "
                 "TFRecord file of Examples, with a name that ends in .gz if it is "
-                "gzipped"
+                "gzipped",
+                "E-window-unreadable",
             ) from error
     return examples
 

@@ -346,8 +346,8 @@ class _Builder:
         try:
             return recipe.load_config(path, overrides)
         except UsageError as error:  # show the final name of the folder
-            message = str(error).replace(str(self._directory), str(self._target))
-            raise UsageError(message) from error
+            message = error.message.replace(str(self._directory), str(self._target))
+            raise UsageError(message, error.name) from error
 
 
 def _input_names(task: TaskConfig, others: Iterable[str]) -> list[str]:

@@ -62,9 +62,13 @@ def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
         if section != "task":
             continue
         if name in _OPTIONS:
-            raise UsageError(f"--set {key}: choose it with {_OPTIONS[name]}")
+            raise UsageError(
+                f"--set {key}: choose it with {_OPTIONS[name]}", "E-options-conflict"
+            )
         if key == "task.labels" and value is None:
-            raise UsageError(f"--set {key}: allowed are name and index")
+            raise UsageError(
+                f"--set {key}: allowed are name and index", "E-settings-refused"
+            )
         settings[name] = value
     return make_task(settings)
 
@@ -133,18 +137,21 @@ def look_at(
     if not uris.is_local(location) or location.startswith(TFDS_PREFIX):
         raise UsageError(
             f"data {location}: init and inspect-data read files of this machine; copy "
-            "them here, or name the source in a recipe with data.source"
+            "them here, or name the source in a recipe with data.source",
+            "E-local-path-required",
         )
     source = find_source(location, settings)
     if not source.files:
         raise UsageError(
             f"data {location} has no files of text; give a file, or a directory with "
-            "train.csv and eval.csv"
+            "train.csv and eval.csv",
+            "E-source-without-text",
         )
     if source.has_splits and TRAIN_SPLIT not in source.files:
         raise UsageError(
             f"data {location} has the splits {', '.join(map(str, source.files))}, but "
-            "no train; give the files of the rows to train on"
+            "no train; give the files of the rows to train on",
+            "E-source-without-train",
         )
     split = TRAIN_SPLIT if source.has_splits else None
     columns, count = _summarize(source, split, settings)
@@ -192,13 +199,15 @@ def _summarize(
     if undecoded and first and settings.on_bad_rows == "refuse":
         raise UsageError(
             f"{undecoded} of {count} rows are not {settings.encoding}. {first[0]}: "
-            f"{first[1]}"
+            f"{first[1]}",
+            "E-source-encoding",
         )
     if not columns and first:
-        raise UsageError(f"data {first[0]}: {first[1]}")
+        raise UsageError(f"data {first[0]}: {first[1]}", "E-source-malformed")
     if not columns:
         raise UsageError(
             f"data {source.describe(split)} has no rows: the file is empty, or has a "
-            "header and no rows"
+            "header and no rows",
+            "E-source-empty",
         )
     return columns, count

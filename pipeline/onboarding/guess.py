@@ -111,16 +111,19 @@ def guess_task(
         if name is not None and name not in columns:
             raise UsageError(
                 f"{option} {name}: there is no such column; there are "
-                f"{', '.join(columns)}"
+                f"{', '.join(columns)}",
+                "E-option-column-unknown",
             )
     if len(text) > 2:
         raise UsageError(
-            f"--text is given {len(text)} times; give it once, or twice for a pair"
+            f"--text is given {len(text)} times; give it once, or twice for a pair",
+            "E-columns-twice",
         )
     for name, count in Counter([*text, label]).items():
         if count > 1:
             raise UsageError(
-                f"--text and --label name {name} twice; name different columns"
+                f"--text and --label name {name} twice; name different columns",
+                "E-columns-twice",
             )
     reasons: dict[str, str] = {}
     if text:
@@ -137,7 +140,8 @@ def guess_task(
     if is_value or is_sentence:
         raise UsageError(
             f"the columns are called {', '.join(columns)}, which looks like a row; add "
-            "a line with the names of the columns before the first row"
+            "a line with the names of the columns before the first row",
+            "E-header-missing",
         )
     settings: dict[str, Any] = {"text_columns": texts, "label_column": labels[0]}
     default_id = TaskConfig().id_column
@@ -173,12 +177,13 @@ def guess_task(
         raise UsageError(
             f"the label {label} has a list of one name in each row, which is one "
             "class; write the names without lists, or choose any number of labels "
-            "with --kind multilabel"
+            "with --kind multilabel",
+            "E-label-lists",
         )
     rows = column.labels or {}
     counts = {source_names.get(name, name): rows[name] for name in rows}
     if not column.filled:
-        raise UsageError(f"the label column {label} has no value")
+        raise UsageError(f"the label column {label} has no value", "E-label-empty")
     if classes is not None and column.values is None:
         settings["labels"] = "name"
         counts = dict.fromkeys(classes, 1)  # too many values to be counted
@@ -194,7 +199,8 @@ def guess_task(
         if not known and not is_renamed:
             raise UsageError(
                 f"task.classes are {', '.join(classes)}; the label {label} has "
-                f"{_describe(column)}; write the classes as the data has them"
+                f"{_describe(column)}; write the classes as the data has them",
+                "E-classes-differ",
             )
         settings["labels"] = "index" if is_renamed else "name"
         counts = counts if is_renamed else known
@@ -207,7 +213,8 @@ def guess_task(
             raise UsageError(
                 f"the label {label} cannot be a score: its values are not numbers, or "
                 "they are all equal; use --kind classes or name another column with "
-                "--label"
+                "--label",
+                "E-label-not-score",
             )
         low, high = float(math.floor(column.low)), float(math.ceil(column.high))
         settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}
@@ -276,7 +283,8 @@ def _guess_texts(
     if not texts:
         raise UsageError(
             f"none of the columns {', '.join(columns)} looks like text; name the text "
-            "column with --text COLUMN, twice for a pair"
+            "column with --text COLUMN, twice for a pair",
+            "E-text-column-unclear",
         )
     words = {name: column.mean_words for name, column in texts.items()}
     by_length = sorted(texts, key=lambda name: -words[name])
@@ -307,7 +315,8 @@ def _guess_texts(
     shown = ", ".join(f"{name} ({words[name]:.0f} words)" for name in texts)
     raise UsageError(
         f"the columns {shown} may each be the text; name one with --text {first}, or "
-        f"the two of a pair with --text {first} --text {second}"
+        f"the two of a pair with --text {first} --text {second}",
+        "E-text-column-unclear",
     )
 
 
@@ -352,7 +361,8 @@ def _guess_labels(
             _refuse_names(crowded[0], min(crowded[0].crowded))
         raise UsageError(
             f"none of the columns {', '.join(columns) or '(no others)'} looks like a "
-            "label; name it with --label COLUMN"
+            "label; name it with --label COLUMN",
+            "E-label-column-unclear",
         )
     if len(candidates) > 1:
         shown = (f"{name} ({_describe(columns[name])})" for name in candidates)
@@ -361,7 +371,8 @@ def _guess_labels(
             names = shlex.quote(f"task.classes={json.dumps(flags, ensure_ascii=False)}")
             advice += f", or several with --kind multilabel --set {names}"
         raise UsageError(
-            f"the columns {', '.join(shown)} may each be the label; {advice}"
+            f"the columns {', '.join(shown)} may each be the label; {advice}",
+            "E-label-column-unclear",
         )
     (label,) = candidates
     shape = "scores" if _is_score(columns[label]) else "few values"
@@ -387,7 +398,8 @@ def _refuse_one_hot(flags: Sequence[Column], kind: Kind | None) -> None:
             f"the columns {', '.join(column.name for column in flags)} have as many 1s "
             "as rows, so they may be one class in several columns; write the name of "
             "the class in one column, or choose any number of labels with --kind "
-            "multilabel"
+            "multilabel",
+            "E-flags-ambiguous",
         )
 
 
@@ -397,13 +409,15 @@ def _refuse_names(column: Column, separator: str) -> NoReturn:
         raise UsageError(
             f"the label {column.name} has lists with a value twice, or an empty one; "
             "write the names of a row's labels, each once, or a column of 0 and 1 for "
-            "each label"
+            "each label",
+            "E-label-lists",
         )
     shape = f"names with `{separator}` between them" if separator else "names in lists"
     raise UsageError(
         f"the label {column.name} has over {MOST_LABELS} {shape}; allowed are 2 to "
         f"{MOST_LABELS}: leave rare ones out, name another column with --label COLUMN, "
-        "or choose --kind classes if each value is one class"
+        "or choose --kind classes if each value is one class",
+        "E-label-count",
     )
 
 
@@ -443,7 +457,8 @@ def _guess_names(
         raise UsageError(
             f"the label {label} has {_describe(column)}, none of which is a list of "
             "names; name another column with --label, or write the names of a row "
-            "with `|` between them"
+            "with `|` between them",
+            "E-label-lists",
         )
     names = column.names[separator].first
     known = {source_names.get(name, name) for name in names}
@@ -462,7 +477,8 @@ def _guess_names(
             raise UsageError(
                 f"task.classes are {', '.join(classes)}; the label {label} has "
                 f"{', '.join(_sort(names)[:_SHOWN])}; write the classes as the data "
-                "has them"
+                "has them",
+                "E-classes-differ",
             )
         settings["labels"] = "index"
     if not separator:
@@ -472,7 +488,8 @@ def _guess_names(
             raise UsageError(
                 f"the labels {', '.join(map(repr, odd[:_SHOWN]))} of {label} have "
                 f"{' and '.join(SEPARATORS)} in them, one of which must be free to "
-                "join the names of a row; rename them"
+                "join the names of a row; rename them",
+                "E-label-separators",
             )
         separator = free[0]
     settings["label_separator"] = separator
@@ -533,7 +550,8 @@ def _guess_kind(column: Column) -> Kind:
         raise UsageError(
             f"the label {column.name} has decimal commas, such as "
             f"{next(iter(column.values or ()))}; write decimal points, or choose "
-            "--kind multilabel if they are indices of labels"
+            "--kind multilabel if they are indices of labels",
+            "E-decimal-commas",
         )
     if not column.is_numeric:
         return "classes"
@@ -546,7 +564,8 @@ def _guess_kind(column: Column) -> Kind:
     numbers = ", ".join(shown) or f"{column.low:.0f} to {column.high:.0f}"
     raise UsageError(
         f"the label {column.name} has the numbers {numbers}{more if shown else ''}, "
-        "which may be classes or scores; choose with --kind classes or --kind score"
+        "which may be classes or scores; choose with --kind classes or --kind score",
+        "E-label-kind-ambiguous",
     )
 
 
@@ -570,13 +589,15 @@ def _guess_classes(
             )
         raise UsageError(
             f"the label {column.name} is {shown}, which may be a class or a missing "
-            f"value; {advice}"
+            f"value; {advice}",
+            "E-label-missing-value",
         )
     if not 2 <= len(counts) <= MOST_LABELS:
         number = f"over {MOST_VALUES:,}" if column.values is None else len(counts)
         raise UsageError(
             f"the label {column.name} has {number} values; allowed are 2 to "
-            f"{MOST_LABELS} classes; name another column with --label COLUMN"
+            f"{MOST_LABELS} classes; name another column with --label COLUMN",
+            "E-label-count",
         )
     by_class: dict[str, list[str]] = {}
     for name in names:
@@ -585,7 +606,8 @@ def _guess_classes(
     if variants:
         raise UsageError(
             f"the labels {', '.join(variants)} of {column.name} differ only in letter "
-            "case or spaces; write each class in one way"
+            "case or spaces; write each class in one way",
+            "E-labels-alike",
         )
     reasons["task.classes"] = f"the {len(names)} values of {column.name}"
     for spellings in column.spellings.values():

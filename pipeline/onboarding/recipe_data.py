@@ -40,7 +40,8 @@ def inspect_recipe(
     if task.is_tokenized:
         raise UsageError(
             "task.input is tokenized, but inspect-data reads text; give the text with "
-            "inspect-data PATH --config FILE --set task.input=text"
+            "inspect-data PATH --config FILE --set task.input=text",
+            "E-input-tokenized",
         )
     encoder = encoder_source.resolve_encoder(config, report=report)
     try:
@@ -91,7 +92,8 @@ def _open(
     if not uris.is_local(location):
         raise UsageError(
             f"data {location} is remote, but inspect-data reads local files; copy them "
-            "here, and give their PATH"
+            "here, and give their PATH",
+            "E-local-path-required",
         )
     if spans.has_span(location):
         location, _ = spans.find_span(location, settings.span, report)

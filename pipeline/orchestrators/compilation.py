@@ -137,13 +137,15 @@ def orchestrator_settings(config: Config, orchestrator: str) -> Any:
         raise UsageError(
             f"the config has no section {orchestrator}; it needs at least image and "
             f"pipeline_root: --set {orchestrator}.image=IMAGE "
-            f"--set {orchestrator}.pipeline_root=gs://BUCKET/FOLDER"
+            f"--set {orchestrator}.pipeline_root=gs://BUCKET/FOLDER",
+            "E-orchestrator-section",
         )
     # The rule of TFX's `pipeline_builder.py`.
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", config.name):
         raise UsageError(
             f"name is {config.name!r}; {orchestrator} allows lower-case letters, "
-            "digits and dashes: set another name with --set name=NAME"
+            "digits and dashes: set another name with --set name=NAME",
+            "E-pipeline-name",
         )
     return settings
 
@@ -171,7 +173,8 @@ def write_job(job: CompiledJob, path: Path) -> None:
         files.write(str(path.resolve()), text)  # replaces the target of a symbolic link
     except tf.errors.OpError as error:
         raise UsageError(
-            f"--output {path} cannot be written ({error.message}); name another file"
+            f"--output {path} cannot be written ({error.message}); name another file",
+            "E-file-access-failed",
         ) from error
 
 
@@ -183,5 +186,6 @@ def check_package(path: Path) -> None:
     """
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise UsageError(
-            f"--output {path}: the name must end in .yaml, .yml or, for Vertex, .json"
+            f"--output {path}: the name must end in .yaml, .yml or, for Vertex, .json",
+            "E-file-extension",
         )

@@ -145,5 +145,6 @@ def _clear_errors(destination: str) -> Iterator[None]:
     except tf.errors.OpError as error:
         raise UsageError(
             f"{destination} cannot be written: {str(error)[:200]}. Check the "
-            "pipeline root and your credentials for it"
+            "pipeline root and your credentials for it",
+            "E-staging-failed",
         ) from error

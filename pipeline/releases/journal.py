@@ -98,7 +98,9 @@ def read(directory: Path) -> list[Release]:
     try:
         records = list(json_lines.read(path, Release))
     except OSError as error:
-        raise UsageError(damage.describe(path, error, ADVICE)) from error
+        raise UsageError(
+            damage.describe(path, error, ADVICE), "E-record-damaged"
+        ) from error
     releases: list[Release] = []
     for release in records:
         kind = release.action, release.run
@@ -119,7 +121,8 @@ def add(directory: Path, release: Release) -> None:
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}. Correct the cause and run "
-            "the command again"
+            "the command again",
+            "E-file-access-failed",
         ) from error
 
 

@@ -65,12 +65,16 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
         else:
             withdrawn = served_versions.find_withdrawn(str(directory), model)
             if withdrawn:
-                raise UsageError(f"run {run.id}: {verdicts.rolled_back(withdrawn)}")
+                raise UsageError(
+                    f"run {run.id}: {verdicts.rolled_back(withdrawn)}",
+                    "E-model-rolled-back",
+                )
             version = served_versions.choose_version(str(directory), model)
             if (directory / version).exists():
                 raise UsageError(
                     f"run {run.id}: the model is version {version}, which is served "
-                    "already"
+                    "already",
+                    "E-version-served",
                 )
             release = Release(
                 action="override", version=int(version), reason=reason, run=run.id
@@ -86,7 +90,8 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
         (message, *_) = str(error).splitlines() or [type(error).__name__]
         raise UsageError(
             f"the override of run {run.id} failed: {message}. Correct the cause and "
-            "run `override` again"
+            "run `override` again",
+            "E-override-failed",
         ) from error
     return release
 
@@ -136,17 +141,22 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
       UsageError: The run has no such model; the message names the next step.
     """
     if run.state == run_states.PUSHED:
-        raise UsageError(f"run {run.id} was not refused: it pushed {run.pushed}")
+        raise UsageError(
+            f"run {run.id} was not refused: it pushed {run.pushed}",
+            "E-override-not-refused",
+        )
     intent = journal.find_intent(paths.pushed, "override", run.id)
     if intent is None and run.pushed is not None and Path(run.pushed).is_dir():
         raise UsageError(
             f"run {run.id} was overridden already: it pushed {run.pushed}; `versions` "
-            "lists what is served, and `rollback VERSION` serves another version"
+            "lists what is served, and `rollback VERSION` serves another version",
+            "E-override-not-refused",
         )
     if run.state != run_states.REFUSED or run.tfx_run_id is None:
         raise UsageError(
             f"run {run.id} has no refused model: {run.state}"
-            + (f", {run.reason}" if run.reason else "")
+            + (f"; `show {run.id}` prints why" if run.reason else ""),
+            "E-override-not-refused",
         )
     outputs = Run(paths, run).outputs
     verdict, check = outputs.verdict, outputs.serving_check
@@ -155,19 +165,30 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
         if artifact is not None and Path(artifact.uri).is_dir():
             raise UsageError(
                 f"the verdict of run {run.id} in {artifact.uri} is missing or damaged; "
-                f"{damage.ADVICE}"
+                f"{damage.ADVICE}",
+                "E-record-damaged",
             )
-        raise UsageError(f"the artifacts of run {run.id} were deleted; run it again")
+        raise UsageError(
+            f"the artifacts of run {run.id} were deleted; run it again",
+            "E-artifacts-deleted",
+        )
     if check and check.reasons:
         raise UsageError(
             f"run {run.id}: the serving check failed ({'; '.join(check.reasons)}), "
-            "which cannot be overridden. Correct the cause and run the pipeline again"
+            "which cannot be overridden. Correct the cause and run the pipeline again",
+            "E-override-serving-check",
         )
     if verdict.blessed:
-        raise UsageError(f"run {run.id} was not refused by the gate: {run.reason}")
+        raise UsageError(
+            f"run {run.id} was not refused by the gate; `show {run.id}` prints why",
+            "E-override-not-refused",
+        )
     model = outputs.artifacts[tfx_names.MODEL].uri
     if not Path(model).is_dir():
-        raise UsageError(f"the model {model} of run {run.id} was deleted; run it again")
+        raise UsageError(
+            f"the model {model} of run {run.id} was deleted; run it again",
+            "E-artifacts-deleted",
+        )
     return outputs
 
 

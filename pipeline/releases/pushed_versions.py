@@ -78,7 +78,9 @@ def recipe_names(paths: OutputPaths) -> list[str]:
             if re.fullmatch(NAME_PATTERN, path.name) and path.is_dir()
         )
     except OSError as error:
-        raise UsageError(damage.describe(paths.serving, error, _ADVICE)) from error
+        raise UsageError(
+            damage.describe(paths.serving, error, _ADVICE), "E-output-unreadable"
+        ) from error
 
 
 def list_pushed(
@@ -108,7 +110,7 @@ def list_pushed(
         except OSError as error:
             problem = damage.describe(directory, error, _ADVICE)
             if requires_all:
-                raise UsageError(problem) from error
+                raise UsageError(problem, "E-output-unreadable") from error
             logger.warning("%s", problem)
             continue
         for name in names:

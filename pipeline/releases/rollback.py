@@ -45,11 +45,12 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     if version is None:
         if len(complete) < 2:
             raise UsageError(
-                f"{directory} has no earlier version to roll back to; see `versions`"
+                f"{directory} has no earlier version to roll back to; see `versions`",
+                "E-no-earlier-version",
             )
         version = complete[1]
     if version == served and intent is None:
-        raise UsageError(f"version {version} is served already")
+        raise UsageError(f"version {version} is served already", "E-version-served")
     # A stub of a version may be next to the version itself, or among the withdrawn.
     problems = {
         path: served_versions.find_problem(str(path))
@@ -57,11 +58,16 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
         if int(path.name) == version
     }
     if not problems:
-        raise UsageError(f"version {version} is not in {directory}; see `versions`")
+        raise UsageError(
+            f"version {version} is not in {directory}; see `versions`",
+            "E-version-unknown",
+        )
     path = next((path for path in problems if not problems[path]), None)
     if path is None:
         (problem, *_) = problems.values()
-        raise UsageError(f"version {version} is incomplete: {problem}")
+        raise UsageError(
+            f"version {version} is incomplete: {problem}", "E-version-incomplete"
+        )
     # The served version is moved last, so that a server never loads one in between.
     newer = [path for path in reversed(kept) if int(path.name) > version]
     moves = {path: directory / WITHDRAWN / path.name for path in newer}
@@ -70,7 +76,8 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     for source, destination in moves.items():
         if destination.exists():
             raise UsageError(
-                f"{source} cannot be moved: {destination} exists; delete one of them"
+                f"{source} cannot be moved: {destination} exists; delete one of them",
+                "E-withdrawn-exists",
             )
     release = Release(
         action="rollback",
@@ -89,7 +96,8 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
         (directory / WITHDRAWN).mkdir(exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"{directory / WITHDRAWN} cannot be created: {error.strerror}"
+            f"{directory / WITHDRAWN} cannot be created: {error.strerror}",
+            "E-file-access-failed",
         ) from error
     with journal.recording(directory, release):
         for source, destination in moves.items():
@@ -100,7 +108,8 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
             except OSError as error:
                 raise UsageError(
                     f"{source} cannot be moved to {destination}: {error.strerror}. "
-                    "Correct the cause and run the command again"
+                    "Correct the cause and run the command again",
+                    "E-file-access-failed",
                 ) from error
     return release
 

@@ -66,7 +66,8 @@ def check_commits(config: Config) -> Commits:
                 f"require_commit of {file} is {rules.require_commit}: "
                 f"{'; '.join(dict.fromkeys(problems))}. Commit the changes"
                 + (", have them reviewed" if rules.branch else "")
-                + ", and run from that commit, without settings on the command line"
+                + ", and run from that commit, without settings on the command line",
+                "E-commit-required",
             )
     return commits
 

@@ -76,7 +76,9 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
             why = "it is running; compare it when its Trainer has ended"
         elif record.tfx_run_id and not run.outputs.components:
             why = f"{paths.metadata} does not know it; {damage.ADVICE}"
-        raise UsageError(f"run {record.id} has no predictions: {why}") from error
+        raise UsageError(
+            f"run {record.id} has no predictions: {why}", "E-run-without-predictions"
+        ) from error
     settings_file = run.directory / SETTINGS_FILE
     try:
         try:
@@ -90,7 +92,7 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
         advice = f"{damage.ADVICE}, or compare other runs"
         message = damage.describe(settings_file, error, advice)
-        raise UsageError(f"run {record.id}: {message}") from error
+        raise UsageError(f"run {record.id}: {message}", "E-record-damaged") from error
     return FinishedRun(
         name=record.id,
         settings=settings,
@@ -108,7 +110,8 @@ def _output_of(directory: Path) -> OutputPaths:
             return paths
     raise UsageError(
         f"{directory} is not below an output directory of runs: no directory above it "
-        f"has {paths.metadata.name}"
+        f"has {paths.metadata.name}",
+        "E-run-unknown",
     )
 
 
@@ -126,4 +129,7 @@ def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
             record = runs.of_tfx_run(reader.run_id_of(execution))
             if record is not None:
                 return record
-    raise UsageError(f"no run pushed {version}; `versions` lists what was pushed")
+    raise UsageError(
+        f"no run pushed {version}; `versions` lists what was pushed",
+        "E-version-unknown",
+    )

@@ -201,7 +201,8 @@ def compare(
             raise UsageError(
                 f"the tasks differ: {runs[0].name} predicts {_outputs(task)}, "
                 f"{run.name} {_outputs(run.task)}; only runs of one task can be "
-                "compared"
+                "compared",
+                "E-tasks-differ",
             )
     texts_by_uri: dict[str, dict[int, tuple[str, ...]]] = {}
     if with_texts:
@@ -223,7 +224,8 @@ def compare(
         names = " and ".join(run.name for run in runs)
         raise UsageError(
             f"{names} have no row of the split {split} in common: no id has the same "
-            "label and texts in all runs; compare runs on the same data"
+            "label and texts in all runs; compare runs on the same data",
+            "E-no-common-rows",
         )
     shared = [
         each.take(of_run[key] for key in common)
@@ -281,12 +283,14 @@ def _read_predictions(
     except OSError as error:
         raise UsageError(
             f"run {run.name} has no predictions of the split {split!r} in "
-            f"{run.model_run}: {error.strerror}"
+            f"{run.model_run}: {error.strerror}",
+            "E-predictions-unreadable",
         ) from error
     except (ValueError, TypeError, LookupError, csv.Error) as error:
         raise UsageError(
             f"the predictions of run {run.name} in {run.model_run} are damaged (split "
-            f"{split!r}, {type(error).__name__}); restore them from a backup"
+            f"{split!r}, {type(error).__name__}); restore them from a backup",
+            "E-predictions-unreadable",
         ) from error
 
 

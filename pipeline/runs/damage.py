@@ -28,7 +28,7 @@ def describe(path: object, error: Exception, advice: str = ADVICE) -> str:
     """
     match error:
         case file_format.FormatError():
-            return str(error)
+            return error.message
         case FileNotFoundError():
             return f"{path} is missing; {advice}"
         case OSError():

@@ -61,7 +61,7 @@ def trace(paths: OutputPaths, model: str) -> Node:
     runs = RunList(paths, requires_metadata=True)
     reader = runs.reader
     if reader is None:
-        raise UsageError(f"there are no runs in {paths.root}")
+        raise UsageError(f"there are no runs in {paths.root}", "E-no-runs")
     artifact = _find_artifact(paths, reader, model)
     return _Tracer(reader, runs).trace(reader.producing_execution(artifact))
 
@@ -78,7 +78,8 @@ def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> An
             return artifact
     raise UsageError(
         f"model {model}: ML Metadata of {paths.root} has no such version, directory "
-        "or Model artifact; `versions` lists what was pushed"
+        "or Model artifact; `versions` lists what was pushed",
+        "E-version-unknown",
     )
 
 

@@ -135,7 +135,7 @@ class RunList(Sequence[RunRecord]):
           UsageError: No run or several runs match.
         """
         if not self:
-            raise UsageError(f"there are no runs in {self._paths.root}")
+            raise UsageError(f"there are no runs in {self._paths.root}", "E-no-runs")
         if text == LATEST:
             return self[0]
         matches = [record for record in self if record.id.startswith(text)]
@@ -144,10 +144,13 @@ class RunList(Sequence[RunRecord]):
         if not matches:
             raise UsageError(
                 f"run {text}: no run in {self._paths.root} has an id that starts with "
-                "this; `runs` lists the ids"
+                "this; `runs` lists the ids",
+                "E-run-unknown",
             )
         ids = ", ".join(record.id for record in matches)
-        raise UsageError(f"run {text} is ambiguous: {ids}; give more of the id")
+        raise UsageError(
+            f"run {text} is ambiguous: {ids}; give more of the id", "E-run-ambiguous"
+        )
 
     def of_tfx_run(self, tfx_run_id: str) -> RunRecord | None:
         """Returns the run with this id of TFX; None if it has no record."""

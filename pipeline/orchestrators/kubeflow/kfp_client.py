@@ -78,7 +78,8 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
                 f"the host http://{parts.netloc} would receive the credentials in "
                 "clear text. Give the https:// address of the server, or of a gateway "
                 "or service mesh that terminates TLS. Or run `kubectl port-forward` on "
-                "this machine and give http://localhost:PORT"
+                "this machine and give http://localhost:PORT",
+                "E-host-address",
             )
         if options.get("_request_timeout") is None:
             read_timeout = TIMEOUT[1] if method == "GET" else WRITE_TIMEOUT
@@ -112,7 +113,8 @@ class Client(kfp.Client):
             raise UsageError(
                 f"{host} responded with {kind} instead of JSON, so it is not the API "
                 "of Kubeflow Pipelines. It may be a log-in page, or the address lacks "
-                f"a path such as /pipeline. Ways to log in: {_AUTHENTICATION}"
+                f"a path such as /pipeline. Ways to log in: {_AUTHENTICATION}",
+                "E-host-not-kubeflow",
             )
         return health
 
@@ -161,7 +163,8 @@ def connect(server: KubeflowServer) -> Client:
     if server.iap_desktop_client_id and not _secret(IAP_SECRET_VARIABLE):
         raise UsageError(
             f"the client ID of a desktop app {server.iap_desktop_client_id} needs its "
-            f"secret: set ${IAP_SECRET_VARIABLE}"
+            f"secret: set ${IAP_SECRET_VARIABLE}",
+            "E-kubeflow-credentials",
         )
     credentials = None
     if server.pod_token:
@@ -171,7 +174,8 @@ def connect(server: KubeflowServer) -> Client:
             raise UsageError(
                 f"the token of the pod's service account is not at {path}: mount it "
                 "there (a projected volume, audience pipelines.kubeflow.org), or set "
-                f"${TOKEN_FILE_VARIABLE} to its path"
+                f"${TOKEN_FILE_VARIABLE} to its path",
+                "E-kubeflow-credentials",
             )
         credentials = kfp.client.ServiceAccountTokenVolumeCredentials(path)
     client = Client(
@@ -187,7 +191,10 @@ def connect(server: KubeflowServer) -> Client:
     )
     multi_user = client.get_kfp_healthz().multi_user
     if multi_user and not (server.namespace or client.get_user_namespace()):
-        raise UsageError(f"{server.host} has several users: set --namespace")
+        raise UsageError(
+            f"{server.host} has several users: set --namespace",
+            "E-kubeflow-option-missing",
+        )
     return client
 
 
@@ -197,13 +204,18 @@ def clear_errors(host: str) -> Iterator[None]:
     try:
         yield
     except kfp_server_api.ApiException as error:
-        raise UsageError(_without_secrets(_refusal(host, error))) from error
+        raise UsageError(
+            _without_secrets(_refusal(host, error)), "E-kubeflow-refused"
+        ) from error
     except HTTPError as error:
-        raise UsageError(_without_secrets(_unreachable(host, error))) from error
+        raise UsageError(
+            _without_secrets(_unreachable(host, error)), "E-kubeflow-unreachable"
+        ) from error
     except GoogleAuthError as error:
         raise UsageError(
             f"no token for the Identity-Aware Proxy of {host}: {error}. Set "
-            "$GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account"
+            "$GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account",
+            "E-kubeflow-credentials",
         ) from error
 
 
@@ -220,7 +232,10 @@ def _secret(variable: str) -> str | None:
     """Returns a secret from the environment; error messages never contain it."""
     value = os.environ.get(variable, "").strip()
     if not (value.isascii() and value.isprintable()):
-        raise UsageError(f"${variable} has characters that an HTTP header cannot have")
+        raise UsageError(
+            f"${variable} has characters that an HTTP header cannot have",
+            "E-kubeflow-credentials",
+        )
     return value or None
 
 

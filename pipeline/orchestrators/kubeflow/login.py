@@ -49,10 +49,13 @@ class KubeflowServer:
         if not self.host.startswith(("http://", "https://")):
             raise UsageError(
                 f"the host {self.host} has no protocol; write https://{self.host} (or "
-                "http://)"
+                "http://)",
+                "E-host-address",
             )
         if self.ca_file is not None and not self.ca_file.is_file():
-            raise UsageError(f"the CA file {self.ca_file} is not a file")
+            raise UsageError(
+                f"the CA file {self.ca_file} is not a file", "E-ca-file-missing"
+            )
         # With a final slash, kfp would request paths that start with //.
         object.__setattr__(self, "host", self.host.rstrip("/"))
 

@@ -39,7 +39,8 @@ class VertexRunClient(RunClient):
         if not settings.pipeline_root.startswith("gs://"):
             raise UsageError(
                 f"the pipeline root is {settings.pipeline_root}; Vertex AI writes to "
-                "gs:// only: set vertex.pipeline_root=gs://BUCKET/FOLDER"
+                "gs:// only: set vertex.pipeline_root=gs://BUCKET/FOLDER",
+                "E-vertex-setting",
             )
         self._settings = settings
         self._job: aiplatform.PipelineJob
@@ -62,7 +63,9 @@ class VertexRunClient(RunClient):
                 location=self._settings.region,
             )
         except ValueError as error:  # an impossible region or name
-            raise UsageError(f"Vertex AI refuses a setting: {error}") from error
+            raise UsageError(
+                f"Vertex AI refuses a setting: {error}", "E-vertex-setting"
+            ) from error
         try:
             self._job.submit(
                 service_account=request.service_account
@@ -76,7 +79,8 @@ class VertexRunClient(RunClient):
                 raise
             # The client's message reports whether the run was started anyway.
             raise UsageError(
-                f"experiment {request.experiment}: {error} ({error.__cause__})"
+                f"experiment {request.experiment}: {error} ({error.__cause__})",
+                "E-vertex-experiment",
             ) from error
         self.run_id = self._job.job_id
         # The address that the client logs; it has no public method for it.
@@ -113,7 +117,7 @@ class VertexRunClient(RunClient):
         try:
             yield
         except (auth.GoogleAuthError, api.GoogleAPICallError, api.RetryError) as error:
-            raise UsageError(_describe(error, where)) from error
+            raise UsageError(_describe(error, where), "E-vertex-refused") from error
 
 
 def _describe(error: Any, where: str) -> str:
