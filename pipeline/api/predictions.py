@@ -1,0 +1,139 @@
+"""Predictions of a pushed model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ingest.config import DataConfig
+from modules.data import row_values
+from modules.errors import UsageError
+from pipeline.api.looking import Run
+from pipeline.api.recipes import Recipe
+from pipeline.api.set_up import set_up_quietly
+from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
+from prediction.predictor import Predictor, add_columns, find_model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from prediction.batch import Summary
+
+
+def predict(
+    model: Run | str | Path,
+    texts: pd.DataFrame | Iterable[str] | Iterable[tuple[str, str]],
+    *,
+    min_probability: float | None = None,
+) -> pd.DataFrame:
+    """Predicts the class, the labels or the score of texts with a pushed model.
+
+    Args:
+      model: A run that pushed a model, or the directory of a pushed model.
+      texts: Texts; pairs, for a model of pairs; or a DataFrame with the model's text
+        columns.
+      min_probability: Predict no class with a probability below it.
+
+    Returns:
+      The texts, or the rows of the DataFrame with its index, and the columns
+      `prediction` and, for a class, `probability`; for several labels
+      `probability_LABEL` of each. A column of the DataFrame with such a name becomes
+      `input_prediction`.
+
+    Raises:
+      UsageError: The run pushed no model, there is no such model, the model takes
+        other texts, or a text is empty.
+    """
+    import pandas as pd
+
+    if isinstance(model, Run):
+        model = model.require_pushed()
+    directory = find_model(str(model))
+    set_up_quietly()
+    predictor = Predictor(directory, min_probability)
+    columns = predictor.columns
+    if isinstance(texts, pd.DataFrame):
+        frame = texts
+        missing = [name for name in columns if name not in frame.columns]
+        if missing:
+            raise UsageError(
+                f"texts: the DataFrame has no column {missing[0]!r}; the model takes "
+                f"{' and '.join(columns)}, the columns are "
+                f"{', '.join(map(str, frame.columns))}",
+                "E-predict-columns",
+            )
+        rows = list(frame[columns].itertuples(index=False, name=None))
+    else:
+        if isinstance(texts, str):
+            raise UsageError(
+                "texts: a string is not a list; write predict(model, [text])",
+                "E-predict-texts",
+            )
+        rows = [(row,) if isinstance(row, str) else tuple(row) for row in texts]
+        for row in rows:
+            if len(row) != len(columns):
+                raise UsageError(
+                    f"texts: {row!r} has {len(row)} texts; the model takes "
+                    f"{' and '.join(columns)}",
+                    "E-predict-texts",
+                )
+        frame = pd.DataFrame(rows, columns=columns)
+    for index, row in enumerate(rows):
+        for name, value in zip(columns, row, strict=True):
+            problem = row_values.find_text_problem(value, allows_marks=True)
+            if problem:
+                raise UsageError(
+                    f"texts: row {index}: {name} {problem}",
+                    "E-text-refused",
+                )
+    records: list[dict[str, Any]] = frame.to_dict("records")
+    predicted = [
+        add_columns(record, prediction.as_columns())
+        for record, prediction in zip(records, predictor.predict(rows), strict=True)
+    ]
+    return pd.DataFrame(predicted, index=frame.index)
+
+
+def predict_files(
+    model: Run | str | Path,
+    source: str | Path,
+    destination: str | Path,
+    *,
+    recipe: Recipe | None = None,
+    min_probability: float | None = None,
+    strict: bool = False,
+) -> Summary:
+    """Predicts any number of rows of files with Beam, and keeps their columns.
+
+    Args:
+      model: A run that pushed a model, or the directory of a pushed model.
+      source: A file, a directory or a glob.
+      destination: A new directory. It appears when it is complete.
+      recipe: How the files are read, by its section `data` without `format`, and where
+        Beam runs, by `beam`; None uses the defaults.
+      min_probability: Predict no class with a probability below it.
+      strict: Whether nothing is written if a row cannot be predicted.
+
+    Returns:
+      The counts of the rows.
+
+    Raises:
+      UsageError: The destination has files, there is no model or no file, the files do
+        not fit the model, or `strict` and a row was refused.
+    """
+    if isinstance(model, Run):
+        model = model.require_pushed()
+    reading = recipe.settings.data if recipe else DataConfig()
+    set_up_quietly()
+    from prediction import batch
+
+    options = batch.BatchOptions(
+        beam_arguments(recipe.settings.beam if recipe else BeamConfig()),
+        # The recipe's format belongs to the recipe's own data.
+        reading.model_copy(update={"format": None}),
+        is_strict=strict,
+        min_probability=min_probability,
+    )
+    return batch.predict_files(str(model), str(source), str(destination), options)

@@ -1,0 +1,321 @@
+"""A recipe from a file, or from a user's own data."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ingest.working_directory import WorkingDirectory
+from modules import environment, uris
+from modules.errors import DataRefusedError, UsageError
+from pipeline.api import data_frames
+from pipeline.api.set_up import set_up_quietly
+from pipeline.config import recipe
+from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.recipe import Config
+from pipeline.onboarding.data_set import Choices, DataSet, Report, look_at
+from pipeline.onboarding.guess import Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.onboarding import inspection as details
+    from pipeline.onboarding.create import Project
+    from pipeline.onboarding.inspection import Progress
+
+logger = logging.getLogger(__name__)
+
+
+class Inspection:
+    """What data hold, what was guessed from them, and what a run would refuse.
+
+    Attributes:
+      guesses: Setting, value and reason of each guess.
+      warnings: What a run would warn about.
+      refused: Why a run would refuse the data; empty if it would not.
+      details: The columns, the splits, their lengths and their labels.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self.guesses = list(project.settings.table())
+        self.details = project.inspection
+        self.warnings = project.inspection.warnings
+        self.refused = project.inspection.refused
+
+    def __repr__(self) -> str:
+        counts = ", ".join(
+            f"{name} {split.rows:,}" for name, split in self.details.splits.items()
+        )
+        return (
+            f"Inspection({counts}; {len(self.warnings)} warnings, "
+            f"{len(self.refused)} refusals)"
+        )
+
+    def _repr_html_(self) -> str:
+        from pipeline.api import html
+
+        return html.render("inspection.html.jinja", inspection=self)
+
+
+class Recipe:
+    """The settings of a run, from a file.
+
+    Args:
+      path: A YAML file.
+      settings: Values by dotted key, such as `trainer.epochs`, that replace those of
+        the file.
+
+    Attributes:
+      path: The file.
+      settings: The typed settings, validated.
+      inspection: What `from_data` found in the data; None for a recipe that was read.
+
+    Raises:
+      UsageError: The file cannot be read, or a key or a value is not allowed.
+    """
+
+    def __init__(
+        self, path: str | Path, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        self.path = Path(path)
+        self._overrides = dict(settings or {})
+        self.settings: Config = recipe.load_config(path, self._overrides)
+        self.inspection: Inspection | None = None
+
+    @classmethod
+    def from_data(
+        cls,
+        data: pd.DataFrame | str | Path,
+        folder: str | Path,
+        *,
+        text: str | Sequence[str] = (),
+        label: str | None = None,
+        kind: Kind | None = None,
+        group: str | None = None,
+        test_size: float | None = None,
+        encoder: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Recipe:
+        """Writes a project for your own data, as the command `init` does.
+
+        Columns, classes and settings are guessed, unless they are given.
+
+        Args:
+          data: The rows: a DataFrame, whose index is ignored, a file, or a directory
+            of splits.
+          folder: The new folder of the project: recipe, README and splits.
+          text: The text column, or both of a pair.
+          label: The label column.
+          kind: Whether the label is a class, a score, or any number of labels.
+          group: A column, such as an author; rows with equal values stay in one split.
+          test_size: Share of the rows of the split `eval`.
+          encoder: The pre-trained encoder; None is a small BERT for English.
+          settings: Values by dotted key. Those of `data` apply to reading, the others
+            to the recipe.
+
+        Returns:
+          The recipe, with the inspection of the data.
+
+        Raises:
+          DataRefusedError: A run would refuse the data; nothing was written.
+          UsageError: The data cannot be read, several guesses are equally good, the
+            folder exists, or a setting is not allowed.
+        """
+        project = write_project(
+            Path(folder),
+            data,
+            _choices(text, label, kind, group),
+            test_size=test_size,
+            encoder=None if encoder is None else str(encoder),
+            overrides=dict(settings or {}),
+        )
+        if project.inspection.refused:
+            lines = [*project.inspection.refused, describe_refusal(project.inspection)]
+            raise DataRefusedError("\n".join(lines), "E-data-refused")
+        from pipeline.onboarding.create import RECIPE_FILE
+
+        written = cls(project.folder / RECIPE_FILE)
+        written.inspection = Inspection(project)
+        return written
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Recipe:
+        """Returns the recipe with other settings.
+
+        Args:
+          settings: Values by dotted key, such as `trainer.epochs`.
+
+        Raises:
+          UsageError: A key or a value is not allowed.
+        """
+        changed = Recipe(self.path, {**self._overrides, **settings})
+        changed.inspection = self.inspection
+        return changed
+
+    @property
+    def output(self) -> Path:
+        """The directory of everything that its runs write."""
+        return OutputPaths.of(self.settings).root
+
+    def __repr__(self) -> str:
+        return f"Recipe({str(self.path)!r}, name={self.settings.name!r})"
+
+    def _repr_html_(self) -> str:
+        from pipeline.api import html
+
+        return html.render(
+            "recipe.html.jinja", recipe=self, yaml=self.settings.to_yaml()
+        )
+
+
+def inspect(
+    data: pd.DataFrame | str | Path,
+    *,
+    text: str | Sequence[str] = (),
+    label: str | None = None,
+    kind: Kind | None = None,
+    group: str | None = None,
+    test_size: float | None = None,
+    encoder: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Inspection:
+    """Describes data, and what a run would refuse or warn about; writes nothing.
+
+    The arguments are those of `Recipe.from_data`.
+
+    Returns:
+      The guesses, the columns, the splits and the findings.
+
+    Raises:
+      UsageError: The data cannot be read, or several guesses are equally good.
+    """
+    return Inspection(
+        inspect_project(
+            data,
+            _choices(text, label, kind, group),
+            test_size=test_size,
+            encoder=None if encoder is None else str(encoder),
+            overrides=dict(settings or {}),
+        )
+    )
+
+
+def write_project(
+    target: Path,
+    data: pd.DataFrame | str | Path,
+    choices: Choices,
+    *,
+    test_size: float | None,
+    encoder: str | None,
+    overrides: dict[str, Any],
+    report: Report = logger.info,
+    progress: Progress = lambda rows: None,
+) -> Project:
+    """Writes a project for data, unless a run would refuse them.
+
+    Args:
+      target: The new folder.
+      data: A DataFrame, a file, or a directory of splits.
+      choices: What the user chose instead of a guess.
+      test_size: Share of the rows of the split `eval`; None is the default.
+      encoder: The source of the encoder; None uses the sample's.
+      overrides: Settings by dotted key.
+      report: Called with a line for the user.
+      progress: Called with the number of rows so far.
+
+    Raises:
+      UsageError: As of `Recipe.from_data`.
+    """
+    uris.refuse_pattern("FOLDER", os.path.abspath(target))
+    with (
+        environment.collecting_rarely(),
+        WorkingDirectory.creating(target, report) as working,
+        _look_at(data, choices, test_size, overrides, report) as data_set,
+    ):
+        set_up_quietly()
+        from pipeline.onboarding.create import create_project
+
+        return create_project(
+            target, working, data_set, encoder, overrides, report, progress
+        )
+
+
+def inspect_project(
+    data: pd.DataFrame | str | Path,
+    choices: Choices,
+    *,
+    test_size: float | None,
+    encoder: str | None,
+    overrides: dict[str, Any],
+    report: Report = logger.info,
+    progress: Progress = lambda rows: None,
+) -> Project:
+    """Returns the project that `write_project` would write."""
+    with (
+        environment.collecting_rarely(),
+        _look_at(data, choices, test_size, overrides, report) as data_set,
+    ):
+        set_up_quietly()
+        from pipeline.onboarding.create import inspect_data_set
+
+        return inspect_data_set(data_set, encoder, overrides, report, progress)
+
+
+def describe_refusal(inspection: details.Inspection) -> str:
+    """Returns what became of refused data, and what the user can do."""
+    from modules.data import judgment
+
+    advice = "nothing was written"
+    if inspection.has_refused_bad_rows:
+        advice += "; --set data.on_bad_rows=skip leaves bad rows out"
+    if judgment.SMALL_GATE in inspection.refused_kinds:
+        advice += "; --set data_gate.max_interval=0.2 accepts a coarser gate"
+    return advice
+
+
+def _choices(
+    text: str | Sequence[str], label: str | None, kind: Kind | None, group: str | None
+) -> Choices:
+    return Choices((text,) if isinstance(text, str) else text, label, kind, group)
+
+
+@contextlib.contextmanager
+def _look_at(
+    data: pd.DataFrame | str | Path,
+    choices: Choices,
+    test_size: float | None,
+    overrides: dict[str, Any],
+    report: Report,
+) -> Iterator[DataSet]:
+    """Reads data, and guesses their task; adds the choices to the overrides.
+
+    A DataFrame is in a temporary file as long as the context is open.
+    """
+    if test_size is not None:
+        overrides["data.test_size"] = test_size
+    if choices.group is not None:
+        overrides["data.group_column"] = choices.group
+    settings = recipe.load_data(DEFAULT_CONFIG, overrides)
+    with contextlib.ExitStack() as temporary:
+        if not isinstance(data, (str, Path)):
+            directory = temporary.enter_context(tempfile.TemporaryDirectory())
+            file = data_frames.write(data, Path(directory))
+            data_set = look_at(str(file), settings, choices, overrides)
+            data_set = dataclasses.replace(data_set, origin="a pandas.DataFrame")
+        else:
+            data_set = look_at(str(data), settings, choices, overrides)
+        if not data_set.needs_split and test_size is not None:
+            raise UsageError(
+                f"{data} already has the splits "
+                f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
+                "rows without splits",
+                "E-split-exists",
+            )
+        for line in data_set.source.describe_reading():
+            report(line)
+        yield data_set
