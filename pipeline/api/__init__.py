@@ -1,0 +1,1 @@
+"""The pipeline from Python; `pipeline` exports the names."""

@@ -1,0 +1,273 @@
+"""Finished runs: what they measured, their rows, and their comparison."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ingest.examples.data_card import DataCard
+from modules import verdicts
+from modules.errors import UsageError
+from modules.run_metadata import ComponentRun
+from modules.run_states import RunState
+from pipeline.api.recipes import Recipe
+from pipeline.config import recipe as recipe_lib
+from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.recipe import Config
+from pipeline.runs import comparison as comparison_lib
+from pipeline.runs import runs
+from pipeline.runs.compared_run import find_run
+from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
+from pipeline.runs.runs import LATEST, RunList
+from report import content
+from report.content import JSON_FILE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Output = Recipe | str | Path | None
+
+
+class Report(content.Report):
+    """The report of a run: its numbers, which a notebook shows as the page."""
+
+    def __repr__(self) -> str:
+        return f"Report({self.pipeline!r}, {self.outcome!r}, {self.created})"
+
+    def _repr_html_(self) -> str:
+        from pipeline.api import html
+
+        return html.frame(self)
+
+
+class Verdict(verdicts.Verdict):
+    """Why a model is blessed or not."""
+
+    def __repr__(self) -> str:
+        return f"Verdict({self.summary!r})"
+
+    def _repr_html_(self) -> str:
+        from pipeline.api import html
+
+        return html.render("verdict.html.jinja", verdict=self)
+
+
+class Comparison(comparison_lib.Comparison):
+    """A comparison of two or more runs, which are tested against the first."""
+
+    def __repr__(self) -> str:
+        names = ", ".join(run.name for run in self.runs)
+        return f"Comparison({names}; {len(self.changed)} of {self.rows} rows changed)"
+
+    def _repr_html_(self) -> str:
+        from pipeline.api import html
+
+        return html.render_comparison(self)
+
+    def changed_rows(self) -> pd.DataFrame:
+        """Returns the rows whose prediction differs, the largest change first."""
+        import pandas as pd
+
+        return pd.DataFrame([row.model_dump() for row in self.changed])
+
+
+class Run(runs.Run):
+    """A run that has ended, or that is running.
+
+    Attributes:
+      paths: Its output directory.
+      record: Its record.
+    """
+
+    @property
+    def id(self) -> str:
+        """The name of its record below `runs/` of the output directory."""
+        return self.record.id
+
+    @property
+    def state(self) -> RunState:
+        """`pushed`, `refused`, `data refused`, `running`, `failed`, `interrupted`."""
+        return self.record.state
+
+    @property
+    def reason(self) -> str:
+        """Why nothing was pushed; empty if a version was."""
+        return self.record.reason
+
+    @property
+    def pushed(self) -> Path | None:
+        """The directory of the version that it pushed; None if it pushed none."""
+        return None if self.record.pushed is None else Path(self.record.pushed)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics on all rows of the split that decides; empty without a model."""
+        verdict = self.verdict
+        return {m.metric: m.value for m in verdict.metrics} if verdict else {}
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The Evaluator's verdict; None before it."""
+        verdict = self.outputs.verdict
+        return verdict and Verdict.model_validate(verdict.model_dump())
+
+    @functools.cached_property
+    def report(self) -> Report | None:
+        """Its report; None before it is written."""
+        report = content.read_report(str(self.directory / JSON_FILE))
+        return report and Report.model_validate(report.model_dump())
+
+    @property
+    def data(self) -> DataCard | None:
+        """Where its rows came from; None before they are read."""
+        return self.data_card
+
+    @property
+    def components(self) -> list[ComponentRun]:
+        """Its components, in the order of their start."""
+        return self.outputs.components
+
+    @property
+    def settings(self) -> Config:
+        """Its recipe with every setting.
+
+        Raises:
+          UsageError: The file cannot be read.
+        """
+        return recipe_lib.load_config(self.directory / SETTINGS_FILE, is_past=True)
+
+    @property
+    def log(self) -> str:
+        """The log of TensorFlow, TFX and Beam."""
+        return (self.directory / LOG_FILE).read_text("utf-8", "replace")
+
+    def worst_rows(self) -> pd.DataFrame:
+        """Returns the rows with the highest loss that the report shows.
+
+        Returns:
+          A row each, the worst first: `id`, the text columns, `label`, `prediction`,
+          `loss`, and for classes the probability of each, `probability_NAME`.
+
+        Raises:
+          UsageError: The run has no report.
+        """
+        import pandas as pd
+
+        report = self.report
+        if report is None:
+            raise UsageError(
+                f"run {self.id} has no report: its state is {self.state}; "
+                f"{self.directory / LOG_FILE} shows why",
+                "E-run-without-report",
+            )
+        names = report.task.text_columns
+        rows = [
+            {
+                "id": row.id,
+                **dict(zip(names, row.texts or [""] * len(names), strict=True)),
+                "label": row.label,
+                "prediction": row.prediction,
+                "loss": row.loss,
+                **{f"probability_{n}": p for n, p in row.probabilities.items()},
+            }
+            for row in report.worst_rows
+        ]
+        columns = ["id", *names, "label", "prediction", "loss"]
+        return pd.DataFrame(rows, columns=None if rows else columns)
+
+    def __repr__(self) -> str:
+        what = self.pushed or " ".join(self.reason.split())
+        return f"Run({self.id}, {self.state}: {what})"
+
+    def _repr_html_(self) -> str:
+        from pipeline.api import html
+
+        return html.render("run.html.jinja", run=self)
+
+
+def list_runs(output: Output = None) -> list[Run]:
+    """Lists the runs of an output directory, the newest first.
+
+    Args:
+      output: The directory, or the recipe of the runs; None is that of the sample.
+
+    Raises:
+      UsageError: The directory does not exist.
+    """
+    paths = find_output(output)
+    return [Run(paths, record) for record in RunList(paths)]
+
+
+def load_run(name: str = LATEST, output: Output = None) -> Run:
+    """Returns a run.
+
+    Args:
+      name: Its id, the start of its id, or `latest`.
+      output: The output directory, or the recipe of the run; None is that of the
+        sample.
+
+    Raises:
+      UsageError: There is no such run, or there are several.
+    """
+    paths = find_output(output)
+    return Run(paths, RunList(paths).find(name))
+
+
+def compare(
+    *compared: Run | str | Path,
+    output: Output = None,
+    split: str | None = None,
+    with_texts: bool = True,
+) -> Comparison:
+    """Compares runs on the rows that all of them predicted.
+
+    Args:
+      *compared: Two or more runs: the objects, ids below `output`, `latest`, the
+        directories of their records, or pushed versions. The others are compared with
+        the first.
+      output: The output directory, or the recipe, in which ids are looked up; None is
+        that of the first run, or of the sample.
+      split: An evaluated split; None is the one that decided.
+      with_texts: Whether to read the texts, which takes some seconds.
+
+    Raises:
+      UsageError: There are fewer than two runs, the tasks differ, a run has no
+        predictions of the split, or the runs have no row in common.
+    """
+    if len(compared) < 2:
+        raise UsageError(
+            f"{len(compared)} runs: name at least 2, as in compare(before, after)",
+            "E-compare-count",
+        )
+    first = next((run for run in compared if isinstance(run, Run)), None)
+    paths = first.paths if first and output is None else find_output(output)
+    found = [
+        find_run(run.paths, run.id) if isinstance(run, Run) else find_run(paths, str(run))
+        for run in compared
+    ]
+    result = comparison_lib.compare(found, split=split, with_texts=with_texts)
+    return Comparison.model_construct(**dict(result))
+
+
+def find_output(output: Output) -> OutputPaths:
+    """Returns the paths of an output directory that exists.
+
+    Raises:
+      UsageError: It does not exist.
+    """
+    if isinstance(output, Recipe):
+        paths = OutputPaths.of(output.settings)
+    elif output is None:
+        paths = OutputPaths.of(recipe_lib.load_config(DEFAULT_CONFIG, is_past=True))
+    else:
+        paths = OutputPaths.at(output, "")
+    if not paths.root.is_dir():
+        raise UsageError(
+            f"output {paths.root} does not exist; name the directory of the runs, or "
+            "their recipe, with output=",
+            "E-output-missing",
+        )
+    return paths
+
+

@@ -1,0 +1,108 @@
+"""Predictions of a pushed model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modules import environment
+from modules.data import row_values
+from modules.errors import UsageError
+from pipeline.api.looking import Run
+from prediction.predictor import Predictor, add_columns, find_model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def predict(
+    model: Run | str | Path,
+    texts: pd.DataFrame | Iterable[str] | Iterable[tuple[str, str]],
+    *,
+    min_probability: float | None = None,
+) -> pd.DataFrame:
+    """Predicts the class, the labels or the score of texts with a pushed model.
+
+    Args:
+      model: A run that pushed a model, or the directory of a pushed model.
+      texts: Texts; pairs, for a model of pairs; or a DataFrame with the model's text
+        columns.
+      min_probability: Predict no class with a probability below it.
+
+    Returns:
+      The texts, or the rows of the DataFrame with its index, and the columns
+      `prediction` and, for a class, `probability`; for several labels
+      `probability_LABEL` of each. A column of the DataFrame with such a name becomes
+      `input_prediction`.
+
+    Raises:
+      UsageError: The run pushed no model, there is no such model, the model takes
+        other texts, or a text is empty.
+    """
+    import pandas as pd
+
+    directory = find_model(str(pushed(model)))
+    environment.set_up(quiet=True)
+    predictor = Predictor(directory, min_probability)
+    columns = predictor.columns
+    if isinstance(texts, pd.DataFrame):
+        frame = texts
+        missing = [name for name in columns if name not in frame.columns]
+        if missing:
+            raise UsageError(
+                f"texts: the DataFrame has no column {missing[0]!r}; the model takes "
+                f"{' and '.join(columns)}, the columns are "
+                f"{', '.join(map(str, frame.columns))}",
+                "E-predict-columns",
+            )
+        rows = list(frame[columns].itertuples(index=False, name=None))
+    else:
+        if isinstance(texts, str):
+            raise UsageError(
+                "texts: a string is not a list; write predict(model, [text])",
+                "E-predict-texts",
+            )
+        rows = [(row,) if isinstance(row, str) else tuple(row) for row in texts]
+        for row in rows:
+            if len(row) != len(columns):
+                raise UsageError(
+                    f"texts: {row!r} has {len(row)} texts; the model takes "
+                    f"{' and '.join(columns)}",
+                    "E-predict-texts",
+                )
+        frame = pd.DataFrame(rows, columns=columns)
+    for index, row in enumerate(rows):
+        for name, value in zip(columns, row, strict=True):
+            if not isinstance(value, str):
+                problem = f"is {value!r}, not a text"
+            else:
+                problem = row_values.find_text_problem(value, allows_marks=True)
+            if problem:
+                raise UsageError(
+                    f"texts: row {index}, {name}: the text {problem}",
+                    "E-predict-texts",
+                )
+    records: list[dict[str, Any]] = frame.to_dict("records")
+    predicted = [
+        add_columns(record, prediction.as_columns())
+        for record, prediction in zip(records, predictor.predict(rows), strict=True)
+    ]
+    return pd.DataFrame(predicted, index=frame.index)
+
+
+def pushed(model: Run | str | Path) -> Path | str:
+    """Returns the directory of a model.
+
+    Raises:
+      UsageError: It is a run that pushed none.
+    """
+    if not isinstance(model, Run):
+        return model if isinstance(model, str) else Path(model)
+    if model.pushed is None:
+        raise UsageError(
+            f"run {model.id} pushed no model, its state is {model.state}: "
+            f"{model.reason}",
+            "E-run-without-model",
+        )
+    return model.pushed

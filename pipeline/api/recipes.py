@@ -1,0 +1,270 @@
+"""A recipe from a file, or from a user's own data."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ingest.working_directory import WorkingDirectory
+from modules import environment
+from modules.errors import DataRefusedError, UsageError
+from pipeline.api import data_frames
+from pipeline.config import recipe
+from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.recipe import Config
+from pipeline.onboarding import data_set as data_set_lib
+from pipeline.onboarding.data_set import Choices, DataSet
+from pipeline.onboarding.guess import Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.onboarding.create import Project
+
+Report = data_set_lib.Report
+
+
+class Inspection:
+    """What data hold, what was guessed from them, and what a run would refuse.
+
+    Attributes:
+      guesses: Setting, value and reason of each guess.
+      warnings: What a run would warn about.
+      refused: Why a run would refuse the data; empty if it would not.
+      details: The columns, the splits, their lengths and their labels.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self.guesses = list(project.settings.table())
+        self.details = project.inspection
+        self.warnings = project.inspection.warnings
+        self.refused = project.inspection.refused
+
+    def __repr__(self) -> str:
+        counts = ", ".join(
+            f"{name} {split.rows:,}" for name, split in self.details.splits.items()
+        )
+        return (
+            f"Inspection({counts}; {len(self.warnings)} warnings, "
+            f"{len(self.refused)} refusals)"
+        )
+
+    def _repr_html_(self) -> str:
+        from pipeline.api import html
+
+        return html.render("inspection.html.jinja", inspection=self)
+
+
+class Recipe:
+    """The settings of a run, from a file.
+
+    Args:
+      path: A YAML file.
+      settings: Values by dotted key, such as `trainer.epochs`, that replace those of
+        the file.
+
+    Attributes:
+      path: The file.
+      settings: The typed settings, validated.
+      inspection: What `from_data` found in the data; None for a recipe that was read.
+
+    Raises:
+      UsageError: The file cannot be read, or a key or a value is not allowed.
+    """
+
+    def __init__(
+        self, path: str | Path, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        self.path = Path(path)
+        self._overrides = dict(settings or {})
+        self.settings: Config = recipe.load_config(path, self._overrides)
+        self.inspection: Inspection | None = None
+
+    @classmethod
+    def from_data(
+        cls,
+        data: pd.DataFrame | str | Path,
+        folder: str | Path,
+        *,
+        text: str | Sequence[str] = (),
+        label: str | None = None,
+        kind: Kind | None = None,
+        group: str | None = None,
+        test_size: float | None = None,
+        encoder: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Recipe:
+        """Writes a project for your own data, as the command `init` does.
+
+        Columns, classes and settings are guessed, unless they are given.
+
+        Args:
+          data: The rows: a DataFrame, whose index is ignored, a file, or a directory
+            of splits.
+          folder: The new folder of the project: recipe, README and splits.
+          text: The text column, or both of a pair.
+          label: The label column.
+          kind: Whether the label is a class, a score, or any number of labels.
+          group: A column, such as an author; rows with equal values stay in one split.
+          test_size: Share of the rows of the split `eval`.
+          encoder: The pre-trained encoder; None is a small BERT for English.
+          settings: Values by dotted key. Those of `data` apply to reading, the others to
+            the recipe.
+
+        Returns:
+          The recipe, with the inspection of the data.
+
+        Raises:
+          DataRefusedError: A run would refuse the data; nothing was written.
+          UsageError: The data cannot be read, several guesses are equally good, the
+            folder exists, or a setting is not allowed.
+        """
+        target = Path(folder)
+        texts = (text,) if isinstance(text, str) else text
+        choices = Choices(tuple(texts), label, kind, group)
+        with (
+            reading(data) as location,
+            WorkingDirectory.creating(target, _ignore) as working,
+        ):
+            project = create(
+                target,
+                working,
+                look_at(location, choices, test_size, dict(settings or {})),
+                None if encoder is None else str(encoder),
+                dict(settings or {}),
+            )
+        inspection = Inspection(project)
+        if inspection.refused:
+            raise DataRefusedError("\n".join([*inspection.refused, "nothing was written"]))
+        from pipeline.onboarding.create import RECIPE_FILE
+
+        written = cls(target / RECIPE_FILE)
+        written.inspection = inspection
+        return written
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Recipe:
+        """Returns the recipe with other settings.
+
+        Args:
+          settings: Values by dotted key, such as `trainer.epochs`.
+
+        Raises:
+          UsageError: A key or a value is not allowed.
+        """
+        changed = Recipe(self.path, {**self._overrides, **settings})
+        changed.inspection = self.inspection
+        return changed
+
+    @property
+    def output(self) -> Path:
+        """The directory of everything that its runs write."""
+        return OutputPaths.of(self.settings).root
+
+    def __repr__(self) -> str:
+        return f"Recipe({str(self.path)!r}, name={self.settings.name!r})"
+
+    def _repr_html_(self) -> str:
+        from pipeline.api import html
+
+        return html.render(
+            "recipe.html.jinja", recipe=self, yaml=self.settings.to_yaml()
+        )
+
+
+def inspect(
+    data: pd.DataFrame | str | Path,
+    *,
+    text: str | Sequence[str] = (),
+    label: str | None = None,
+    kind: Kind | None = None,
+    group: str | None = None,
+    test_size: float | None = None,
+    encoder: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Inspection:
+    """Describes data, and what a run would refuse or warn about; writes nothing.
+
+    The arguments are those of `Recipe.from_data`.
+
+    Returns:
+      The guesses, the columns, the splits and the findings.
+
+    Raises:
+      UsageError: The data cannot be read, or several guesses are equally good.
+    """
+    texts = (text,) if isinstance(text, str) else text
+    choices = Choices(tuple(texts), label, kind, group)
+    overrides = dict(settings or {})
+    with reading(data) as location, environment.collecting_rarely():
+        found = look_at(location, choices, test_size, overrides)
+        environment.set_up(quiet=True)
+        from pipeline.onboarding.create import inspect_data_set
+
+        name = None if encoder is None else str(encoder)
+        return Inspection(inspect_data_set(found, name, overrides, _ignore))
+
+
+def create(
+    target: Path,
+    working: WorkingDirectory,
+    data_set: DataSet,
+    encoder: str | None,
+    overrides: dict[str, Any],
+) -> Project:
+    environment.set_up(quiet=True)
+    from pipeline.onboarding.create import create_project
+
+    with environment.collecting_rarely():
+        return create_project(target, working, data_set, encoder, overrides, _ignore)
+
+
+def look_at(
+    location: str,
+    choices: Choices,
+    test_size: float | None,
+    overrides: dict[str, Any],
+) -> DataSet:
+    """Reads data, and guesses their task.
+
+    Args:
+      location: A file, or a directory of splits.
+      choices: What the user chose instead of a guess.
+      test_size: Share of the rows of the split `eval`; None is the default.
+      overrides: Settings by dotted key; the choices are added.
+
+    Raises:
+      UsageError: The data cannot be read, several guesses are equally good, or there
+        is a share, but the data have splits.
+    """
+    if test_size is not None:
+        overrides["data.test_size"] = test_size
+    if choices.group is not None:
+        overrides["data.group_column"] = choices.group
+    settings = recipe.load_data(DEFAULT_CONFIG, overrides)
+    data_set = data_set_lib.look_at(location, settings, choices, overrides)
+    if not data_set.needs_split and test_size is not None:
+        raise UsageError(
+            f"{location} already has the splits "
+            f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
+            "rows without splits"
+        )
+    return data_set
+
+
+@contextlib.contextmanager
+def reading(data: pd.DataFrame | str | Path) -> Iterator[str]:
+    """Yields the path of data; a DataFrame is in a temporary file."""
+    if isinstance(data, (str, Path)):
+        yield str(data)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        yield str(data_frames.write(data, Path(directory)))
+
+
+def _ignore(line: str) -> None:
+    del line
