@@ -36,6 +36,7 @@ setup(
     package_data={
         "components.serving_check": ["*.json"],
         "prediction.portable": ["*.jinja", "*.lock"],
+        "pipeline.api": ["templates/*.jinja"],
         "pipeline.ui": ["*.css", "*.js", "templates/*.jinja"],
         "report": ["*.css", "*.jinja", "*.js"],
         "sample_data": ["*.txt"],

@@ -36,7 +36,7 @@ _MODULES = {
     "serve": "pipeline.api.server",
 }
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "Comparison",
     "DataRefusedError",
     "Inspection",

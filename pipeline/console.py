@@ -7,12 +7,15 @@ import io
 import json
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 import rich.console
+from rich.console import RenderableType
+from rich.live import Live
 
 from pipeline import exit_status
 
@@ -40,6 +43,24 @@ class Console(rich.console.Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
+
+    @property
+    def command(self) -> str:
+        """What a user enters to run the same again."""
+        return shlex.join(sys.orig_argv)
+
+    def live(self, content: RenderableType) -> Live | None:
+        """Returns a display that updates in place; None if that is impossible."""
+        if not self.is_interactive:
+            return None
+        return Live(
+            content,
+            console=self,
+            refresh_per_second=8,
+            # The output of this process is in the log already.
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
 
 
 class OutputStream(io.TextIOWrapper):

@@ -39,15 +39,15 @@ def write(frame: pd.DataFrame, directory: Path) -> Path:
     odd = [name for name in frame.columns if not isinstance(name, str)]
     if odd:
         raise UsageError(
-            f"data: the name {odd[0]!r} of a column is not a string; rename it, such as "
-            "with frame.rename(columns=str)",
+            f"data: the name {odd[0]!r} of a column is not a string; rename it, such "
+            "as with frame.rename(columns=str)",
             "E-frame-columns",
         )
     if not frame.columns.is_unique:
         name = frame.columns[frame.columns.duplicated()][0]
         raise UsageError(
-            f"data: several columns of the DataFrame are named {name!r}; rename or drop "
-            "all but one",
+            f"data: several columns of the DataFrame are named {name!r}; rename or "
+            "drop all but one",
             "E-frame-columns",
         )
     if frame.empty:

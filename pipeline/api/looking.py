@@ -35,6 +35,8 @@ class Report(content.Report):
     def __repr__(self) -> str:
         return f"Report({self.pipeline!r}, {self.outcome!r}, {self.created})"
 
+    __str__ = __repr__
+
     def _repr_html_(self) -> str:
         from pipeline.api import html
 
@@ -46,6 +48,8 @@ class Verdict(verdicts.Verdict):
 
     def __repr__(self) -> str:
         return f"Verdict({self.summary!r})"
+
+    __str__ = __repr__
 
     def _repr_html_(self) -> str:
         from pipeline.api import html
@@ -59,6 +63,8 @@ class Comparison(comparison_lib.Comparison):
     def __repr__(self) -> str:
         names = ", ".join(run.name for run in self.runs)
         return f"Comparison({names}; {len(self.changed)} of {self.rows} rows changed)"
+
+    __str__ = __repr__
 
     def _repr_html_(self) -> str:
         from pipeline.api import html
@@ -243,7 +249,9 @@ def compare(
     first = next((run for run in compared if isinstance(run, Run)), None)
     paths = first.paths if first and output is None else find_output(output)
     found = [
-        find_run(run.paths, run.id) if isinstance(run, Run) else find_run(paths, str(run))
+        find_run(run.paths, run.id)
+        if isinstance(run, Run)
+        else find_run(paths, str(run))
         for run in compared
     ]
     result = comparison_lib.compare(found, split=split, with_texts=with_texts)
@@ -269,5 +277,3 @@ def find_output(output: Output) -> OutputPaths:
             "E-output-missing",
         )
     return paths
-
-

@@ -42,7 +42,7 @@ def predict(
     """
     import pandas as pd
 
-    directory = find_model(str(pushed(model)))
+    directory = find_model(str(find_pushed(model)))
     environment.set_up(quiet=True)
     predictor = Predictor(directory, min_probability)
     columns = predictor.columns
@@ -91,7 +91,7 @@ def predict(
     return pd.DataFrame(predicted, index=frame.index)
 
 
-def pushed(model: Run | str | Path) -> Path | str:
+def find_pushed(model: Run | str | Path) -> Path | str:
     """Returns the directory of a model.
 
     Raises:

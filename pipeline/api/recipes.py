@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import dataclasses
+import logging
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ingest.working_directory import WorkingDirectory
-from modules import environment
+from modules import environment, uris
 from modules.errors import DataRefusedError, UsageError
 from pipeline.api import data_frames
 from pipeline.config import recipe
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.onboarding import data_set as data_set_lib
-from pipeline.onboarding.data_set import Choices, DataSet
+from pipeline.onboarding.data_set import Choices, DataSet, Report, look_at
 from pipeline.onboarding.guess import Kind
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pipeline.onboarding import inspection as details
     from pipeline.onboarding.create import Project
+    from pipeline.onboarding.inspection import Progress
 
-Report = data_set_lib.Report
+logger = logging.getLogger(__name__)
 
 
 class Inspection:
@@ -113,8 +114,8 @@ class Recipe:
           group: A column, such as an author; rows with equal values stay in one split.
           test_size: Share of the rows of the split `eval`.
           encoder: The pre-trained encoder; None is a small BERT for English.
-          settings: Values by dotted key. Those of `data` apply to reading, the others to
-            the recipe.
+          settings: Values by dotted key. Those of `data` apply to reading, the others
+            to the recipe.
 
         Returns:
           The recipe, with the inspection of the data.
@@ -124,27 +125,21 @@ class Recipe:
           UsageError: The data cannot be read, several guesses are equally good, the
             folder exists, or a setting is not allowed.
         """
-        target = Path(folder)
-        texts = (text,) if isinstance(text, str) else text
-        choices = Choices(tuple(texts), label, kind, group)
-        with (
-            reading(data) as location,
-            WorkingDirectory.creating(target, _ignore) as working,
-        ):
-            project = create(
-                target,
-                working,
-                look_at(location, choices, test_size, dict(settings or {})),
-                None if encoder is None else str(encoder),
-                dict(settings or {}),
-            )
-        inspection = Inspection(project)
-        if inspection.refused:
-            raise DataRefusedError("\n".join([*inspection.refused, "nothing was written"]))
+        project = write_project(
+            Path(folder),
+            data,
+            _choices(text, label, kind, group),
+            test_size=test_size,
+            encoder=None if encoder is None else str(encoder),
+            overrides=dict(settings or {}),
+        )
+        if project.inspection.refused:
+            lines = [*project.inspection.refused, describe_refusal(project.inspection)]
+            raise DataRefusedError("\n".join(lines), "E-init-data")
         from pipeline.onboarding.create import RECIPE_FILE
 
-        written = cls(target / RECIPE_FILE)
-        written.inspection = inspection
+        written = cls(project.folder / RECIPE_FILE)
+        written.inspection = Inspection(project)
         return written
 
     def with_settings(self, settings: Mapping[str, Any]) -> Recipe:
@@ -197,74 +192,124 @@ def inspect(
     Raises:
       UsageError: The data cannot be read, or several guesses are equally good.
     """
-    texts = (text,) if isinstance(text, str) else text
-    choices = Choices(tuple(texts), label, kind, group)
-    overrides = dict(settings or {})
-    with reading(data) as location, environment.collecting_rarely():
-        found = look_at(location, choices, test_size, overrides)
+    return Inspection(
+        inspect_project(
+            data,
+            _choices(text, label, kind, group),
+            test_size=test_size,
+            encoder=None if encoder is None else str(encoder),
+            overrides=dict(settings or {}),
+        )
+    )
+
+
+def write_project(
+    target: Path,
+    data: pd.DataFrame | str | Path,
+    choices: Choices,
+    *,
+    test_size: float | None,
+    encoder: str | None,
+    overrides: dict[str, Any],
+    report: Report = logger.info,
+    progress: Progress = lambda rows: None,
+) -> Project:
+    """Writes a project for data, unless a run would refuse them.
+
+    Args:
+      target: The new folder.
+      data: A DataFrame, a file, or a directory of splits.
+      choices: What the user chose instead of a guess.
+      test_size: Share of the rows of the split `eval`; None is the default.
+      encoder: The source of the encoder; None uses the sample's.
+      overrides: Settings by dotted key.
+      report: Called with a line for the user.
+      progress: Called with the number of rows so far.
+
+    Raises:
+      UsageError: As of `Recipe.from_data`.
+    """
+    uris.refuse_pattern("FOLDER", os.path.abspath(target))
+    with (
+        environment.collecting_rarely(),
+        WorkingDirectory.creating(target, report) as working,
+        _look_at(data, choices, test_size, overrides, report) as data_set,
+    ):
+        environment.set_up(quiet=True)
+        from pipeline.onboarding.create import create_project
+
+        return create_project(
+            target, working, data_set, encoder, overrides, report, progress
+        )
+
+
+def inspect_project(
+    data: pd.DataFrame | str | Path,
+    choices: Choices,
+    *,
+    test_size: float | None,
+    encoder: str | None,
+    overrides: dict[str, Any],
+    report: Report = logger.info,
+    progress: Progress = lambda rows: None,
+) -> Project:
+    """Returns the project that `write_project` would write."""
+    with (
+        environment.collecting_rarely(),
+        _look_at(data, choices, test_size, overrides, report) as data_set,
+    ):
         environment.set_up(quiet=True)
         from pipeline.onboarding.create import inspect_data_set
 
-        name = None if encoder is None else str(encoder)
-        return Inspection(inspect_data_set(found, name, overrides, _ignore))
+        return inspect_data_set(data_set, encoder, overrides, report, progress)
 
 
-def create(
-    target: Path,
-    working: WorkingDirectory,
-    data_set: DataSet,
-    encoder: str | None,
-    overrides: dict[str, Any],
-) -> Project:
-    environment.set_up(quiet=True)
-    from pipeline.onboarding.create import create_project
+def describe_refusal(inspection: details.Inspection) -> str:
+    """Returns what became of refused data, and what the user can do."""
+    from modules.data import judgment
 
-    with environment.collecting_rarely():
-        return create_project(target, working, data_set, encoder, overrides, _ignore)
+    advice = "nothing was written"
+    if inspection.has_refused_bad_rows:
+        advice += "; --set data.on_bad_rows=skip leaves bad rows out"
+    if judgment.SMALL_GATE in inspection.refused_kinds:
+        advice += "; --set data_gate.max_interval=0.2 accepts a coarser gate"
+    return advice
 
 
-def look_at(
-    location: str,
+def _choices(
+    text: str | Sequence[str], label: str | None, kind: Kind | None, group: str | None
+) -> Choices:
+    return Choices((text,) if isinstance(text, str) else text, label, kind, group)
+
+
+@contextlib.contextmanager
+def _look_at(
+    data: pd.DataFrame | str | Path,
     choices: Choices,
     test_size: float | None,
     overrides: dict[str, Any],
-) -> DataSet:
-    """Reads data, and guesses their task.
+    report: Report,
+) -> Iterator[DataSet]:
+    """Reads data, and guesses their task; adds the choices to the overrides.
 
-    Args:
-      location: A file, or a directory of splits.
-      choices: What the user chose instead of a guess.
-      test_size: Share of the rows of the split `eval`; None is the default.
-      overrides: Settings by dotted key; the choices are added.
-
-    Raises:
-      UsageError: The data cannot be read, several guesses are equally good, or there
-        is a share, but the data have splits.
+    A DataFrame is in a temporary file as long as the context is open.
     """
     if test_size is not None:
         overrides["data.test_size"] = test_size
     if choices.group is not None:
         overrides["data.group_column"] = choices.group
     settings = recipe.load_data(DEFAULT_CONFIG, overrides)
-    data_set = data_set_lib.look_at(location, settings, choices, overrides)
-    if not data_set.needs_split and test_size is not None:
-        raise UsageError(
-            f"{location} already has the splits "
-            f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
-            "rows without splits"
-        )
-    return data_set
-
-
-@contextlib.contextmanager
-def reading(data: pd.DataFrame | str | Path) -> Iterator[str]:
-    """Yields the path of data; a DataFrame is in a temporary file."""
-    if isinstance(data, (str, Path)):
-        yield str(data)
-        return
-    with tempfile.TemporaryDirectory() as directory:
-        yield str(data_frames.write(data, Path(directory)))
-
-
-def _ignore(line: str) -> None:
-    del line
+    with contextlib.ExitStack() as temporary:
+        if not isinstance(data, (str, Path)):
+            directory = temporary.enter_context(tempfile.TemporaryDirectory())
+            data = data_frames.write(data, Path(directory))
+        data_set = look_at(str(data), settings, choices, overrides)
+        if not data_set.needs_split and test_size is not None:
+            raise UsageError(
+                f"{data} already has the splits "
+                f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
+                "rows without splits"
+            )
+        for line in data_set.source.describe_reading():
+            report(line)
+        yield data_set

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import io
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,8 +13,9 @@ from pathlib import Path
 from modules import environment
 from modules.errors import UsageError
 from pipeline.api.looking import Run
+from pipeline.api.notebook import NotebookConsole, is_notebook
 from pipeline.api.recipes import Recipe
-from pipeline.console import Console, OutputStream, log_loss
+from pipeline.console import Console, OutputStream, log_loss, open_terminal
 
 
 def run(recipe: Recipe | str | Path, *, verbose: bool = False) -> Run:
@@ -44,17 +47,16 @@ def run(recipe: Recipe | str | Path, *, verbose: bool = False) -> Run:
         )
     if not isinstance(recipe, Recipe):
         recipe = Recipe(recipe)
-    console = Console(file=sys.stdout)
     environment.set_up()
     from pipeline.local.run import run_locally
 
-    with _without_arguments(), _output_to_log():
+    with _hiding_arguments(), _opening_console() as console:
         ended = run_locally(recipe.settings, console, verbose=verbose)
     return Run(ended.paths, ended.record)
 
 
 @contextlib.contextmanager
-def _without_arguments() -> Iterator[None]:
+def _hiding_arguments() -> Iterator[None]:
     """Hides the arguments of this process, which TFX's Beam executors would parse."""
     arguments = sys.argv[1:]
     del sys.argv[1:]
@@ -65,16 +67,29 @@ def _without_arguments() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _output_to_log() -> Iterator[None]:
-    """Writes what Python prints to the descriptors, which a run redirects to its log.
+def _opening_console() -> Iterator[Console]:
+    """Opens a console that is not redirected when a run redirects its descriptors."""
+    if _has_descriptor(sys.stdout):
+        with open_terminal() as terminal:
+            yield Console(file=terminal, force_interactive=terminal.isatty())
+        return
+    console = (NotebookConsole if is_notebook() else Console)(file=sys.stdout)
+    # What libraries print goes to the descriptors, and so to the log. Their log
+    # handlers may keep these streams, so that they are not closed.
+    with contextlib.redirect_stdout(_open(1)), contextlib.redirect_stderr(_open(2)):
+        yield console
 
-    In a notebook, `sys.stdout` does not write to them.
-    """
+
+def _has_descriptor(stream: object) -> bool:
+    """Returns whether a stream writes to a file descriptor, as the terminal's does."""
+    if not isinstance(stream, io.TextIOWrapper):  # of a notebook, or a StringIO
+        return False
+    with contextlib.suppress(OSError):
+        return stream.fileno() >= 0
+    return False
+
+
+@functools.cache
+def _open(descriptor: int) -> OutputStream:
     options = {"encoding": "utf-8", "errors": "backslashreplace"}
-    with (
-        OutputStream(1, log_loss, **options) as stdout,
-        OutputStream(2, log_loss, **options) as stderr,
-        contextlib.redirect_stdout(stdout),
-        contextlib.redirect_stderr(stderr),
-    ):
-        yield
+    return OutputStream(descriptor, log_loss, line_buffering=True, **options)

@@ -5,19 +5,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from modules.errors import UsageError
 from pipeline.api.looking import Run
-from pipeline.api.predictions import pushed
+from pipeline.api.predictions import find_pushed
+from pipeline.config.paths import REPOSITORY
+
+_SERVING = re.compile(r" serving (\S+) at (\S+), ")
+_READY = re.compile(r" ready$", re.MULTILINE)
+_POLL_SECONDS = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +33,84 @@ class Server:
 
     Attributes:
       url: The address of its page and of its REST API.
-      name: The name of the model in addresses.
+      name: The model's name in requests.
     """
 
     url: str
     name: str
+
+    def predict(self, instances: Sequence[Any]) -> list[Any]:
+        """Sends one request to TensorFlow Serving's REST API.
+
+        Args:
+          instances: Texts, or a dictionary of the text columns for each row.
+
+        Returns:
+          The predictions as the server returns them, in the order of the instances.
+
+        Raises:
+          urllib.error.HTTPError: The server refused the request.
+        """
+        request = urllib.request.Request(
+            f"{self.url}/v1/models/{self.name}:predict",
+            json.dumps({"instances": list(instances)}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(request) as response:
+            predictions: list[Any] = json.load(response)["predictions"]
+        return predictions
+
+
+@contextlib.contextmanager
+def serve(
+    model: Run | str | Path, *, port: int = 0, timeout_seconds: float = 120.0
+) -> Iterator[Server]:
+    """Serves a model on this machine as long as the context is open.
+
+    The server is a process of its own, as of the command `serve`.
+
+    Args:
+      model: A run that pushed a model, a directory of versions, or one version.
+      port: The port; 0 picks a free one.
+      timeout_seconds: Maximum time until a version is loaded.
+
+    Yields:
+      The server, which can predict.
+
+    Raises:
+      UsageError: There is no model, or the server did not start; the message has its
+        reason.
+    """
+    command = [sys.executable, "-m", "pipeline", "serve", "--no-grpc"]
+    command += ["--model", str(find_pushed(model)), "--port", str(port)]
+    paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
+        )
+        try:
+            yield _wait(process, Path(f"/proc/self/fd/{log.fileno()}"), timeout_seconds)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path, seconds: float) -> Server:
+    """Returns the server when it has loaded a version."""
+    end = time.monotonic() + seconds
+    while True:
+        has_ended = process.poll() is not None
+        text = log.read_text("utf-8", "replace")
+        started = _SERVING.search(text)
+        if started and _READY.search(text):
+            return Server(started[2], started[1])
+        if has_ended or time.monotonic() > end:
+            lines = text.strip().splitlines() or ["it printed nothing"]
+            what = "ended" if has_ended else f"is not ready after {seconds:g} s"
+            raise UsageError(
+                f"the server {what}: {lines[-1].removeprefix('error: ')}",
+                "E-serve-not-ready",
+            )
+        time.sleep(_POLL_SECONDS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,16 +13,14 @@ import click
 from rich.table import Column, Table
 
 from ingest.config import DataConfig
-from ingest.working_directory import WorkingDirectory
-from modules import environment, uris
+from modules import environment
 from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.invocation import command
-from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.console import Console, print_json
-from pipeline.onboarding.data_set import MOST_TEST_SIZE, Choices, DataSet, look_at
+from pipeline.onboarding.data_set import MOST_TEST_SIZE, Choices
 from pipeline.onboarding.guess import Kind
 
 if TYPE_CHECKING:
@@ -89,6 +86,7 @@ def init_command(
     data: str,
     encoder: str | None,
     overrides: dict[str, Any],
+    test_size: float | None,
     **choices: Any,
 ) -> None:
     """Write a project for your own data to FOLDER, a new folder.
@@ -98,34 +96,29 @@ def init_command(
     shows why and writes nothing. Settings of `data`, such as --set
     data.encoding=cp1252, apply to reading, other settings to the recipe.
     """
-    target = Path(folder)
-    uris.refuse_pattern("FOLDER", os.path.abspath(folder))
-    with (
-        environment.collecting_rarely(),
-        _progress() as progress,
-        WorkingDirectory.creating(target, _to_stderr) as working,
-    ):
-        data_set = _look_at(data, overrides, choices)
-        environment.set_up(quiet=True)
-        from modules.data import judgment
-        from pipeline.onboarding.create import RECIPE_FILE, create_project
+    from pipeline.api.recipes import describe_refusal, write_project
 
-        project = create_project(
-            target, working, data_set, encoder, overrides, _to_stderr, progress
+    with _progress() as progress:
+        project = write_project(
+            Path(folder),
+            data,
+            Choices(**choices),
+            test_size=test_size,
+            encoder=encoder,
+            overrides=overrides,
+            report=_to_stderr,
+            progress=progress,
         )
     console = Console()
     _show_guesses(project, console)
     _show(project.inspection, console)
     if project.inspection.refused:
-        advice = ""
-        if project.inspection.has_refused_bad_rows:
-            advice += "; --set data.on_bad_rows=skip leaves bad rows out"
-        if judgment.SMALL_GATE in project.inspection.refused_kinds:
-            advice += "; --set data_gate.max_interval=0.2 accepts a coarser gate"
-        console.print(f"nothing was written{advice}", soft_wrap=True)
+        console.print(describe_refusal(project.inspection), soft_wrap=True)
         sys.exit(exit_status.USAGE)
     if project.skipped_file:
         console.print(f"skipped rows: {project.skipped_file}", soft_wrap=True)
+    from pipeline.onboarding.create import RECIPE_FILE
+
     run = command("run", "--config", project.folder / RECIPE_FILE)
     console.print(f"{project.folder} is written. Next:\n  {run}", soft_wrap=True)
 
@@ -145,6 +138,7 @@ def inspect_command(
     encoder: str | None,
     as_json: bool,
     overrides: dict[str, Any],
+    test_size: float | None,
     **choices: Any,
 ) -> None:
     """Describe the data at PATH, and show what a run would refuse or warn about.
@@ -154,7 +148,8 @@ def inspect_command(
     """
     terminal, guessed = Console(), None
     if config_file is not None:
-        chosen = [name for name, value in choices.items() if value]
+        given = {**choices, "test_size": test_size}
+        chosen = [name for name, value in given.items() if value]
         if chosen:
             names = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
             settings = ", ".join(_SETTINGS[name] for name in chosen)
@@ -171,13 +166,17 @@ def inspect_command(
     elif path is None:
         raise click.UsageError("give PATH or --config FILE")
     else:
-        with environment.collecting_rarely(), _progress() as progress:
-            data_set = _look_at(path, overrides, choices)
-            environment.set_up(quiet=True)
-            from pipeline.onboarding.create import inspect_data_set
+        from pipeline.api.recipes import inspect_project
 
-            project = inspect_data_set(
-                data_set, encoder, overrides, _to_stderr, progress
+        with _progress() as progress:
+            project = inspect_project(
+                path,
+                Choices(**choices),
+                test_size=test_size,
+                encoder=encoder,
+                overrides=overrides,
+                report=_to_stderr,
+                progress=progress,
             )
         if not as_json:
             _show_guesses(project, terminal)
@@ -200,28 +199,6 @@ def _progress() -> Iterator[Callable[[int], None]]:
 
 def _to_stderr(line: str) -> None:
     click.echo(line, err=True)
-
-
-def _look_at(
-    location: str, overrides: dict[str, Any], choices: dict[str, Any]
-) -> DataSet:
-    """Reads the data, and guesses their task."""
-    test_size, group = choices.pop("test_size"), choices["group"]
-    if test_size is not None:
-        overrides["data.test_size"] = test_size
-    if group is not None:
-        overrides["data.group_column"] = group
-    settings = recipe.load_data(DEFAULT_CONFIG, overrides)
-    data_set = look_at(location, settings, Choices(**choices), overrides)
-    if not data_set.needs_split and test_size is not None:
-        raise UsageError(
-            f"{location} already has the splits "
-            f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
-            "rows without splits"
-        )
-    for line in data_set.source.describe_reading():
-        _to_stderr(line)
-    return data_set
 
 
 def _show_guesses(project: Project, console: Console) -> None:

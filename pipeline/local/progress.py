@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import shlex
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +14,6 @@ from absl import logging as absl_logging
 from rich import progress
 from rich.console import Group, RenderableType
 from rich.constrain import Constrain
-from rich.live import Live
 from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.table import Column, Table
@@ -89,16 +86,7 @@ class RunProgress(logging.Handler):
         super().__init__(logging.INFO)
         self._console = console
         self._file = ProgressFile(record) if record else None
-        self._live: Live | None = None
-        if console.is_interactive:
-            self._live = Live(
-                self,
-                console=console,
-                refresh_per_second=8,
-                # The output of this process is in the log already.
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
+        self._live = console.live(self)
         self._log = _LogLines(console) if verbose else None
         self._components: dict[str, _Component] = {}
         self._running: _Component | None = None
@@ -247,7 +235,7 @@ class RunProgress(logging.Handler):
         )
         self._console.print("to resume, run:")
         self._console.print(
-            f"  {shlex.join(sys.orig_argv)}",
+            f"  {self._console.command}",
             highlight=False,
             soft_wrap=True,
         )
