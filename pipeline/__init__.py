@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from pipeline.api.looking import Comparison, Run, compare, list_runs, load_run
     from pipeline.api.predictions import predict
     from pipeline.api.recipes import Inspection, Recipe, inspect
+    from pipeline.api.releases import (
+        clean,
+        lineage,
+        list_versions,
+        override,
+        roll_back,
+    )
     from pipeline.api.running import run
     from pipeline.api.server import Server, serve
 
@@ -30,6 +37,11 @@ _MODULES = {
     "compare": "pipeline.api.looking",
     "inspect": "pipeline.api.recipes",
     "list_runs": "pipeline.api.looking",
+    "clean": "pipeline.api.releases",
+    "lineage": "pipeline.api.releases",
+    "list_versions": "pipeline.api.releases",
+    "override": "pipeline.api.releases",
+    "roll_back": "pipeline.api.releases",
     "load_run": "pipeline.api.looking",
     "predict": "pipeline.api.predictions",
     "run": "pipeline.api.running",
@@ -44,11 +56,16 @@ __all__ = [
     "Run",
     "Server",
     "UsageError",
+    "clean",
     "compare",
     "inspect",
+    "lineage",
     "list_runs",
+    "list_versions",
     "load_run",
+    "override",
     "predict",
+    "roll_back",
     "run",
     "serve",
 ]

@@ -24,12 +24,19 @@ def write(frame: pd.DataFrame, directory: Path) -> Path:
       The file.
 
     Raises:
-      UsageError: The names of the columns are not different strings, there are no
-        rows, or a column has values of several types.
+      UsageError: It is not a DataFrame, the names of the columns are not different
+        strings, there are no rows, or a column has values of several types.
     """
+    import pandas as pd
     import pyarrow as pa
     from pyarrow import parquet
 
+    if not isinstance(frame, pd.DataFrame):
+        raise UsageError(
+            f"data: {type(frame).__name__} is neither a pandas.DataFrame nor a path; "
+            "give one of them, such as pandas.DataFrame(rows)",
+            "E-frame-type",
+        )
     if frame.columns.nlevels > 1:
         raise UsageError(
             f"data: the columns of the DataFrame have {frame.columns.nlevels} levels; "

@@ -109,20 +109,20 @@ class Run(runs.Run):
     @property
     def metrics(self) -> dict[str, float]:
         """The metrics on all rows of the split that decides; empty without a model."""
-        verdict = self.verdict
+        verdict = self.outputs.verdict
         return {m.metric: m.value for m in verdict.metrics} if verdict else {}
 
     @property
     def verdict(self) -> Verdict | None:
         """The Evaluator's verdict; None before it."""
         verdict = self.outputs.verdict
-        return verdict and Verdict.model_validate(verdict.model_dump())
+        return None if verdict is None else Verdict.model_validate(verdict.model_dump())
 
     @functools.cached_property
     def report(self) -> Report | None:
         """Its report; None before it is written."""
         report = content.read_report(str(self.directory / JSON_FILE))
-        return report and Report.model_validate(report.model_dump())
+        return None if report is None else Report.model_validate(report.model_dump())
 
     @property
     def data(self) -> DataCard | None:
@@ -181,6 +181,20 @@ class Run(runs.Run):
         ]
         columns = ["id", *names, "label", "prediction", "loss"]
         return pd.DataFrame(rows, columns=None if rows else columns)
+
+    def require_pushed(self) -> Path:
+        """Returns the directory of the version that it pushed.
+
+        Raises:
+          UsageError: It pushed none.
+        """
+        if self.pushed is None:
+            raise UsageError(
+                f"run {self.id} pushed no model, its state is {self.state}: "
+                f"{self.reason}",
+                "E-run-without-model",
+            )
+        return self.pushed
 
     def __repr__(self) -> str:
         what = self.pushed or " ".join(self.reason.split())

@@ -42,7 +42,9 @@ def predict(
     """
     import pandas as pd
 
-    directory = find_model(str(find_pushed(model)))
+    if isinstance(model, Run):
+        model = model.require_pushed()
+    directory = find_model(str(model))
     environment.set_up(quiet=True)
     predictor = Predictor(directory, min_probability)
     columns = predictor.columns
@@ -74,13 +76,10 @@ def predict(
         frame = pd.DataFrame(rows, columns=columns)
     for index, row in enumerate(rows):
         for name, value in zip(columns, row, strict=True):
-            if not isinstance(value, str):
-                problem = f"is {value!r}, not a text"
-            else:
-                problem = row_values.find_text_problem(value, allows_marks=True)
+            problem = row_values.find_text_problem(value, allows_marks=True)
             if problem:
                 raise UsageError(
-                    f"texts: row {index}, {name}: the text {problem}",
+                    f"texts: row {index}: {name} {problem}",
                     "E-predict-texts",
                 )
     records: list[dict[str, Any]] = frame.to_dict("records")
@@ -89,20 +88,3 @@ def predict(
         for record, prediction in zip(records, predictor.predict(rows), strict=True)
     ]
     return pd.DataFrame(predicted, index=frame.index)
-
-
-def find_pushed(model: Run | str | Path) -> Path | str:
-    """Returns the directory of a model.
-
-    Raises:
-      UsageError: It is a run that pushed none.
-    """
-    if not isinstance(model, Run):
-        return model if isinstance(model, str) else Path(model)
-    if model.pushed is None:
-        raise UsageError(
-            f"run {model.id} pushed no model, its state is {model.state}: "
-            f"{model.reason}",
-            "E-run-without-model",
-        )
-    return model.pushed

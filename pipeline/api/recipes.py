@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 import tempfile
@@ -302,8 +303,11 @@ def _look_at(
     with contextlib.ExitStack() as temporary:
         if not isinstance(data, (str, Path)):
             directory = temporary.enter_context(tempfile.TemporaryDirectory())
-            data = data_frames.write(data, Path(directory))
-        data_set = look_at(str(data), settings, choices, overrides)
+            file = data_frames.write(data, Path(directory))
+            data_set = look_at(str(file), settings, choices, overrides)
+            data_set = dataclasses.replace(data_set, origin="a pandas.DataFrame")
+        else:
+            data_set = look_at(str(data), settings, choices, overrides)
         if not data_set.needs_split and test_size is not None:
             raise UsageError(
                 f"{data} already has the splits "

@@ -19,7 +19,6 @@ from typing import Any
 
 from modules.errors import UsageError
 from pipeline.api.looking import Run
-from pipeline.api.predictions import find_pushed
 from pipeline.config.paths import REPOSITORY
 
 _SERVING = re.compile(r" serving (\S+) at (\S+), ")
@@ -82,8 +81,10 @@ def serve(
       UsageError: There is no model, or the server did not start; the message has its
         reason.
     """
+    if isinstance(model, Run):
+        model = model.require_pushed()
     command = [sys.executable, "-m", "pipeline", "serve", "--no-grpc"]
-    command += ["--model", str(find_pushed(model)), "--port", str(port)]
+    command += ["--model", str(model), "--port", str(port)]
     paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from pathlib import Path
 
@@ -42,15 +41,9 @@ def clean_command(
     use, and trainings that can be resumed. Pushed versions are never deleted.
     """
     paths = options.find_output(config_file, output)
-    from pipeline import cleaning
-    from pipeline.local.run import hold_output
+    from pipeline.api.releases import clean
 
-    # A run that starts meanwhile could use what is about to be deleted.
-    held = hold_output(paths, "clean") if yes else contextlib.nullcontext()
-    with held:
-        obsolete = cleaning.plan(paths, keep)
-        if yes:
-            cleaning.delete(paths, obsolete)
+    obsolete = clean(paths.root, keep=keep, delete=yes)
     if as_json:
         content = [dataclasses.asdict(entry) for entry in obsolete]
         print_json(content)

@@ -11,7 +11,6 @@ from rich import filesize
 from rich.table import Column, Table
 from rich.text import Text
 
-from modules import environment
 from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value
@@ -150,19 +149,14 @@ def override_command(
     if not reason.strip():
         raise UsageError("--reason is empty; state why the model is pushed anyway")
     paths = options.find_output(config_file, output)
-    from pipeline.local.run import hold_output
-    from pipeline.releases import override
+    from pipeline.api import releases
+    from pipeline.api.looking import Run
     from pipeline.runs.runs import RunList
 
     record = RunList(paths, requires_metadata=True).find(run)
     paths = OutputPaths(paths.root, record.recipe)
-    override.find_refused(paths, record)  # before TFX is imported
-    environment.set_up(quiet=True)
-    with (
-        hold_output(paths, f"override {record.id}"),
-        Console(stderr=True).status("pushing"),
-    ):
-        release = override.override(paths, record, reason)
+    with Console(stderr=True).status("pushing"):
+        release = releases.override(Run(paths, record), reason=reason)
     click.echo(f"pushed {paths.pushed / str(release.version)}")
     click.echo(f"recorded: {release.by}, {local_time(release.time)}: {release.reason}")
 

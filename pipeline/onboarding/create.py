@@ -261,7 +261,7 @@ class _Builder:
         )
         if data_set.needs_split:
             DataCard(
-                source=os.path.abspath(data_set.source.location),
+                source=data_set.origin,
                 fingerprint=data_set.source.sha256,
                 files=data_set.source.describe_reading(),
                 splits={
@@ -337,7 +337,7 @@ class _Builder:
         """Writes the recipe, and reads it like a run."""
         path = self._directory / RECIPE_FILE
         head = (
-            f"Fine-tunes on {self._data_set.source.location}.\n"
+            f"Fine-tunes on {self._data_set.origin}.\n"
             f"  {command('run', '--config', self._target / RECIPE_FILE)}\n"
             "docs/settings.md describes each setting."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -78,12 +79,14 @@ class DataSet:
       settings: How the files are read and split.
       columns: Its columns by name.
       guess: The task, and the reasons.
+      origin: Where its rows came from, for the recipe and the data card.
     """
 
     source: Source
     settings: DataConfig
     columns: dict[str, Column]
     guess: Guess
+    origin: str
 
     @property
     def task(self) -> TaskConfig:
@@ -172,7 +175,8 @@ def look_at(
     )
     task = override_task(guess.task, overrides)
     guess = dataclasses.replace(guess, task=task)
-    return DataSet(source, settings, columns, guess)
+    origin = os.path.abspath(location)
+    return DataSet(source, settings, columns, guess, origin)
 
 
 def _summarize(

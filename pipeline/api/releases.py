@@ -1,0 +1,128 @@
+"""Pushed versions: which there are, where they came from, and which is served."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modules import environment
+from modules.errors import UsageError
+from pipeline import cleaning
+from pipeline.api.looking import Output, Run, find_output
+from pipeline.api.recipes import Recipe
+from pipeline.cleaning import Obsolete
+from pipeline.config.paths import OutputPaths
+from pipeline.releases import pushed_versions, rollback
+from pipeline.releases.pushed_versions import PushedVersion
+from pipeline.runs import lineage as lineage_lib
+from pipeline.runs.lineage import Node
+
+if TYPE_CHECKING:
+    from pipeline.releases.journal import Release
+
+
+def list_versions(recipe: Recipe) -> list[PushedVersion]:
+    """Lists the versions that runs of a recipe pushed, the newest first.
+
+    Args:
+      recipe: The recipe, whose `output` has the versions.
+    """
+    return pushed_versions.list_pushed(OutputPaths.of(recipe.settings))
+
+
+def roll_back(
+    recipe: Recipe, version: int | None = None, *, reason: str = ""
+) -> Release:
+    """Serves an earlier version, or one that was rolled back before.
+
+    Newer versions are withdrawn: model servers no longer see them, and runs do not push
+    their models again.
+
+    Args:
+      recipe: The recipe of the versions.
+      version: The version to serve; None for the one before the served one.
+      reason: Why; it is recorded.
+
+    Returns:
+      The record, with the versions that were withdrawn.
+
+    Raises:
+      UsageError: There is no such version, it is incomplete, or it is served already.
+    """
+    return rollback.roll_back(OutputPaths.of(recipe.settings).pushed, version, reason)
+
+
+def override(run: Run, *, reason: str) -> Release:
+    """Pushes the model of a run that the gate refused.
+
+    A model that the serving check refused is never pushed.
+
+    Args:
+      run: The run.
+      reason: Why; it is recorded with the user's name.
+
+    Returns:
+      The record, with the version that was pushed.
+
+    Raises:
+      UsageError: The reason is empty, the run has no model that only the gate refused,
+        or another run uses the output directory.
+    """
+    if not reason.strip():
+        raise UsageError(
+            "the reason is empty; state why the model is pushed anyway",
+            "E-override-reason",
+        )
+    from pipeline.local.run import hold_output
+    from pipeline.releases import override as override_lib
+
+    paths = OutputPaths(run.paths.root, run.record.recipe)
+    override_lib.find_refused(paths, run.record)  # before TFX is imported
+    environment.set_up(quiet=True)
+    with hold_output(paths, f"override {run.id}"):
+        return override_lib.override(paths, run.record, reason)
+
+
+def lineage(model: Run | str | Path, output: Output = None) -> Node:
+    """Returns where a model came from: data, code, encoder, settings, libraries.
+
+    Args:
+      model: A run that pushed a model; or a pushed version, its directory, or a Model
+        artifact: its directory or its id in ML Metadata.
+      output: The output directory, or the recipe, of the model; None is that of the
+        run, or of the sample.
+
+    Raises:
+      UsageError: The run pushed no model, or ML Metadata does not know the model.
+    """
+    if not isinstance(model, Run):
+        return lineage_lib.trace(find_output(output), str(model))
+    return lineage_lib.trace(model.paths, str(model.require_pushed()))
+
+
+def clean(
+    output: Output = None, *, keep: int = 3, delete: bool = False
+) -> list[Obsolete]:
+    """Finds what no kept run, served version or resumable training needs.
+
+    Pushed versions are never deleted.
+
+    Args:
+      output: The output directory, or the recipe of the runs; None is that of the
+        sample.
+      keep: How many of the newest runs to keep, 1 or more.
+      delete: Whether to delete it; otherwise it is only listed.
+
+    Raises:
+      UsageError: Another run uses the output directory.
+    """
+    from pipeline.local.run import hold_output
+
+    paths = find_output(output)
+    # A run that starts meanwhile could use what is about to be deleted.
+    with hold_output(paths, "clean") if delete else contextlib.nullcontext():
+        obsolete = cleaning.plan(paths, keep)
+        if delete:
+            cleaning.delete(paths, obsolete)
+    return obsolete
