@@ -6,14 +6,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modules import environment
+from ingest.config import DataConfig
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.api.looking import Run
+from pipeline.api.recipes import Recipe
+from pipeline.api.set_up import set_up_quietly
+from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
 from prediction.predictor import Predictor, add_columns, find_model
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from prediction.batch import Summary
 
 
 def predict(
@@ -45,7 +51,7 @@ def predict(
     if isinstance(model, Run):
         model = model.require_pushed()
     directory = find_model(str(model))
-    environment.set_up(quiet=True)
+    set_up_quietly()
     predictor = Predictor(directory, min_probability)
     columns = predictor.columns
     if isinstance(texts, pd.DataFrame):
@@ -88,3 +94,46 @@ def predict(
         for record, prediction in zip(records, predictor.predict(rows), strict=True)
     ]
     return pd.DataFrame(predicted, index=frame.index)
+
+
+def predict_files(
+    model: Run | str | Path,
+    source: str | Path,
+    destination: str | Path,
+    *,
+    recipe: Recipe | None = None,
+    min_probability: float | None = None,
+    strict: bool = False,
+) -> Summary:
+    """Predicts any number of rows of files with Beam, and keeps their columns.
+
+    Args:
+      model: A run that pushed a model, or the directory of a pushed model.
+      source: A file, a directory or a glob.
+      destination: A new directory. It appears when it is complete.
+      recipe: How the files are read, by its section `data` without `format`, and where
+        Beam runs, by `beam`; None uses the defaults.
+      min_probability: Predict no class with a probability below it.
+      strict: Whether nothing is written if a row cannot be predicted.
+
+    Returns:
+      The counts of the rows.
+
+    Raises:
+      UsageError: The destination has files, there is no model or no file, the files do
+        not fit the model, or `strict` and a row was refused.
+    """
+    if isinstance(model, Run):
+        model = model.require_pushed()
+    reading = recipe.settings.data if recipe else DataConfig()
+    set_up_quietly()
+    from prediction import batch
+
+    options = batch.BatchOptions(
+        beam_arguments(recipe.settings.beam if recipe else BeamConfig()),
+        # The recipe's format belongs to the recipe's own data.
+        reading.model_copy(update={"format": None}),
+        is_strict=strict,
+        min_probability=min_probability,
+    )
+    return batch.predict_files(str(model), str(source), str(destination), options)

@@ -6,11 +6,11 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modules import environment
 from modules.errors import UsageError
 from pipeline import cleaning
 from pipeline.api.looking import Output, Run, find_output
 from pipeline.api.recipes import Recipe
+from pipeline.api.set_up import set_up_quietly
 from pipeline.cleaning import Obsolete
 from pipeline.config.paths import OutputPaths
 from pipeline.releases import pushed_versions, rollback
@@ -79,7 +79,7 @@ def override(run: Run, *, reason: str) -> Release:
 
     paths = OutputPaths(run.paths.root, run.record.recipe)
     override_lib.find_refused(paths, run.record)  # before TFX is imported
-    environment.set_up(quiet=True)
+    set_up_quietly()
     with hold_output(paths, f"override {run.id}"):
         return override_lib.override(paths, run.record, reason)
 

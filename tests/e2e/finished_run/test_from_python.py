@@ -9,7 +9,6 @@ import pytest
 
 import pipeline
 from pipeline import Recipe
-from tests.nightly import nightly
 from tests.tiny import pairs
 
 pytestmark = pytest.mark.e2e
@@ -58,7 +57,7 @@ def test_run_again_predict_and_serve(finished, capfd, monkeypatch):
     assert json.dumps(served)
 
 
-@nightly
+@pytest.mark.nightly
 def test_five_lines_from_a_frame_to_predictions(finished, tmp_path):
     labels, first, second = zip(*pairs(240), strict=True)
     frame = pd.DataFrame({"a": first, "b": second, "same": labels})

@@ -35,7 +35,8 @@ def test_frame_becomes_a_project_that_keeps_its_rows(tmp_path, encoder):
     assert recipe.settings.task.text_columns == ["review"]
     assert recipe.settings.task.classes == ["bad", "good"]
     assert {"review", "stars"} <= {c.name for c in recipe.inspection.details.columns}
-    assert "stars" in {value for _, value, _ in recipe.inspection.guesses}
+    guesses = {key: value for key, value, _ in recipe.inspection.guesses}
+    assert guesses["task.label_column"] == '"stars"'
     splits = [pd.read_csv(folder / "data" / f"{s}.csv") for s in ("train", "eval")]
     rows = pd.concat(splits).sort_values("idx")
     assert rows["stars"].tolist() == frame["stars"].tolist()
