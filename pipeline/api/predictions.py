@@ -86,7 +86,7 @@ def predict(
             if problem:
                 raise UsageError(
                     f"texts: row {index}: {name} {problem}",
-                    "E-predict-texts",
+                    "E-text-refused",
                 )
     records: list[dict[str, Any]] = frame.to_dict("records")
     predicted = [

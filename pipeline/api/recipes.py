@@ -137,7 +137,7 @@ class Recipe:
         )
         if project.inspection.refused:
             lines = [*project.inspection.refused, describe_refusal(project.inspection)]
-            raise DataRefusedError("\n".join(lines), "E-init-data")
+            raise DataRefusedError("\n".join(lines), "E-data-refused")
         from pipeline.onboarding.create import RECIPE_FILE
 
         written = cls(project.folder / RECIPE_FILE)
@@ -313,7 +313,8 @@ def _look_at(
             raise UsageError(
                 f"{data} already has the splits "
                 f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
-                "rows without splits"
+                "rows without splits",
+                "E-split-exists",
             )
         for line in data_set.source.describe_reading():
             report(line)

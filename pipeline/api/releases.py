@@ -72,7 +72,7 @@ def override(run: Run, *, reason: str) -> Release:
     if not reason.strip():
         raise UsageError(
             "the reason is empty; state why the model is pushed anyway",
-            "E-override-reason",
+            "E-reason-empty",
         )
     from pipeline.local.run import hold_output
     from pipeline.releases import override as override_lib
