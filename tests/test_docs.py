@@ -17,6 +17,7 @@ DOCUMENTS = [
     REPOSITORY / "CONTRIBUTING.md",
     REPOSITORY / "benchmarks" / "README.md",
     *sorted((REPOSITORY / "docs").glob("*.md")),
+    *sorted((REPOSITORY / "docs" / "notebooks").glob("*.py")),
 ]
 MAKEFILE = REPOSITORY / "Makefile"
 CLAIMS = [
@@ -59,7 +60,8 @@ def test_files_and_make_targets_that_a_document_names_exist(document):
 COMMANDS = [
     (document.stem, command)
     for document in DOCUMENTS
-    for block in re.findall(r"^```\w*\n(.*?)^```$", document.read_text(), re.M | re.S)
+    for text in [re.sub("^# ?", "", document.read_text(), flags=re.M)]  # of a notebook
+    for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.M | re.S)
     for command in re.findall(
         r"^\.venv/bin/python -m pipeline (.+)$", block.replace("\\\n", " "), re.M
     )
