@@ -18,6 +18,7 @@ DOCUMENTS = [
     REPOSITORY / "benchmarks" / "README.md",
     REPOSITORY / "SECURITY.md",
     *sorted((REPOSITORY / "docs").rglob("*.md")),
+    *sorted((REPOSITORY / "docs" / "notebooks").glob("*.py")),
 ]
 MAKEFILE = REPOSITORY / "Makefile"
 CLAIMS = [
@@ -60,7 +61,8 @@ def test_files_and_make_targets_that_a_document_names_exist(document):
 COMMANDS = [
     (document.stem, command)
     for document in DOCUMENTS
-    for block in re.findall(r"^```\w*\n(.*?)^```$", document.read_text(), re.M | re.S)
+    for text in [re.sub("^# ?", "", document.read_text(), flags=re.M)]  # of a notebook
+    for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.M | re.S)
     for command in re.findall(
         r"^\.venv/bin/python -m pipeline (.+)$", block.replace("\\\n", " "), re.M
     )

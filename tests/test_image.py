@@ -207,7 +207,7 @@ def read_dependents(lock):
     for line in lock.read_text().splitlines():
         if match := re.match(r"([a-z0-9-]+)==", line):
             names = dependents.setdefault(match[1], set())
-        elif match := re.match(r"    #  ? ?(?:via)? *([a-z0-9-]+)", line):
+        elif match := re.match(r"    # (?:via|  ) ?([a-z0-9-]+)", line):
             names.add(match[1])
     return dependents
 

