@@ -23,8 +23,8 @@ ARGS ?=
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-faults test-newest \
-  test-newest-fast coverage fuzz audit bench bench-gpu lint types format docs docs-serve lock image \
-  push-image check-image clean
+  test-newest-fast coverage fuzz audit bench bench-gpu lint types format docs docs-serve \
+  lock image push-image check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -136,7 +136,7 @@ build/mermaid/mermaid.min.js: tools/docs/mermaid.sha256
 
 DOCS := NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs
 docs: .venv-docs/.installed build/mermaid/mermaid.min.js  ## build the site from docs/ in build/site
-	@$(DOCS) build --quiet --strict $(ARGS)
+	@$(DOCS) build --strict $(ARGS)
 
 docs-serve: .venv-docs/.installed build/mermaid/mermaid.min.js  ## show the site at port 8000, rebuilt at each edit
 	@$(DOCS) serve $(ARGS)

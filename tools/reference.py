@@ -42,6 +42,10 @@ def _table(*rows: tuple[str, ...]) -> Iterator[str]:
         yield "| " + " | ".join(row) + " |"
 
 
+def _escape(text: str) -> str:
+    return re.sub(r"([<\[\]])", r"\\\1", text)
+
+
 def _describe(name: str, command: click.Command) -> Iterator[str]:
     context = click.Context(command, info_name=name)
     yield f"\n### {name.rpartition(' ')[2]}\n"
@@ -52,12 +56,12 @@ def _describe(name: str, command: click.Command) -> Iterator[str]:
         if paragraph.startswith("\b"):
             yield "```\n" + paragraph.removeprefix("\b").strip("\n") + "\n```\n"
         else:
-            yield " ".join(paragraph.split()).replace("<", r"\<") + "\n"
+            yield _escape(" ".join(paragraph.split())) + "\n"
     rows = [("option", "meaning")]
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is not None and "--help" not in parameter.opts:
-            rows.append((f"`{record[0]}`", record[1].replace("<", r"\<")))
+            rows.append((f"`{record[0]}`", _escape(record[1])))
     if len(rows) > 1:
         yield from _table(*rows)
 
