@@ -14,7 +14,8 @@ import modules as modules  # sets TF_USE_LEGACY_KERAS before TensorFlow is impor
 if TYPE_CHECKING:
     from modules.errors import DataRefusedError, UsageError
     from pipeline.api.looking import Comparison, Run, compare, list_runs, load_run
-    from pipeline.api.predictions import predict
+    from pipeline.api.orchestrated import compile_job
+    from pipeline.api.predictions import predict, predict_files
     from pipeline.api.recipes import Inspection, Recipe, inspect
     from pipeline.api.releases import (
         clean,
@@ -34,16 +35,18 @@ _MODULES = {
     "Run": "pipeline.api.looking",
     "Server": "pipeline.api.server",
     "UsageError": "modules.errors",
-    "compare": "pipeline.api.looking",
-    "inspect": "pipeline.api.recipes",
-    "list_runs": "pipeline.api.looking",
     "clean": "pipeline.api.releases",
+    "compare": "pipeline.api.looking",
+    "compile_job": "pipeline.api.orchestrated",
+    "inspect": "pipeline.api.recipes",
     "lineage": "pipeline.api.releases",
+    "list_runs": "pipeline.api.looking",
     "list_versions": "pipeline.api.releases",
-    "override": "pipeline.api.releases",
-    "roll_back": "pipeline.api.releases",
     "load_run": "pipeline.api.looking",
+    "override": "pipeline.api.releases",
     "predict": "pipeline.api.predictions",
+    "predict_files": "pipeline.api.predictions",
+    "roll_back": "pipeline.api.releases",
     "run": "pipeline.api.running",
     "serve": "pipeline.api.server",
 }
@@ -58,6 +61,7 @@ __all__ = [
     "UsageError",
     "clean",
     "compare",
+    "compile_job",
     "inspect",
     "lineage",
     "list_runs",
@@ -65,6 +69,7 @@ __all__ = [
     "load_run",
     "override",
     "predict",
+    "predict_files",
     "roll_back",
     "run",
     "serve",

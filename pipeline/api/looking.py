@@ -258,7 +258,7 @@ def compare(
     if len(compared) < 2:
         raise UsageError(
             f"{len(compared)} runs: name at least 2, as in compare(before, after)",
-            "E-compare-count",
+            "E-compare-run-count",
         )
     first = next((run for run in compared if isinstance(run, Run)), None)
     paths = first.paths if first and output is None else find_output(output)
@@ -288,6 +288,6 @@ def find_output(output: Output) -> OutputPaths:
         raise UsageError(
             f"output {paths.root} does not exist; name the directory of the runs, or "
             "their recipe, with output=",
-            "E-output-missing",
+            "E-output-not-found",
         )
     return paths

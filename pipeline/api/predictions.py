@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from modules import environment
+from ingest.config import DataConfig
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.api.looking import Run
-from prediction.predictor import Predictor, add_columns, find_model
+from pipeline.api.quiet import quiet
+from pipeline.api.recipes import Recipe
+from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
+from prediction.predictor import (
+    Predictor,
+    example_columns,
+    find_model,
+    rename_taken,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from prediction.batch import Summary
 
 
 def predict(
@@ -45,8 +56,8 @@ def predict(
     if isinstance(model, Run):
         model = model.require_pushed()
     directory = find_model(str(model))
-    environment.set_up(quiet=True)
-    predictor = Predictor(directory, min_probability)
+    with quiet():
+        predictor = Predictor(directory, min_probability)
     columns = predictor.columns
     if isinstance(texts, pd.DataFrame):
         frame = texts
@@ -80,11 +91,54 @@ def predict(
             if problem:
                 raise UsageError(
                     f"texts: row {index}: {name} {problem}",
-                    "E-predict-texts",
+                    "E-text-refused",
                 )
-    records: list[dict[str, Any]] = frame.to_dict("records")
-    predicted = [
-        add_columns(record, prediction.as_columns())
-        for record, prediction in zip(records, predictor.predict(rows), strict=True)
-    ]
-    return pd.DataFrame(predicted, index=frame.index)
+    names = example_columns(is_score=predictor.is_score, labels=predictor.labels)
+    values = [prediction.as_columns() for prediction in predictor.predict(rows)]
+    predicted = pd.DataFrame(values, index=frame.index, columns=list(names))
+    kept = frame.rename(columns=rename_taken(frame.columns, names))
+    return pd.concat([kept, predicted], axis=1)
+
+
+def predict_files(
+    model: Run | str | Path,
+    source: str | Path,
+    destination: str | Path,
+    *,
+    recipe: Recipe | None = None,
+    min_probability: float | None = None,
+    strict: bool = False,
+) -> Summary:
+    """Predicts any number of rows of files with Beam, and keeps their columns.
+
+    Args:
+      model: A run that pushed a model, or the directory of a pushed model.
+      source: A file, a directory or a glob.
+      destination: A new directory. It appears when it is complete.
+      recipe: How the files are read, by its section `data` without `format`, and where
+        Beam runs, by `beam`; None uses the defaults.
+      min_probability: Predict no class with a probability below it.
+      strict: Whether nothing is written if a row cannot be predicted.
+
+    Returns:
+      The counts of the rows.
+
+    Raises:
+      UsageError: The destination has files, there is no model or no file, the files do
+        not fit the model, or `strict` and a row was refused.
+    """
+    if isinstance(model, Run):
+        model = model.require_pushed()
+    reading = recipe.settings.data if recipe else DataConfig()
+    beam_args = beam_arguments(recipe.settings.beam if recipe else BeamConfig())
+    with quiet():
+        from prediction import batch
+
+        options = batch.BatchOptions(
+            beam_args,
+            # The recipe's format belongs to the recipe's own data.
+            reading.model_copy(update={"format": None}),
+            is_strict=strict,
+            min_probability=min_probability,
+        )
+        return batch.predict_files(str(model), str(source), str(destination), options)

@@ -15,6 +15,7 @@ from ingest.working_directory import WorkingDirectory
 from modules import environment, uris
 from modules.errors import DataRefusedError, UsageError
 from pipeline.api import data_frames
+from pipeline.api.quiet import quiet
 from pipeline.config import recipe
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import Config
@@ -136,7 +137,7 @@ class Recipe:
         )
         if project.inspection.refused:
             lines = [*project.inspection.refused, describe_refusal(project.inspection)]
-            raise DataRefusedError("\n".join(lines), "E-init-data")
+            raise DataRefusedError("\n".join(lines), "E-data-refused")
         from pipeline.onboarding.create import RECIPE_FILE
 
         written = cls(project.folder / RECIPE_FILE)
@@ -235,8 +236,8 @@ def write_project(
         environment.collecting_rarely(),
         WorkingDirectory.creating(target, report) as working,
         _look_at(data, choices, test_size, overrides, report) as data_set,
+        quiet(),
     ):
-        environment.set_up(quiet=True)
         from pipeline.onboarding.create import create_project
 
         return create_project(
@@ -258,8 +259,8 @@ def inspect_project(
     with (
         environment.collecting_rarely(),
         _look_at(data, choices, test_size, overrides, report) as data_set,
+        quiet(),
     ):
-        environment.set_up(quiet=True)
         from pipeline.onboarding.create import inspect_data_set
 
         return inspect_data_set(data_set, encoder, overrides, report, progress)
@@ -312,7 +313,8 @@ def _look_at(
             raise UsageError(
                 f"{data} already has the splits "
                 f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
-                "rows without splits"
+                "rows without splits",
+                "E-split-exists",
             )
         for line in data_set.source.describe_reading():
             report(line)

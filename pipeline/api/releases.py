@@ -6,10 +6,10 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modules import environment
 from modules.errors import UsageError
 from pipeline import cleaning
 from pipeline.api.looking import Output, Run, find_output
+from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
 from pipeline.cleaning import Obsolete
 from pipeline.config.paths import OutputPaths
@@ -72,15 +72,14 @@ def override(run: Run, *, reason: str) -> Release:
     if not reason.strip():
         raise UsageError(
             "the reason is empty; state why the model is pushed anyway",
-            "E-override-reason",
+            "E-reason-empty",
         )
     from pipeline.local.run import hold_output
     from pipeline.releases import override as override_lib
 
     paths = OutputPaths(run.paths.root, run.record.recipe)
     override_lib.find_refused(paths, run.record)  # before TFX is imported
-    environment.set_up(quiet=True)
-    with hold_output(paths, f"override {run.id}"):
+    with quiet(), hold_output(paths, f"override {run.id}"):
         return override_lib.override(paths, run.record, reason)
 
 

@@ -98,6 +98,7 @@ def init_command(
     """
     from pipeline.api.recipes import describe_refusal, write_project
 
+    environment.set_up(quiet=True)
     with _progress() as progress:
         project = write_project(
             Path(folder),
@@ -168,6 +169,7 @@ def inspect_command(
     else:
         from pipeline.api.recipes import inspect_project
 
+        environment.set_up(quiet=True)
         with _progress() as progress:
             project = inspect_project(
                 path,

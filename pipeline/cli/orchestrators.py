@@ -13,6 +13,8 @@ import click
 
 from modules import environment
 from pipeline import exit_status
+from pipeline.api.orchestrated import compile_job
+from pipeline.api.recipes import Recipe
 from pipeline.cli import options
 from pipeline.config import parameters, recipe
 from pipeline.config.orchestrators import KUBEFLOW, ORCHESTRATORS
@@ -69,10 +71,9 @@ def compile_command(
     pipeline root. A run needs these copies; copy again after changing a setting.
     """
     compilation.check_package(package)
-    config = recipe.load_config(config_file, overrides)
+    read = Recipe(config_file, overrides)
     environment.set_up(quiet=True)
-    job = compilation.compile_job(config, orchestrator, click.echo)
-    compilation.write_job(job, package)
+    job = compile_job(read, orchestrator, package, report=click.echo)
     click.echo(f"written to {package}")
     if stage:
         staging.copy(job.staged, click.echo)

@@ -11,6 +11,7 @@ from rich import filesize
 from rich.table import Column, Table
 from rich.text import Text
 
+from modules import environment
 from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value
@@ -155,6 +156,7 @@ def override_command(
 
     record = RunList(paths, requires_metadata=True).find(run)
     paths = OutputPaths(paths.root, record.recipe)
+    environment.set_up(quiet=True)
     with Console(stderr=True).status("pushing"):
         release = releases.override(Run(paths, record), reason=reason)
     click.echo(f"pushed {paths.pushed / str(release.version)}")

@@ -9,7 +9,6 @@ import pytest
 
 import pipeline
 from pipeline import Recipe
-from tests.nightly import nightly
 from tests.tiny import pairs
 
 pytestmark = pytest.mark.e2e
@@ -41,10 +40,11 @@ def test_run_again_predict_and_serve(finished, capfd, monkeypatch):
 
     rows = [texts for _, *texts in pairs(5)]
     names = recipe.settings.task.text_columns
-    frame = pd.DataFrame(rows, columns=names, index=list("abcde")).assign(prediction=1)
+    frame = pd.DataFrame(rows, columns=names, index=list("abcda"))
+    frame["prediction"] = pd.Categorical(["old"] * 5)
     predicted = pipeline.predict(run, frame)
-    assert list(predicted.index) == list("abcde")
-    assert list(predicted["input_prediction"]) == [1] * 5
+    assert list(predicted.index) == list("abcda")
+    assert predicted["input_prediction"].equals(frame["prediction"])
     assert set(predicted["prediction"]) <= set(recipe.settings.task.classes)
     by_list = pipeline.predict(run.pushed, rows, min_probability=0.5)
     assert list(by_list["probability"]) == list(predicted["probability"])
@@ -58,15 +58,16 @@ def test_run_again_predict_and_serve(finished, capfd, monkeypatch):
     assert json.dumps(served)
 
 
-@nightly
+@pytest.mark.nightly
 def test_five_lines_from_a_frame_to_predictions(finished, tmp_path):
     labels, first, second = zip(*pairs(240), strict=True)
     frame = pd.DataFrame({"a": first, "b": second, "same": labels})
     settings = {"data_gate.max_interval": 0.9, "evaluator.thresholds": {"accuracy": 0}}
     settings["evaluator.linear_model"] = "ignore"
     encoder = finished.recipe.parent / "encoder"
+    columns = {"text": ("a", "b"), "label": "same"}
     recipe = Recipe.from_data(
-        frame, tmp_path / "own", encoder=encoder, settings=settings
+        frame, tmp_path / "own", **columns, encoder=encoder, settings=settings
     )
     run = pipeline.run(recipe)
     predicted = pipeline.predict(run, frame)

@@ -26,7 +26,7 @@ def test_runs_are_listed_and_found(output):
     assert without.value.name == "E-run-without-model"
     with pytest.raises(UsageError, match="does not exist") as missing:
         load_run("latest", output / "other")
-    assert missing.value.name == "E-output-missing"
+    assert missing.value.name == "E-output-not-found"
 
 
 def test_worst_rows_have_texts_label_and_prediction(output):

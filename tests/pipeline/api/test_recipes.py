@@ -28,14 +28,15 @@ def reviews(label, **columns):
 
 
 def test_frame_becomes_a_project_that_keeps_its_rows(tmp_path, encoder):
-    frame = reviews(pd.Categorical(["good", "bad", "good"] * (ROWS // 3)))
+    frame = reviews(pd.Categorical(["<i>good", "bad", "<i>good"] * (ROWS // 3)))
     folder = tmp_path / "project"
     recipe = Recipe.from_data(frame, folder, encoder=encoder, settings=SETTINGS)
 
     assert recipe.settings.task.text_columns == ["review"]
-    assert recipe.settings.task.classes == ["bad", "good"]
+    assert recipe.settings.task.classes == ["bad", "<i>good"]
     assert {"review", "stars"} <= {c.name for c in recipe.inspection.details.columns}
-    assert "stars" in {value for _, value, _ in recipe.inspection.guesses}
+    guesses = {key: value for key, value, _ in recipe.inspection.guesses}
+    assert guesses["task.label_column"] == '"stars"'
     splits = [pd.read_csv(folder / "data" / f"{s}.csv") for s in ("train", "eval")]
     rows = pd.concat(splits).sort_values("idx")
     assert rows["stars"].tolist() == frame["stars"].tolist()
@@ -44,7 +45,9 @@ def test_frame_becomes_a_project_that_keeps_its_rows(tmp_path, encoder):
     assert written == [text.replace("\r\n", "\n") for text in frame["review"]]
     assert "a pandas.DataFrame" in (folder / "data" / CARD_FILE).read_text()
     assert "a pandas.DataFrame" in recipe.path.read_text()
-    assert "review" in recipe._repr_html_()
+    html = recipe._repr_html_()
+    assert "&lt;i&gt;good" in html
+    assert "<i>good" not in html
 
 
 @pytest.mark.parametrize(
