@@ -23,8 +23,8 @@ ARGS ?=
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-faults test-newest \
-  test-newest-fast coverage fuzz audit bench bench-gpu lint types format lock image \
-  push-image check-image clean
+  test-newest-fast coverage fuzz audit bench bench-gpu lint types format docs docs-serve \
+  lock image push-image check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -117,6 +117,30 @@ audit: $(INSTALLED)  ## known vulnerabilities of all locks; needs api.osv.dev, o
 	  --python .venv-audit/bin/python tools/audit.txt && touch .venv-audit; }
 	@$(PY) -m tools.audit $(ARGS)
 
+# Without a warning, and without a request to another host when it is read.
+MERMAID := 11.16.0
+.venv-docs/.installed: tools/docs/requirements.lock | $(INSTALLED)
+	@.venv/bin/uv venv --quiet --clear --python $(PY) .venv-docs
+	@.venv/bin/uv pip sync --quiet --require-hashes --compile-bytecode \
+	  --python .venv-docs/bin/python tools/docs/requirements.lock
+	@touch $@
+
+build/mermaid/mermaid.min.js: tools/docs/mermaid.sha256
+	@command -v npm >/dev/null || { echo "docs: there is no \`npm\` on the PATH: install" \
+	  "it; the site's graphs need the package mermaid" >&2; exit 2; }
+	@mkdir -p $(@D)
+	@npm pack --silent --pack-destination $(@D) mermaid@$(MERMAID) >/dev/null
+	@tar --extract --gzip --strip-components 2 --directory $(@D) --touch \
+	  --file $(@D)/mermaid-$(MERMAID).tgz package/dist/mermaid.min.js
+	@sha256sum --quiet --check $<
+
+DOCS := NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs
+docs: .venv-docs/.installed build/mermaid/mermaid.min.js  ## build the site from docs/ in build/site
+	@$(DOCS) build --strict $(ARGS)
+
+docs-serve: .venv-docs/.installed build/mermaid/mermaid.min.js  ## show the site at port 8000, rebuilt at each edit
+	@$(DOCS) serve $(ARGS)
+
 # Versions that still fit stay; ARGS=--upgrade upgrades all.
 lock: $(INSTALLED)  ## compile all .lock files from their .in files; prints what changed
 	@bash tools/lock.sh $(ARGS)
@@ -163,7 +187,7 @@ job-servers:  ## assemble Beam's job servers for Flink and Spark; needs Maven, a
 	@bash tools/job_servers.sh build/job-servers
 
 clean:  ## remove .venv, caches and builds; keeps output/
-	@rm -rf .venv .venv-audit .venv-fuzz .venv-peers build dist *.egg-info .pytest_cache \
+	@rm -rf .venv .venv-audit .venv-docs .venv-fuzz .venv-peers build dist *.egg-info .pytest_cache \
 	  .mypy_cache .ruff_cache \
 	  .import_linter_cache .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,16 +1,20 @@
-"""The names in the documents exist, and the documents describe every setting."""
+"""The names in the documents exist; the site and its reference are complete."""
 
 import re
 import shlex
+import subprocess
+from html.parser import HTMLParser
 
 import click
 import pytest
 
+from modules import served_versions
 from modules.fingerprint import FIRST_PARTY
 from pipeline import exit_status
-from pipeline.cli.main import main
+from pipeline.cli.main import SECTIONS, main
 from pipeline.config.paths import REPOSITORY
-from tools import list_settings
+from pipeline.runs import run_record
+from tools import reference
 
 DOCUMENTS = [
     REPOSITORY / "README.md",
@@ -76,13 +80,73 @@ def test_command_of_a_document_has_the_options_that_it_names(document, command):
     cli.make_parser(click.Context(cli)).parse_args(arguments)
 
 
-def test_every_setting_is_described():
-    page = list_settings.page()
-    assert list_settings.DOCUMENT.read_text() == page, "python -m tools.list_settings"
+@pytest.mark.parametrize(
+    ("document", "page"),
+    reference.pages().items(),
+    ids=lambda value: value.stem if hasattr(value, "stem") else "",
+)
+def test_page_of_the_reference_is_what_the_code_says(document, page):
+    assert document.read_text() == page, "python -m tools.reference"
 
 
-def test_every_exit_status_is_described():
-    text = (REPOSITORY / "README.md").read_text()
-    cells = re.findall(r"^\| (\d+(?:, \d+)*) \|", text, re.MULTILINE)
-    statuses = [int(number) for cell in cells for number in cell.split(", ")]
-    assert statuses == list(exit_status.MEANINGS)
+def test_reference_has_every_command_option_and_exit_status():
+    page = (reference.FOLDER / "commands.md").read_text()
+    assert {c.name for commands in SECTIONS.values() for c in commands} == set(
+        main.commands
+    )
+    for name, command in main.commands.items():
+        _, _, section = page.partition(f"\n### {name}\n")
+        section, _, _ = section.partition("\n### ")
+        for parameter in command.params:
+            if not getattr(parameter, "hidden", False):
+                spelled = parameter.opts[0] if parameter.opts[0][0] == "-" else ""
+                assert spelled in section
+    statuses = {
+        value
+        for name, value in vars(exit_status).items()
+        if name.isupper() and isinstance(value, int)
+    }
+    assert statuses == set(exit_status.DETAILS) == set(exit_status.MEANINGS)
+
+
+def test_layouts_of_the_reference_have_every_file_of_their_owner():
+    for owner in (run_record, served_versions):
+        layout = " ".join(reference.read_layout(owner))
+        names = [v for n, v in vars(owner).items() if re.fullmatch("([A-Z]+_)?FILE", n)]
+        assert names
+        assert all(name in layout for name in names)
+
+
+class _Loaded(HTMLParser):
+    """Collects what a page loads, and which addresses it links to."""
+
+    def __init__(self):
+        super().__init__()
+        self.loaded = []
+
+    def handle_starttag(self, tag, attrs):
+        names = {"script": "src", "img": "src", "link": "href", "iframe": "src"}
+        address = dict(attrs).get(names.get(tag, ""))
+        if address is not None:
+            self.loaded.append(address)
+
+
+def test_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
+    command = ["make", "docs", f"ARGS=--site-dir {tmp_path}"]
+    built = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    pages = sorted(tmp_path.rglob("*.html"))
+    names = {page.relative_to(tmp_path).with_suffix(".md").as_posix() for page in pages}
+    documents = (REPOSITORY / "docs").rglob("*.md")
+    assert names >= {
+        path.relative_to(REPOSITORY / "docs").as_posix() for path in documents
+    }
+    for page in pages:
+        parser = _Loaded()
+        parser.feed(page.read_text())
+        assert not [a for a in parser.loaded if re.match("(https?:)?//", a)]
+    assert (
+        'id="pipeline.api.running.run"' in (tmp_path / "reference/api.html").read_text()
+    )

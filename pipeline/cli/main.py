@@ -72,7 +72,7 @@ class _Commands(click.Group):
     ) -> None:
         """Writes the commands in the order in which a newcomer uses them."""
         limit = formatter.width - max(map(len, self.commands)) - 6  # as click's own
-        for title, commands in _SECTIONS.items():
+        for title, commands in SECTIONS.items():
             rows = [
                 (str(entry.name), entry.get_short_help_str(limit)) for entry in commands
             ]
@@ -244,7 +244,7 @@ def show(run: Run, console: Console) -> int:
     return exit_status.REFUSED if record.pushed is None else exit_status.SUCCESS
 
 
-_SECTIONS: dict[str, list[click.Command]] = {
+SECTIONS: dict[str, list[click.Command]] = {
     "Start": [
         doctor.doctor_command,
         onboarding.init_command,
@@ -273,6 +273,6 @@ _SECTIONS: dict[str, list[click.Command]] = {
         releases.override_command,
     ],
 }
-for _commands in _SECTIONS.values():
+for _commands in SECTIONS.values():
     for _command in _commands:
         main.add_command(_command)

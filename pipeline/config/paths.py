@@ -43,12 +43,12 @@ class OutputPaths:
 
     @property
     def metadata(self) -> Path:
-        """The SQLite database of ML Metadata."""
+        """ML Metadata: the lineage of every artifact, in SQLite."""
         return self.root / "metadata.sqlite"
 
     @property
     def artifacts(self) -> Path:
-        """The pipeline root."""
+        """The pipeline root: statistics, training records, models, evaluations."""
         return self.root / "artifacts"
 
     @property
@@ -76,12 +76,12 @@ class OutputPaths:
 
     @property
     def training(self) -> Path:
-        """Checkpoints to resume from, one directory per checkpoint key."""
+        """Checkpoints to resume from, and the best weights of finished trainings."""
         return self.root / "training"
 
     @property
     def profiles(self) -> Path:
-        """Profiles of the training splits of spans, one file per span."""
+        """Counts of the labels and lengths of each span, one file per span."""
         return self.root / "profiles"
 
     @property

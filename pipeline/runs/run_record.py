@@ -1,4 +1,15 @@
-"""The record of a run: `run.json`, written when the run starts and when it ends."""
+"""The record of a run: `run.json`, written when the run starts and when it ends.
+
+runs/ID/
+run.json         the outcome of the run
+config.yaml      the settings of the run, defaults included
+run.log          the output of TensorFlow, TFX and Beam
+progress.json    the states of the components, and the progress of the training
+data_card.json   the source of the rows, and how many were used, refused and skipped
+skipped.jsonl    the rows that were skipped, and why
+report.html      the report, one page that opens without a network
+report.json      the numbers of the report
+"""
 
 from __future__ import annotations
 
@@ -20,7 +31,6 @@ from pipeline.config.recipe import Config
 from pipeline.runs import damage
 from pipeline.runs.run_outputs import RunOutputs
 
-# In the same directory: the recipe with every setting, the log, data card and report.
 FILE = "run.json"
 SETTINGS_FILE = "config.yaml"
 LOG_FILE = "run.log"

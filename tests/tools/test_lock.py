@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent.parent
 APART = (
     "benchmarks/peers/requirements.lock",
     "prediction/portable/onnxruntime.lock",
+    "tools/docs/requirements.lock",
 )
 # Records its input. Resolving for a glibc it chooses version RICH of package `rich`;
 # otherwise it writes a lock of the versions it starts from.
