@@ -98,7 +98,7 @@ def test_gate_split_that_the_data_lack_is_an_error(doctor):
     status, found = doctor("--set", "evaluator.split=test_mismatched")
     assert status == 1
     assert found["data"]["status"] == "error"
-    message = "evaluator.split is 'test_mismatched'; the data has eval, test, train"
+    message = "evaluator.split is 'test_mismatched'; the data has eval, test, train [E-evaluator-split]"
     assert found["data"]["value"] == message
 
 
