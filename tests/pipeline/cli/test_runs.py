@@ -145,8 +145,8 @@ def test_rollback_requires_a_recipe_if_several_push(invoke, past):
     ("state", "reason", "message"),
     [
         ("pushed", "", "was not refused: it pushed"),
-        ("data refused", "label is '7'", "no refused model: data refused, label is"),
-        ("failed", "loss is NaN", "no refused model: failed, loss is NaN"),
+        ("data refused", "label is '7'", "no refused model: data refused; `show "),
+        ("failed", "loss is NaN", "no refused model: failed; `show "),
         ("running", "", "no refused model: interrupted"),
         ("refused", "", "were deleted; run it again"),
     ],

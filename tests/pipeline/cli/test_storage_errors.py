@@ -92,7 +92,7 @@ ADVICE = "Correct the cause and run the command again"
     ],
 )
 def test_error_of_storage_names_file_and_reason(error, line):
-    assert describe(error) == line
+    assert describe(error) == f"{line} [E-storage-failed]"
 
 
 @pytest.mark.parametrize(

@@ -446,7 +446,7 @@ def test_column_that_no_signature_can_have_is_refused_with_another_name(column):
     settings = {"task.text_columns": [column], "task.classes": ["no", "yes"]}
     with pytest.raises(UsageError, match=r"Rename the column, for example (\w+)") as e:
         load_config(REPOSITORY / "configs" / "sample.yaml", settings)
-    name = str(e.value).split()[-1].rstrip(".")
+    name = e.value.message.split()[-1].rstrip(".")
     assert load_config(
         REPOSITORY / "configs" / "sample.yaml",
         {**settings, "task.text_columns": [name]},
