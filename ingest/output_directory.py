@@ -35,7 +35,9 @@ def make_for_file(file: Path, option: str) -> None:
     """
     with usage_errors(option, "name another file"):
         if file.is_dir():
-            raise UsageError(f"{option} is a directory; name a file")
+            raise UsageError(
+                f"{option} is a directory; name a file", "E-file-access-failed"
+            )
         make(file.parent)
         with contextlib.suppress(FileNotFoundError):
             file.stat()
@@ -63,5 +65,6 @@ def usage_errors(
         if obstacle and not os.path.exists(path):
             reason = "a link to a missing directory"
         raise UsageError(
-            f"{name} cannot be written: {reason}{obstacle}; {advice}"
+            f"{name} cannot be written: {reason}{obstacle}; {advice}",
+            "E-file-access-failed",
         ) from error

@@ -27,5 +27,6 @@ def usage_errors(source: str, option: str) -> Iterator[None]:
     except tf.errors.OpError as error:
         raise UsageError(
             f"{source} cannot be read: {str(error)[:200]}. Without a network or "
-            f"credentials for it, give a local copy with {option}"
+            f"credentials for it, give a local copy with {option}",
+            "E-remote-source-failed",
         ) from error

@@ -139,7 +139,8 @@ class WorkingDirectory:
             except file_lock.LockedError as error:
                 raise UsageError(
                     f"{self.path} is in use by {error.owner}; wait until it ends, or "
-                    "name another directory"
+                    "name another directory",
+                    "E-destination-in-use",
                 ) from error
             is_in_place = os.path.samestat(os.fstat(file.fileno()), path.stat())
             return stack.pop_all() if is_in_place else None
@@ -186,4 +187,6 @@ def refuse_existing(target: Path) -> None:
       DestinationExistsError: It exists.
     """
     if os.path.lexists(target):
-        raise DestinationExistsError(f"{target} exists; name a new directory")
+        raise DestinationExistsError(
+            f"{target} exists; name a new directory", "E-destination-exists"
+        )

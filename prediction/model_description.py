@@ -73,7 +73,8 @@ def describe_model(directory: str) -> ModelDescription:
     if SERVING_DEFAULT not in graph.signature_def:
         raise UsageError(
             f"--model {directory} has no signature {SERVING_DEFAULT}; give a model "
-            "that this pipeline pushed"
+            "that this pipeline pushed",
+            "E-model-not-of-pipeline",
         )
     signature = graph.signature_def[SERVING_DEFAULT]
     features: dict[str, Feature] = {}

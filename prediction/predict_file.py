@@ -70,22 +70,25 @@ def predict_file(
         if not uris.is_local(path):
             raise UsageError(
                 f"{option} {path}: one file needs a local --input and --output; if "
-                "--output is a directory, both may be remote"
+                "--output is a directory, both may be remote",
+                "E-local-path-required",
             )
     if not os.path.isfile(source):
-        raise UsageError(f"--input {source} is not a file")
+        raise UsageError(f"--input {source} is not a file", "E-input-not-found")
     input_format = settings.format or formats.format_of(source)
     if input_format is None or input_format == formats.TFRECORD:
         raise UsageError(
             f"--input {source}: one output file needs .csv, .tsv, .jsonl, .parquet or "
             ".arrow; set the format of another name with --format, or name a directory "
-            "with --output"
+            "with --output",
+            "E-input-format",
         )
     file_format = formats.format_of(destination)
     if file_format not in WRITTEN_FORMATS:
         raise UsageError(
             f"--output {destination}: allowed are .csv, .tsv and .jsonl, and .gz after "
-            "them"
+            "them",
+            "E-file-extension",
         )
     source_file = RowFile(source, input_format, settings)
     directory = find_model(model)
@@ -127,7 +130,8 @@ def predict_file(
     except OSError as error:
         raise UsageError(
             f"all rows are predicted, but --output {destination} cannot be replaced "
-            f"({error}); the predictions are in {incomplete}"
+            f"({error}); the predictions are in {incomplete}",
+            "E-predictions-not-placed",
         ) from error
     return Counts(count, abstained)
 
@@ -155,5 +159,6 @@ def _usage_errors(location: Location) -> Iterator[None]:
     except RowError as error:
         raise UsageError(
             f"{location}: {error}. If --output is a directory, the other rows are "
-            "predicted"
+            "predicted",
+            "E-rows-not-predicted",
         ) from error

@@ -87,7 +87,8 @@ def read_labels(directory: str) -> Labels:
     if described is None:
         raise UsageError(
             f"--model {directory} has no {description.FILE} with the names of its "
-            "labels; give a model that this pipeline pushed"
+            "labels; give a model that this pipeline pushed",
+            "E-model-not-of-pipeline",
         )
     return Labels(tuple(described["classes"]), described[description.SEPARATOR])
 
@@ -149,19 +150,23 @@ def find_model(directory: str) -> str:
         if served_versions.is_saved_model(directory):
             problem = served_versions.find_problem(directory)
             if problem:
-                raise UsageError(f"--model {directory} is incomplete: {problem}")
+                raise UsageError(
+                    f"--model {directory} is incomplete: {problem}", "E-model-damaged"
+                )
             return _verify(directory)
         for version in served_versions.list_complete(directory):
             return _verify(uris.join(directory, version))
     except served_versions.VersionError as error:
-        raise UsageError(f"--model {directory}: {error}") from error
+        raise UsageError(f"--model {directory}: {error}", "E-model-damaged") from error
     except OSError as error:
         raise UsageError(
-            f"--model {directory} cannot be read: {error.filename}: {error.strerror}"
+            f"--model {directory} cannot be read: {error.filename}: {error.strerror}",
+            "E-model-unreadable",
         ) from error
     raise UsageError(
         f"--model {directory} has no SavedModel; give the directory after `pushed` "
-        "in the last line of the output of `run`"
+        "in the last line of the output of `run`",
+        "E-model-not-found",
     )
 
 
@@ -185,7 +190,8 @@ def check_min_probability(
     )
     raise UsageError(
         f"--min-probability {min_probability:g}: the model predicts {predicted}; leave "
-        "the option out"
+        "the option out",
+        "E-min-probability-unused",
     )
 
 
@@ -293,11 +299,13 @@ class Predictor:
         if len(self.columns) == 1:
             raise UsageError(
                 f"the model takes single texts ({self.columns[0]}), not pairs; give "
-                "them with --text TEXT"
+                "them with --text TEXT",
+                "E-text-or-pair",
             )
         raise UsageError(
             f"the model takes pairs ({' and '.join(self.columns)}), not single texts; "
-            "give them with --pair A B"
+            "give them with --pair A B",
+            "E-text-or-pair",
         )
 
 

@@ -101,13 +101,15 @@ def find_model(directory: Path, name: str | None = None) -> Source:
         complete = source.scan()
     except OSError as error:
         raise SettingsError(
-            f"--model {directory} cannot be read: {error.filename}: {error.strerror}"
+            f"--model {directory} cannot be read: {error.filename}: {error.strerror}",
+            "E-model-unreadable",
         ) from error
     if not complete:
         raise SettingsError(
             f"--model {directory} has no complete SavedModel, itself or in a "
             "numbered directory; give the directory that a run pushes to, such as "
-            "output/sample/serving/sample"
+            "output/sample/serving/sample",
+            "E-model-not-found",
         )
     return source
 
@@ -126,7 +128,8 @@ def check_name(name: str, option: str, advice: str = "choose a name") -> None:
     if name in (".", "..") or not re.fullmatch(NAME, name):
         raise SettingsError(
             f"{option}: no URL can reach {name!r}; {advice} that is not empty, "
-            "`.` or `..`, and has no `/`, `:`, `?`, `#` or control character"
+            "`.` or `..`, and has no `/`, `:`, `?`, `#` or control character",
+            "E-model-name",
         )
 
 

@@ -105,5 +105,6 @@ def listen(host: str, port: int, option: str) -> socket.socket:
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {host} port {port}: {error.strerror or error}; "
-            f"choose a different address with --host and {option}"
+            f"choose a different address with --host and {option}",
+            "E-port-unavailable",
         ) from error

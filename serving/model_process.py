@@ -56,7 +56,8 @@ class ModelProcesses:
         if others:
             raise SettingsError(
                 f"a module that was imported started the thread {', '.join(others)}; "
-                "start it when the function of --redact is first called"
+                "start it when the function of --redact is first called",
+                "E-redact-thread",
             )
         self._threads = min(threads, _MAX_DESCRIPTORS - 1)
         self._requests, received = socket.socketpair(

@@ -25,7 +25,9 @@ def read(option: str, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SettingsError(f"{option} {path}: {error.strerror}") from error
+        raise SettingsError(
+            f"{option} {path}: {error.strerror}", "E-private-file-unreadable"
+        ) from error
 
 
 def warn_if_public(option: str, path: Path) -> None:

@@ -102,7 +102,8 @@ class Tls:
             raise SettingsError(
                 f"{_CERTIFICATE} {self._certificate}: OpenSSL refuses it or its "
                 f"{_KEY}: {getattr(error, 'reason', None) or error}; check both with: "
-                f"openssl x509 -text -in {self._certificate}"
+                f"openssl x509 -text -in {self._certificate}",
+                "E-tls-refused",
             ) from error
         roots = None
         if self._client_ca is not None:
@@ -114,7 +115,8 @@ class Tls:
             except ssl.SSLError as error:
                 raise SettingsError(
                     f"{_CLIENT_CA} {self._client_ca}: OpenSSL refuses it: "
-                    f"{error.reason or error}; write only CA certificates in PEM"
+                    f"{error.reason or error}; write only CA certificates in PEM",
+                    "E-tls-refused",
                 ) from error
         return context, grpc.ssl_server_certificate_configuration([(key, chain)], roots)
 
@@ -128,18 +130,20 @@ class Tls:
         except TypeError as error:
             raise SettingsError(
                 f"{_KEY} {self._key}: the key is encrypted; decrypt it with: "
-                f"(umask 077; openssl pkey -in {self._key} -out NEW_FILE)"
+                f"(umask 077; openssl pkey -in {self._key} -out NEW_FILE)",
+                "E-tls-key-encrypted",
             ) from error
         except ValueError as error:
             raise SettingsError(
-                f"{_KEY} {self._key}: this is not a private key in PEM"
+                f"{_KEY} {self._key}: this is not a private key in PEM", "E-tls-not-pem"
             ) from error
         except UnsupportedAlgorithm as error:
             raise _unsupported(_KEY, self._key) from error
         if private.public_key() != public:
             raise SettingsError(
                 f"{_KEY} {self._key}: the key does not match the certificate of "
-                f"{_CERTIFICATE} {self._certificate}"
+                f"{_CERTIFICATE} {self._certificate}",
+                "E-tls-key-mismatch",
             )
         if not _is_supported(public):
             raise _unsupported(_KEY, self._key)
@@ -171,7 +175,9 @@ def load(
     for option, path in given.items():
         if path is not None:
             missing = _KEY if certificate is not None else _CERTIFICATE
-            raise SettingsError(f"{option} {path}: add {missing}")
+            raise SettingsError(
+                f"{option} {path}: add {missing}", "E-tls-option-missing"
+            )
     return None
 
 
@@ -182,7 +188,7 @@ def _parse_certificates(
         certificates = x509.load_pem_x509_certificates(content)
     except (ValueError, x509.InvalidVersion) as error:
         raise SettingsError(
-            f"{option} {path}: this is not a certificate in PEM"
+            f"{option} {path}: this is not a certificate in PEM", "E-tls-not-pem"
         ) from error
     now = datetime.datetime.now(datetime.timezone.utc)
     for certificate in certificates:
@@ -190,7 +196,8 @@ def _parse_certificates(
         if not start <= now <= end:
             raise SettingsError(
                 f"{option} {path}: a certificate is valid from {start:%Y-%m-%d %H:%M} "
-                f"to {end:%Y-%m-%d %H:%M} UTC, and not now"
+                f"to {end:%Y-%m-%d %H:%M} UTC, and not now",
+                "E-tls-out-of-date",
             )
     return certificates
 
@@ -207,5 +214,6 @@ def _is_supported(key: Any) -> bool:
 def _unsupported(option: str, path: Path) -> SettingsError:
     return SettingsError(
         f"{option} {path}: the key is not supported; use RSA of at least "
-        f"{_MIN_RSA_BITS} bits, EC on P-256, P-384 or P-521, or Ed25519"
+        f"{_MIN_RSA_BITS} bits, EC on P-256, P-384 or P-521, or Ed25519",
+        "E-tls-key-unsupported",
     )

@@ -70,12 +70,14 @@ def read(path: Path) -> Token:
     if not _SYNTAX.fullmatch(value):
         raise SettingsError(
             f"{_OPTION} {path}: write one token of letters, digits and -._~+/, "
-            f"{example}"
+            f"{example}",
+            "E-token-refused",
         )
     if len(value) < MIN_CHARACTERS:
         raise SettingsError(
             f"{_OPTION} {path}: the token has {len(value)} characters; write at least "
-            f"{MIN_CHARACTERS}, {example}"
+            f"{MIN_CHARACTERS}, {example}",
+            "E-token-refused",
         )
     private_files.warn_if_public(_OPTION, path)
     return Token(value)

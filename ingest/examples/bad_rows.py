@@ -30,8 +30,9 @@ class BadRowsError(DataRefusedError):
       card: The card of the data, with the number of refused rows.
     """
 
-    def __init__(self, message: str, card: DataCard) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, name: str, card: DataCard) -> None:
+        super().__init__(message, name)
+        self.args = (message, name, card)  # pickle passes these
         self.card = card
 
 
@@ -103,7 +104,7 @@ class BadRows:
         """Returns the features of a row; None if it is bad. See `filter`."""
         try:
             if isinstance(row, FileError):
-                raise UsageError(f"{location}: {row}") from row
+                raise UsageError(f"{location}: {row}", "E-file-damaged") from row
             if isinstance(row, RowError):
                 raise row
             return parser.parse(row)
@@ -149,5 +150,6 @@ class BadRows:
             + "\n  ".join(self.first)
             + f"{more}\nCorrect the data, or leave such rows out with --set "
             "data.on_bad_rows=skip",
+            "E-rows-refused",
             card,
         )

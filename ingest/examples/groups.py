@@ -50,7 +50,8 @@ def refuse_shared(opened: _Splits, settings: DataConfig) -> _Splits:
                     )
                     + ("; ..." if len(shared) > _SHOWN else "")
                     + ". Move the rows of each value to one split, give one file "
-                    "without splits, or leave data.group_column out"
+                    "without splits, or leave data.group_column out",
+                    "E-groups-across-splits",
                 )
         rows_by_split[split] = counts
 

@@ -75,8 +75,9 @@ def resolve_examples(
         return _resolve(directory, task, directory_for, report, settings, span)
     except MissingSplitError as error:
         raise UsageError(
-            f"{error}. It is span {span.number} of {source}: complete it, or use "
-            "another span with --set data.span=N"
+            f"{error.message}. It is span {span.number} of {source}: complete it, or "
+            "use another span with --set data.span=N",
+            error.name,
         ) from error
 
 
@@ -174,7 +175,9 @@ def prepare(
             bad_rows = _write_splits(source, task, *arguments)
         for name, split in card.splits.items():
             if not split.rows:
-                raise UsageError(f"the split {name} has no rows left; add some")
+                raise UsageError(
+                    f"the split {name} has no rows left; add some", "E-split-empty"
+                )
             report(f"{name}: {split.rows} examples")
             if split.left_out:
                 count = f"{split.left_out} malformed rows"
@@ -278,11 +281,13 @@ def _check_records(path: str, task: TaskConfig) -> str:
                     raise UsageError(
                         f"{location}: {label} is {[*flags]!s:.80}; task.kind "
                         f"multilabel needs an int64 feature {label} with 0 or 1 for "
-                        f"each of the {task.outputs} task.classes, in their order"
+                        f"each of the {task.outputs} task.classes, in their order",
+                        "E-label-flags-invalid",
                     )
         except RowError as error:
             raise UsageError(
-                f"{location}: {error}. Copy the file again, or write it anew"
+                f"{location}: {error}. Copy the file again, or write it anew",
+                "E-file-damaged",
             ) from error
     return file.sha256
 
@@ -303,5 +308,6 @@ def _refuse_tokenized(source: str, task: TaskConfig) -> None:
         raise UsageError(
             f"task.input is tokenized, but data {source} is text; name a directory of "
             f"TFRecords that have {', '.join(TOKENIZED_FEATURES)} and "
-            f"{task.label_column} with data.source, or set task.input=text"
+            f"{task.label_column} with data.source, or set task.input=text",
+            "E-tokenized-needs-tfrecords",
         )

@@ -142,12 +142,15 @@ def open_source(
 
 def _format_of(path: str, settings: DataConfig) -> FileFormat:
     if path.lower().endswith(SPREADSHEETS):
-        raise UsageError(f"data {path} is a spreadsheet; save it as CSV (UTF-8)")
+        raise UsageError(
+            f"data {path} is a spreadsheet; save it as CSV (UTF-8)", "E-spreadsheet"
+        )
     file_format = settings.format or format_of(path)
     if file_format is None:
         raise UsageError(
             f"data {path}: its name shows no format; allowed are "
-            f"{', '.join(f'.{name}' for name in FORMATS)}, or set data.format"
+            f"{', '.join(f'.{name}' for name in FORMATS)}, or set data.format",
+            "E-format-unknown",
         )
     return file_format
 
@@ -175,7 +178,8 @@ def find_source(location: str, settings: DataConfig) -> Source:
         raise UsageError(
             f"data {location} does not exist; give a file, a directory with train.csv "
             f"and eval.csv (or {', '.join(_TEXT_FORMATS[1:])}, or TFRecords of the "
-            "same splits), or tfds:NAME"
+            "same splits), or tfds:NAME",
+            "E-data-not-found",
         )
     saved = hugging_face_datasets.find_files(path)
     if saved is not None:
@@ -199,13 +203,15 @@ def find_source(location: str, settings: DataConfig) -> Source:
             raise UsageError(
                 f"data {location} has {Path(file).name}, which looks like a split; "
                 "name the files of the splits train, eval and test (train.csv), or "
-                "name one file as the source"
+                "name one file as the source",
+                "E-split-files-unclear",
             )
     kinds = {os.path.splitext(file)[1].lower() for file in files}
     if len(kinds) > 1:
         raise UsageError(
             f"data {location} has files of several kinds ({', '.join(sorted(kinds))}), "
-            "which may hold the same rows; name one of them, or move the others"
+            "which may hold the same rows; name one of them, or move the others",
+            "E-file-kinds-mixed",
         )
     return open_source(location, {None: files} if files else {}, settings, others)
 
@@ -231,13 +237,14 @@ def read_split(
     if split not in source.files:
         raise UsageError(
             f"data {location} has no files of the split {split}; give a directory with "
-            f"{split}.tsv with --data DIR"
+            f"{split}.tsv with --data DIR",
+            "E-split-missing",
         )
     for row_location, row in source.read(split, task):
         if isinstance(row, RowError):
             if isinstance(row, LeftOutError):
                 continue
-            raise UsageError(f"{row_location}: {row}") from row
+            raise UsageError(f"{row_location}: {row}", "E-source-malformed") from row
         yield row
 
 
@@ -294,7 +301,8 @@ def _by_split(
             )
             raise UsageError(
                 f"data {location} has {first} and {second}, which are both the split "
-                f"{split}; keep one of them"
+                f"{split}; keep one of them",
+                "E-split-twice",
             )
         by_split[split] = files
     return {split: by_split[split] for split in splits.SPLITS if split in by_split}

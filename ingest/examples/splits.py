@@ -103,7 +103,8 @@ def refuse_other_classes(
             f"{source} has the classes {', '.join(names.values())} for "
             f"{task.label_column}, but task.classes are "
             f"{', '.join(task.classes or ())}; set task.classes to the same names, in "
-            "any order"
+            "any order",
+            "E-task-classes-differ",
         )
 
 
@@ -128,7 +129,8 @@ def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
         files = sorted(os.listdir(source)) if os.path.isdir(source) else []
         raise MissingSplitError(
             f"data {source} has no split {', '.join(missing)} ({pattern}); "
-            f"it has {', '.join(files[:8]) or 'no files'}"
+            f"it has {', '.join(files[:8]) or 'no files'}",
+            "E-split-missing",
         )
 
 
@@ -168,7 +170,9 @@ def take_labelled(
         return rows  # all rows are bad, which is reported later
     if row is None:
         if split in REQUIRED_SPLITS:
-            raise UsageError(f"{source} has no rows; the split {split} needs some")
+            raise UsageError(
+                f"{source} has no rows; the split {split} needs some", "E-split-empty"
+            )
         report(f"{source} has no rows: left out")
         return None
     label_columns = [task.label_column] if are_records else task.label_columns
@@ -213,5 +217,6 @@ def _require_columns(
         if missing:
             raise UsageError(
                 f"{source} has no column {', '.join(missing)}; it has "
-                f"{', '.join(row)} ({setting} names them)"
+                f"{', '.join(row)} ({setting} names them)",
+                "E-column-missing",
             )

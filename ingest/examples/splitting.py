@@ -144,7 +144,8 @@ def choose_eval_rows(
         raise UsageError(
             f"data has fewer than two {kind} of {', '.join(small)}, which cannot be in "
             "two splits; add rows, or leave out their classes with --set "
-            f"{shlex.quote(f'task.classes={kept}')} --set data.on_bad_rows=skip"
+            f"{shlex.quote(f'task.classes={kept}')} --set data.on_bad_rows=skip",
+            "E-class-too-small",
         )
     return _choose_units(strata, np.bincount(units), settings)[units]
 

@@ -91,6 +91,7 @@ def find_class_names(source: Source, split: str | None, column: str) -> dict[str
         if names != first:
             raise UsageError(
                 f"{files[0].path} has the classes {first} for {column}, and "
-                f"{file.path} {names}; save them again with the same names"
+                f"{file.path} {names}; save them again with the same names",
+                "E-file-classes-differ",
             )
     return by_index(first)

@@ -58,13 +58,15 @@ def open_splits(
     except tfds.core.registered.DatasetNotFoundError as error:
         raise UsageError(
             f"data {source}: TFDS has no such data set; see "
-            "https://www.tensorflow.org/datasets/catalog"
+            "https://www.tensorflow.org/datasets/catalog",
+            "E-tfds-unknown",
         ) from error
     except Exception as error:  # download libraries raise errors of many types
         raise UsageError(
             f"data {source} cannot be loaded ({type(error).__name__}: "
             f"{str(error)[:200]}). Without a network, give a directory of its TSV "
-            "files with --data DIR"
+            "files with --data DIR",
+            "E-tfds-failed",
         ) from error
     label = dict(info.features.items()).get(task.label_column)
     label = getattr(label, "feature", label)  # of a sequence of labels
@@ -89,7 +91,9 @@ def open_splits(
     missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]
     if missing:
         raise UsageError(
-            f"data {source} has no split {', '.join(missing)}; it has {', '.join(data)}"
+            f"data {source} has no split {', '.join(missing)}; it has "
+            f"{', '.join(data)}",
+            "E-split-missing",
         )
     return {
         split: good_rows and splits.number_rows(good_rows, task.id_column)

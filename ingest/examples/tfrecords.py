@@ -79,12 +79,14 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
     if settings.on_bad_rows != "refuse":
         raise UsageError(
             f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
-            "whose rows are not checked here; set data.on_bad_rows=refuse"
+            "whose rows are not checked here; set data.on_bad_rows=refuse",
+            "E-tfrecords-setting",
         )
     if settings.group_column is not None:
         raise UsageError(
             f"data.group_column is {settings.group_column}, but {source} has "
-            "TFRecords, whose groups are not checked here; leave data.group_column out"
+            "TFRecords, whose groups are not checked here; leave data.group_column out",
+            "E-tfrecords-setting",
         )
     patterns: dict[str, str] = {}
     for name, split in splits.SPLIT_NAMES.items():
@@ -98,7 +100,8 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
                 names = " and ".join(p.removeprefix(f"{source}/") for p in paths)
                 raise UsageError(
                     f"data {source} has {names}, all of the split {split}; keep one of "
-                    "them in the directory"
+                    "them in the directory",
+                    "E-split-twice",
                 )
             patterns[split] = pattern
     splits.require_splits(source, patterns, "*.tfrecord*")
@@ -115,7 +118,7 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
                     if is_gzip
                     else "not gzipped; remove .gz from its name"
                 )
-                raise UsageError(f"{path} is {problem}")
+                raise UsageError(f"{path} is {problem}", "E-gzip-name")
     card = read_card(source) or DataCard(source=source)
     return ExamplesDirectory(source, patterns, card)
 

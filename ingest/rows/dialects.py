@@ -231,7 +231,8 @@ def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
         names = " and ".join(_DELIMITERS[d] for d in fitting)
         raise UsageError(
             f"{path}: its fields may be separated by {names}; set data.delimiter, "
-            f"for example --set data.delimiter={_DELIMITERS[fitting[0]]}"
+            f"for example --set data.delimiter={_DELIMITERS[fitting[0]]}",
+            "E-delimiter-unclear",
         )
     return fitting[0]
 
@@ -248,7 +249,8 @@ def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
             raise UsageError(
                 f"{path}: its {quoted} is quoted, but its first rows are not quoted "
                 f"consistently; set data.quoting to {', '.join(QUOTINGS[:-1])} or "
-                f"{QUOTINGS[-1]}"
+                f"{QUOTINGS[-1]}",
+                "E-quoting-unclear",
             )
         return fitting[0] if fitting else NONE
     for quoting, records in parsed.items():

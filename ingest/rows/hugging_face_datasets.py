@@ -85,11 +85,13 @@ def _list_files(directory: Path) -> list[str]:
         raise UsageError(
             f"data {directory} has no {_STATE_FILE} of a data set, but "
             f"{directory.parent / _SPLITS_FILE} names it; save it again with "
-            "save_to_disk"
+            "save_to_disk",
+            "E-saved-data-set",
         )
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise UsageError(
             f"data {directory} selects some rows of its files; save it again after "
-            "dataset.flatten_indices()"
+            "dataset.flatten_indices()",
+            "E-saved-data-set",
         )
     return [str(directory / file["filename"]) for file in state["_data_files"]]

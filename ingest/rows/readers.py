@@ -60,7 +60,8 @@ def find_files(
     if not paths:
         raise UsageError(
             f"--input {source} matches no file; give a file, a directory or a glob of "
-            ".csv, .tsv, .jsonl, .parquet, .arrow or .tfrecord files"
+            ".csv, .tsv, .jsonl, .parquet, .arrow or .tfrecord files",
+            "E-input-not-found",
         )
     formats = {file_format or format_of(path) for path in paths}
     (only, *others) = formats
@@ -68,7 +69,8 @@ def find_files(
         names = ", ".join(sorted(name or "unknown" for name in formats))
         raise UsageError(
             f"--input {source} has files of the formats {names}; give a glob of one "
-            f"format, or set the format with --format {'|'.join(FORMATS)}"
+            f"format, or set the format with --format {'|'.join(FORMATS)}",
+            "E-file-kinds-mixed",
         )
     return only, paths
 

@@ -138,7 +138,7 @@ class RowFile:
                 message = f"{self.path}: the file cannot be read: {error}"
             if isinstance(error, UnicodeError) and self._is_text:
                 message += f". {self._advise(can_skip=False)}"
-            raise UsageError(message) from error
+            raise UsageError(message, "E-file-damaged") from error
 
     @property
     def _is_text(self) -> bool:
@@ -193,7 +193,9 @@ class RowFile:
             else:
                 yield buffered
         if self._sha256 and hashed.sha256 and self._sha256 != hashed.sha256:
-            raise UsageError(f"{self.path} changed while it was read; run again")
+            raise UsageError(
+                f"{self.path} changed while it was read; run again", "E-data-changed"
+            )
         self._sha256 = self._sha256 or hashed.sha256
 
 
@@ -220,7 +222,8 @@ def _naming_vanished_file(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise VanishedFileError(
             f"{path} does not exist, but it was listed before; run again when no other "
-            "process changes the data"
+            "process changes the data",
+            "E-data-changed",
         ) from error
 
 

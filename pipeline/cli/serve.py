@@ -246,7 +246,7 @@ def serve_command(**options: Any) -> None:
             ServerSettings(Path(model), batching=batching, limits=limits, **options)
         )
     except SettingsError as error:
-        raise UsageError(str(error), "E-server-settings") from error
+        raise UsageError(error.message, error.name) from error
 
 
 def _parse_label(text: str) -> tuple[str, int]:

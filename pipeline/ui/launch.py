@@ -31,7 +31,7 @@ def serve(
     try:
         socket = listen(host, port, "--port")
     except SettingsError as error:
-        raise UsageError(str(error), "E-server-settings") from error
+        raise UsageError(error.message, error.name) from error
     with socket:
         shown = f"[{host}]" if ":" in host else host
         print(f"http://{shown}:{socket.getsockname()[1]}/", flush=True)

@@ -87,7 +87,8 @@ class LocalDestination:
             raise UsageError(
                 f"all rows are predicted, but --output {self.directory} cannot be "
                 f"written ({error}). Move the files from {self.working}: the next "
-                "prediction deletes them"
+                "prediction deletes them",
+                "E-predictions-not-placed",
             ) from error
 
     def _refuse_existing(self) -> None:
@@ -165,14 +166,16 @@ class RemoteDestination:
                 f"written ({error}). Its files with {self.suffix} in their names are "
                 f"complete, but {SUMMARY} may be missing. To keep them, delete the "
                 f"marker {self._marker}: otherwise the next prediction deletes them "
-                f"once the marker is {_STALE_SECONDS:g} s old"
+                f"once the marker is {_STALE_SECONDS:g} s old",
+                "E-predictions-not-placed",
             ) from error
         if not has_marker:
             self.abandon()
             raise UsageError(
                 f"--output {self.directory} was taken over by another prediction, "
                 "because this prediction did not write its marker for "
-                f"{_STALE_SECONDS:g} s. Name a new directory"
+                f"{_STALE_SECONDS:g} s. Name a new directory",
+                "E-prediction-taken-over",
             )
 
     def _find_killed(self) -> list[str]:
@@ -193,7 +196,8 @@ class RemoteDestination:
                     f"--output {self.directory} is in use by another prediction: its "
                     f"marker {marker} is {age:.0f} s old. Name a new directory. If "
                     "that prediction was killed, delete its files, or try again when "
-                    f"the marker is {_STALE_SECONDS:g} s old"
+                    f"the marker is {_STALE_SECONDS:g} s old",
+                    "E-destination-in-use",
                 )
         return [marker.removeprefix(self._prefix) for marker in markers]
 
@@ -261,5 +265,6 @@ def _refuse(directory: str, names: list[str]) -> None:
         raise UsageError(
             f"--output {directory} is not new: it has "
             f"{', '.join(sorted(names)[:3])}. Name a new directory, or a "
-            ".tsv or .jsonl file"
+            ".tsv or .jsonl file",
+            "E-destination-exists",
         )

@@ -131,7 +131,8 @@ def predict_files(
             shown = "; ".join(f"{r['file']}:{r['row']}: {r['reason']}" for r in rows)
             raise UsageError(
                 f"{refused} of {counts[job_lib.READ]} rows cannot be predicted, and "
-                f"with --strict nothing is written: {shown}"
+                f"with --strict nothing is written: {shown}",
+                "E-rows-not-predicted",
             )
         cleanup.pop_all()
     prefix = job_lib.CLASS_PREFIX
@@ -170,7 +171,8 @@ def _plan(
     if file_format == formats.TFRECORD and not model.features:
         raise UsageError(
             f"--model {model.directory} has no signature {SERVE_EXAMPLES}; give text "
-            "in .csv, .tsv, .jsonl or .parquet"
+            "in .csv, .tsv, .jsonl or .parquet",
+            "E-examples-signature-missing",
         )
     check_min_probability(
         options.min_probability, is_score=model.is_score, labels=model.labels
@@ -198,14 +200,18 @@ def _plan(
             try:
                 texts_of(known[0], model.columns)
             except RowError as error:
-                raise UsageError(f"{paths[0]}: {error}") from error
+                raise UsageError(
+                    f"{paths[0]}: {error}", "E-predict-columns-missing"
+                ) from error
     try:
         separator = model.labels.separator if model.labels else ""
         serializer = serializers.create(
             output_format, known, predicted, schema, separator
         )
     except RowError as error:
-        raise UsageError(f"the names of the columns: {error}") from error
+        raise UsageError(
+            f"the names of the columns: {error}", "E-prediction-columns"
+        ) from error
     is_gzip = paths[0].endswith(".gz") and output_format != formats.PARQUET
     job = Job(
         model=model,
@@ -228,7 +234,10 @@ def _plan(
             refusals.append(f"{location}: {error}")
     if refusals and len(refusals) == len(first):
         number = "first row" if len(first) == 1 else f"first {len(first)} rows"
-        raise UsageError(f"none of the {number} can be predicted. {refusals[0]}")
+        raise UsageError(
+            f"none of the {number} can be predicted. {refusals[0]}",
+            "E-rows-not-predicted",
+        )
     return job
 
 

@@ -55,11 +55,13 @@ def find_python(report: Callable[[str], None]) -> str:
         lines = error.stderr.decode(errors="replace").strip().splitlines()
         raise UsageError(
             f"ONNX Runtime cannot be installed in {directory}: "
-            f"{lines[-1].strip() if lines else error}; {advice}"
+            f"{lines[-1].strip() if lines else error}; {advice}",
+            "E-onnx-not-installed",
         ) from error
     except OSError as error:
         raise UsageError(
             f"ONNX Runtime cannot be installed in {directory}: {error.strerror}; "
-            f"{advice}"
+            f"{advice}",
+            "E-onnx-not-installed",
         ) from error
     return str(python)

@@ -65,7 +65,8 @@ def find_files(pattern: str) -> list[str]:
     except files.MissingRecordsError as error:
         raise UsageError(
             f"--examples {pattern}: no file matches; name TFRecords of Examples, such "
-            'as "OUTPUT/artifacts/ImportExampleGen/examples/*/Split-test/*"'
+            'as "OUTPUT/artifacts/ImportExampleGen/examples/*/Split-test/*"',
+            "E-examples-not-found",
         ) from error
 
 
@@ -146,12 +147,15 @@ def _read(
                         "name its feature with --label-column"
                     )
             except RowError as error:
-                raise UsageError(f"--examples {location}: {error}") from error
+                raise UsageError(
+                    f"--examples {location}: {error}", "E-example-refused"
+                ) from error
             examples.append(record)
             labels.append(label)
     if not examples:
         raise UsageError(
-            f"--examples {pattern} has no Examples; name a split with rows"
+            f"--examples {pattern} has no Examples; name a split with rows",
+            "E-examples-not-found",
         )
     return examples, np.array(labels)
 

@@ -155,8 +155,16 @@ def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
         port = str(taken.getsockname()[1])
         in_use = f"cannot listen on 127.0.0.1 port {port}: Address already in use"
         cases = [
-            ([*model, "--port", port], in_use, "--host and --port"),
-            ([*model, *free, "--grpc-port", port], in_use, "--host and --grpc-port"),
+            (
+                [*model, "--port", port],
+                in_use,
+                "--host and --port [E-port-unavailable]",
+            ),
+            (
+                [*model, *free, "--grpc-port", port],
+                in_use,
+                "--grpc-port [E-port-unavailable]",
+            ),
             ([*model, "--name", "a?b"], "--name: no URL can reach 'a?b'; choose ", ""),
             ([*model, "--name", ""], "--name: no URL can reach ''; choose a ", ""),
             ([*model, "--label", "a?b=1"], "--label: no URL can reach 'a?b'; ", ""),
