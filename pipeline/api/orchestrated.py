@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
-from pipeline.api.set_up import set_up_quietly
 from pipeline.orchestrators import compilation
 from pipeline.orchestrators.compilation import CompiledJob
 
@@ -38,7 +38,7 @@ def compile_job(
     """
     path = Path(package)
     compilation.check_package(path)
-    set_up_quietly()
-    job = compilation.compile_job(recipe.settings, orchestrator, report)
-    compilation.write_job(job, path)
+    with quiet():
+        job = compilation.compile_job(recipe.settings, orchestrator, report)
+        compilation.write_job(job, path)
     return job

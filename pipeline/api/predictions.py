@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ingest.config import DataConfig
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.api.looking import Run
+from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
-from pipeline.api.set_up import set_up_quietly
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
-from prediction.predictor import Predictor, add_columns, find_model
+from prediction.predictor import (
+    Predictor,
+    example_columns,
+    find_model,
+    rename_taken,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +56,8 @@ def predict(
     if isinstance(model, Run):
         model = model.require_pushed()
     directory = find_model(str(model))
-    set_up_quietly()
-    predictor = Predictor(directory, min_probability)
+    with quiet():
+        predictor = Predictor(directory, min_probability)
     columns = predictor.columns
     if isinstance(texts, pd.DataFrame):
         frame = texts
@@ -88,12 +93,11 @@ def predict(
                     f"texts: row {index}: {name} {problem}",
                     "E-text-refused",
                 )
-    records: list[dict[str, Any]] = frame.to_dict("records")
-    predicted = [
-        add_columns(record, prediction.as_columns())
-        for record, prediction in zip(records, predictor.predict(rows), strict=True)
-    ]
-    return pd.DataFrame(predicted, index=frame.index)
+    names = example_columns(is_score=predictor.is_score, labels=predictor.labels)
+    values = [prediction.as_columns() for prediction in predictor.predict(rows)]
+    predicted = pd.DataFrame(values, index=frame.index, columns=list(names))
+    kept = frame.rename(columns=rename_taken(frame.columns, names))
+    return pd.concat([kept, predicted], axis=1)
 
 
 def predict_files(
@@ -126,14 +130,15 @@ def predict_files(
     if isinstance(model, Run):
         model = model.require_pushed()
     reading = recipe.settings.data if recipe else DataConfig()
-    set_up_quietly()
-    from prediction import batch
+    beam_args = beam_arguments(recipe.settings.beam if recipe else BeamConfig())
+    with quiet():
+        from prediction import batch
 
-    options = batch.BatchOptions(
-        beam_arguments(recipe.settings.beam if recipe else BeamConfig()),
-        # The recipe's format belongs to the recipe's own data.
-        reading.model_copy(update={"format": None}),
-        is_strict=strict,
-        min_probability=min_probability,
-    )
-    return batch.predict_files(str(model), str(source), str(destination), options)
+        options = batch.BatchOptions(
+            beam_args,
+            # The recipe's format belongs to the recipe's own data.
+            reading.model_copy(update={"format": None}),
+            is_strict=strict,
+            min_probability=min_probability,
+        )
+        return batch.predict_files(str(model), str(source), str(destination), options)

@@ -15,7 +15,7 @@ from ingest.working_directory import WorkingDirectory
 from modules import environment, uris
 from modules.errors import DataRefusedError, UsageError
 from pipeline.api import data_frames
-from pipeline.api.set_up import set_up_quietly
+from pipeline.api.quiet import quiet
 from pipeline.config import recipe
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import Config
@@ -236,8 +236,8 @@ def write_project(
         environment.collecting_rarely(),
         WorkingDirectory.creating(target, report) as working,
         _look_at(data, choices, test_size, overrides, report) as data_set,
+        quiet(),
     ):
-        set_up_quietly()
         from pipeline.onboarding.create import create_project
 
         return create_project(
@@ -259,8 +259,8 @@ def inspect_project(
     with (
         environment.collecting_rarely(),
         _look_at(data, choices, test_size, overrides, report) as data_set,
+        quiet(),
     ):
-        set_up_quietly()
         from pipeline.onboarding.create import inspect_data_set
 
         return inspect_data_set(data_set, encoder, overrides, report, progress)

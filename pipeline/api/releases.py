@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from modules.errors import UsageError
 from pipeline import cleaning
 from pipeline.api.looking import Output, Run, find_output
+from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
-from pipeline.api.set_up import set_up_quietly
 from pipeline.cleaning import Obsolete
 from pipeline.config.paths import OutputPaths
 from pipeline.releases import pushed_versions, rollback
@@ -79,8 +79,7 @@ def override(run: Run, *, reason: str) -> Release:
 
     paths = OutputPaths(run.paths.root, run.record.recipe)
     override_lib.find_refused(paths, run.record)  # before TFX is imported
-    set_up_quietly()
-    with hold_output(paths, f"override {run.id}"):
+    with quiet(), hold_output(paths, f"override {run.id}"):
         return override_lib.override(paths, run.record, reason)
 
 

@@ -40,10 +40,11 @@ def test_run_again_predict_and_serve(finished, capfd, monkeypatch):
 
     rows = [texts for _, *texts in pairs(5)]
     names = recipe.settings.task.text_columns
-    frame = pd.DataFrame(rows, columns=names, index=list("abcde")).assign(prediction=1)
+    frame = pd.DataFrame(rows, columns=names, index=list("abcda"))
+    frame["prediction"] = pd.Categorical(["old"] * 5)
     predicted = pipeline.predict(run, frame)
-    assert list(predicted.index) == list("abcde")
-    assert list(predicted["input_prediction"]) == [1] * 5
+    assert list(predicted.index) == list("abcda")
+    assert predicted["input_prediction"].equals(frame["prediction"])
     assert set(predicted["prediction"]) <= set(recipe.settings.task.classes)
     by_list = pipeline.predict(run.pushed, rows, min_probability=0.5)
     assert list(by_list["probability"]) == list(predicted["probability"])
@@ -64,8 +65,9 @@ def test_five_lines_from_a_frame_to_predictions(finished, tmp_path):
     settings = {"data_gate.max_interval": 0.9, "evaluator.thresholds": {"accuracy": 0}}
     settings["evaluator.linear_model"] = "ignore"
     encoder = finished.recipe.parent / "encoder"
+    columns = {"text": ("a", "b"), "label": "same"}
     recipe = Recipe.from_data(
-        frame, tmp_path / "own", encoder=encoder, settings=settings
+        frame, tmp_path / "own", **columns, encoder=encoder, settings=settings
     )
     run = pipeline.run(recipe)
     predicted = pipeline.predict(run, frame)

@@ -33,7 +33,7 @@ def test_frame_becomes_a_project_that_keeps_its_rows(tmp_path, encoder):
     recipe = Recipe.from_data(frame, folder, encoder=encoder, settings=SETTINGS)
 
     assert recipe.settings.task.text_columns == ["review"]
-    assert recipe.settings.task.classes == ["<i>good", "bad"]
+    assert recipe.settings.task.classes == ["bad", "<i>good"]
     assert {"review", "stars"} <= {c.name for c in recipe.inspection.details.columns}
     guesses = {key: value for key, value, _ in recipe.inspection.guesses}
     assert guesses["task.label_column"] == '"stars"'
