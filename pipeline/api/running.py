@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import logging
 import sys
 import threading
 from collections.abc import Iterator
@@ -77,6 +78,10 @@ def _opening_console() -> Iterator[Console]:
     # What libraries print goes to the descriptors, and so to the log. Their log
     # handlers may keep these streams, so that they are not closed.
     with contextlib.redirect_stdout(_open(1)), contextlib.redirect_stderr(_open(2)):
+        # In a notebook TensorFlow logs to the stdout that it was imported with.
+        for handler in logging.getLogger("tensorflow").handlers:
+            if isinstance(handler, logging.StreamHandler):
+                handler.setStream(sys.stderr)
         yield console
 
 

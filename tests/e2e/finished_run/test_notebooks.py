@@ -41,6 +41,8 @@ def execute(name, directory, **parameters):
         if cell.cell_type == "code":
             kind, _, expected = cell.metadata.get("output", "").partition(" ")
             outputs = [read(output) for output in cell.outputs]
+            printed = "".join(output.get("text", "") for output in cell.outputs)
+            assert "tensorflow:" not in printed, "a library's log is below a cell"
             assert matches(kind, expected, outputs), f"{cell.source}\n\n{outputs}"
 
 
