@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages from outside of docs/, notebooks, and folders in the navigation.
+"""Hooks of MkDocs: pages from outside of docs/, notebooks, folders in the navigation.
 
 They run in .venv-docs, without this project's packages.
 """
@@ -93,7 +93,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """Loads Mermaid on the pages that have a graph; Material would load it elsewhere."""
+    """Loads Mermaid where a page has a graph; Material would use another host."""
     if 'class="mermaid"' not in html:
         return html
     start = os.path.relpath(_MERMAID, posixpath.dirname(page.file.src_uri) or ".")
