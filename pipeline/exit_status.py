@@ -30,14 +30,16 @@ MEANINGS = {
 
 # The page of exit statuses has these.
 DETAILS = {
-    SUCCESS: "success; a run pushed, and its last line reports a missing report or card",
+    SUCCESS: "success; the last line of a run reports a missing report or card",
     FAILURE: "a failure; the run's log has the traceback",
     USAGE: "bad usage, settings or data, refused before any long work",
-    REFUSED: "the Evaluator or the ServingCheck refused the model; the last line says why",
-    ALARM: "`monitor` found a difference beyond its limit, or a metric below its threshold",
+    REFUSED: "the Evaluator or the ServingCheck refused the model, for the reason in the "
+    "last line",
+    ALARM: "`monitor` found a difference beyond its limit, or a metric below its "
+    "threshold",
     HUNG_UP: "SIGHUP: the terminal was closed; a training saves a checkpoint first, and "
     "the same command resumes it",
     INTERRUPTED: "Ctrl-C; likewise",
     TERMINATED: "SIGTERM; likewise",
-    CLOSED_PIPE: "nobody reads the output, as in `runs | head`; a `run` continues instead",
+    CLOSED_PIPE: "nobody reads the output, as in `runs | head`; a `run` continues",
 }
