@@ -1,5 +1,6 @@
 """The names in the documents exist; the site and its reference are complete."""
 
+import inspect
 import os
 import re
 import shlex
@@ -112,7 +113,9 @@ def test_reference_has_every_command_option_and_exit_status():
 def test_layouts_of_the_reference_have_every_file_of_their_owner():
     for owner in (run_record, served_versions):
         layout = " ".join(reference.read_layout(owner))
-        names = [v for n, v in vars(owner).items() if re.fullmatch("([A-Z]+_)?FILE", n)]
+        source = inspect.getsource(owner)
+        constants = re.findall(r"^((?:[A-Z]+_)?FILE) = ", source, re.MULTILINE)
+        names = [getattr(owner, constant) for constant in constants]
         assert names
         assert all(name in layout for name in names)
 
