@@ -9,6 +9,7 @@
       skipped.jsonl    the rows that were skipped, and why
       report.html      the report, one page that opens without a network
       report.json      the numbers of the report
+      model.svg        the layers of the model, which the report shows
 
 `tools/reference.py` reads this list.
 """

@@ -63,7 +63,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for file in list(files):
         if file.src_uri.startswith("notebooks/") and file.src_uri.endswith(".py"):
             notebook = jupytext.read(file.abs_src_path)
-            notebook.metadata = {}
+            for part in (notebook, *notebook.cells):
+                part.metadata = {}
             text = jupytext.writes(notebook, "md").split("---\n", 2)[-1]
             files.remove(file)
             name = f"{file.src_uri.removesuffix('.py')}.md"
