@@ -1,13 +1,14 @@
 """The versions of a model in a directory, in the layout of TensorFlow Serving.
 
     DIRECTORY/
-      1795571468258/               a version: a SavedModel, and of a push also
-        manifest.json                size and SHA-256 of each of its files
-        README.md                    its card
-        evaluation.json              its metrics at the gate, and its data
-        assets.extra/examples.json   rows for people to try it with
-      .1795574731049.incomplete/   a push that is running or was killed
-      .withdrawn/1795570000000/    a version that was rolled back
+      1795571468258/                   a version: a SavedModel, and of a push also
+        manifest.json                    size and SHA-256 of each of its files
+        README.md                        its card
+        evaluation.json                  its metrics at the gate, and its data
+        assets.extra/architecture.json   what the model predicts, and its encoder
+        assets.extra/examples.json       rows for people to try it with
+      .1795574731049.incomplete/       a push that is running or was killed
+      .withdrawn/1795570000000/        a version that was rolled back
 
 `find_problem` decides which versions are complete; incomplete ones are skipped. A push
 copies the model under a temporary name, adds the manifest, and renames. Object stores

@@ -28,20 +28,18 @@ MEANINGS = {
     CLOSED_PIPE: "closed pipe",
 }
 
-# What the page of exit statuses says.
+# The page of exit statuses has these.
 DETAILS = {
-    SUCCESS: "success: a run pushed; if the report or the model card is missing, its last "
-    "line reports it",
+    SUCCESS: "success; the last line of a run reports a missing report or card",
     FAILURE: "a failure; the run's log has the traceback",
     USAGE: "bad usage, settings or data, refused before any long work",
-    REFUSED: "the Evaluator or the ServingCheck refused the model; the last line gives "
-    "the reason",
-    ALARM: "`monitor` found an alarm: a difference beyond its limit, or a metric below "
-    "its threshold",
-    HUNG_UP: "SIGHUP (the terminal was closed); a training saves a checkpoint first, and "
+    REFUSED: "the Evaluator or the ServingCheck refused the model; the reason is in "
+    "the last line",
+    ALARM: "`monitor` found a difference beyond its limit, or a metric below its "
+    "threshold",
+    HUNG_UP: "SIGHUP: the terminal was closed; a training saves a checkpoint, and "
     "the same command resumes it",
     INTERRUPTED: "Ctrl-C; likewise",
     TERMINATED: "SIGTERM; likewise",
-    CLOSED_PIPE: "nobody reads the output any more, as in `runs | head`; a `run` "
-    "continues instead",
+    CLOSED_PIPE: "nobody reads the output, as in `runs | head`; a `run` continues",
 }

@@ -69,8 +69,8 @@ def _describe(name: str, command: click.Command) -> Iterator[str]:
 def list_commands() -> Iterator[str]:
     """Yields the lines of the page of all commands."""
     yield f"# Commands\n\n{inspect.cleandoc(main.help or '').partition(chr(10))[0]}"
-    yield "`bert-pipeline` is the same as `python -m pipeline`. Each command has `--help`,"
-    yield "and ends with one of the [exit statuses](exit_statuses.md)."
+    yield "`bert-pipeline` is the same as `python -m pipeline`. Each command has"
+    yield "`--help`, and ends with one of the [exit statuses](exit_statuses.md)."
     for title, commands in SECTIONS.items():
         yield f"\n## {title}"
         for command in commands:
@@ -91,8 +91,8 @@ def list_metrics() -> Iterator[str]:
     """Yields the lines of the page of the metrics of models, and of the server."""
     better = {True: "higher", False: "lower", None: ""}
     yield "# Metrics\n\n## Of a model\n"
-    yield "A metric of one class is `NAME/CLASS` in a task. Thresholds and `task.metric`"
-    yield "take those for which higher is better, of the task's kind.\n"
+    yield "A metric of one class is `NAME/CLASS` in a task. Thresholds and"
+    yield "`task.metric` take those of the task's kind for which higher is better.\n"
     yield from _table(
         ("metric", "kinds of task", "range", "better", "of a class"),
         *(

@@ -1,14 +1,17 @@
 """The record of a run: `run.json`, written when the run starts and when it ends.
 
-runs/ID/
-run.json         the outcome of the run
-config.yaml      the settings of the run, defaults included
-run.log          the output of TensorFlow, TFX and Beam
-progress.json    the states of the components, and the progress of the training
-data_card.json   the source of the rows, and how many were used, refused and skipped
-skipped.jsonl    the rows that were skipped, and why
-report.html      the report, one page that opens without a network
-report.json      the numbers of the report
+    runs/ID/
+      run.json         the outcome of the run
+      config.yaml      the settings of the run, defaults included
+      run.log          the output of TensorFlow, TFX and Beam
+      progress.json    the states of the components, and the progress of the training
+      data_card.json   the source of the rows; how many were used, refused and skipped
+      skipped.jsonl    the rows that were skipped, and why
+      report.html      the report, one page that opens without a network
+      report.json      the numbers of the report
+      model.svg        the layers of the model, which the report shows
+
+`tools/reference.py` reads this list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages from outside of docs/, notebooks, and folders in the navigation.
+"""Hooks of MkDocs: pages from outside of docs/, notebooks, folders in the navigation.
 
 They run in .venv-docs, without this project's packages.
 """
@@ -63,7 +63,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for file in list(files):
         if file.src_uri.startswith("notebooks/") and file.src_uri.endswith(".py"):
             notebook = jupytext.read(file.abs_src_path)
-            notebook.metadata = {}
+            for part in (notebook, *notebook.cells):
+                part.metadata = {}
             text = jupytext.writes(notebook, "md").split("---\n", 2)[-1]
             files.remove(file)
             name = f"{file.src_uri.removesuffix('.py')}.md"
@@ -93,7 +94,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """Loads Mermaid on the pages that have a graph; Material would load it elsewhere."""
+    """Loads Mermaid where a page has a graph; Material would use another host."""
     if 'class="mermaid"' not in html:
         return html
     start = os.path.relpath(_MERMAID, posixpath.dirname(page.file.src_uri) or ".")
