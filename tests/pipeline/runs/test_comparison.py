@@ -176,7 +176,7 @@ def test_other_classes_are_refused(tmp_path, two):
     other = write_run(tmp_path, "c", task)
     with pytest.raises(UsageError) as caught:
         compare([two[0], other])
-    assert str(caught.value) == (
+    assert caught.value.message == (
         "the tasks differ: a predicts the classes not_equivalent, equivalent, c the "
         "classes no, maybe, yes; only runs of one task can be compared"
     )
