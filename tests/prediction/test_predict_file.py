@@ -302,7 +302,7 @@ def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(
     monkeypatch.setattr(Predictor, "predict_batch", predict_beside_another)
     with pytest.raises(UsageError, match=r"predictions are in .*incomplete") as error:
         predict_file(str(served), str(source), str(target))
-    kept = Path(str(error.value).partition("are in ")[2])
+    kept = Path(error.value.message.partition("are in ")[2])
     assert "first" in kept.read_text()
 
 
