@@ -66,7 +66,8 @@ def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
     task = config.task
     if task.classes is None:
         raise UsageError(
-            f"task {task.name} is a regression; give a recipe of classes with --config"
+            f"task {task.name} is a regression; give a recipe of classes with --config",
+            "E-benchmark-data",
         )
     table = examples.read_split(config.data_source, "eval", config.data, task)
     rows = [

@@ -59,7 +59,8 @@ def read_rows(source: str, columns: Sequence[str]) -> list[list[str]]:
     if missing:
         raise UsageError(
             f"--data {source} has no column {', '.join(missing)}, which the model "
-            "needs; give a directory of its task's splits"
+            "needs; give a directory of its task's splits",
+            "E-benchmark-data",
         )
     return [[row[name] for name in columns] for row in rows]
 

@@ -51,7 +51,7 @@ def list_files(directory: str) -> list[str]:
         return sorted(files.list_names(directory))
     except OSError as error:
         message = f"{directory} cannot be listed: {error.strerror}; make it readable"
-        raise EncoderError(message) from error
+        raise EncoderError(message, "E-encoder-unreadable") from error
 
 
 def find_config(directory: str) -> str | None:
@@ -81,7 +81,12 @@ def read_json(path: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise EncoderError(f"{path} is not JSON: {error}") from error
+        raise EncoderError(
+            f"{path} is not JSON: {error}", "E-encoder-file-malformed"
+        ) from error
     if not isinstance(content, dict):
-        raise EncoderError(f"{path} holds a {type(content).__name__}, not an object")
+        raise EncoderError(
+            f"{path} holds a {type(content).__name__}, not an object",
+            "E-encoder-file-malformed",
+        )
     return content

@@ -29,13 +29,13 @@ class UsageError(Exception):
       name: The stable name.
     """
 
-    def __init__(self, message: str, name: str = "") -> None:
+    def __init__(self, message: str, name: str) -> None:
         super().__init__(message, name)  # pickle passes these
         self.message = message
         self.name = name
 
     def __str__(self) -> str:
-        return named(self.message, self.name) if self.name else self.message
+        return named(self.message, self.name)
 
 
 class DataRefusedError(UsageError):

@@ -47,6 +47,7 @@ def parse(text: str | bytes, path: object) -> Any:
         raise FormatError(
             f"{path} has the format {number!r}, and this release reads the format "
             f"{FORMAT}: use the release that wrote the file, or another output "
-            "directory"
+            "directory",
+            "E-file-format-other",
         )
     return content

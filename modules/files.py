@@ -207,7 +207,8 @@ def list_records(patterns: Iterable[str]) -> list[str]:
     if not paths:
         raise MissingRecordsError(
             f"no file of records matches {', '.join(patterns)}. If a component wrote "
-            "them, delete the directory of that output; the next run writes it again"
+            "them, delete the directory of that output; the next run writes it again",
+            "E-records-missing",
         )
     refuse_missing_shards(paths, patterns)
     return paths
@@ -241,7 +242,8 @@ def refuse_missing_shards(paths: Iterable[str], patterns: Iterable[str]) -> None
                 f"{path} is missing, and other files of its set exist. Restore it, or "
                 "rename them without -of- if you need no others. If a component "
                 "wrote them, delete the directory of that output; the next run writes "
-                "it again"
+                "it again",
+                "E-records-missing",
             )
 
 

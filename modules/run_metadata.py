@@ -233,7 +233,8 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
     except UnicodeEncodeError as error:
         raise MetadataError(
             f"{database} cannot be read: ML Metadata reads only paths in UTF-8; rename "
-            "the directory"
+            "the directory",
+            "E-metadata-path",
         ) from error
     except (sqlite3.Error, RuntimeError) as error:
         advice = (
@@ -247,7 +248,8 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
             advice = "repeat the command as a user who may write to it"
         (reason, *_) = str(error).splitlines()
         raise MetadataError(
-            f"{database} cannot be read as ML Metadata: {reason}; {advice}"
+            f"{database} cannot be read as ML Metadata: {reason}; {advice}",
+            "E-metadata-unreadable",
         ) from error
 
 
@@ -365,5 +367,6 @@ class _Properties(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         raise MetadataError(
             f"ML Metadata has no property {name} of {self._item}; restore it from a "
-            "backup"
+            "backup",
+            "E-metadata-unreadable",
         )

@@ -53,5 +53,6 @@ def refuse_pattern(name: str, path: str) -> None:
     if special:
         raise UsageError(
             f"{name} {path}: TensorFlow and Beam read {' '.join(special)} in a path as "
-            "a file pattern; rename the directory, or choose another"
+            "a file pattern; rename the directory, or choose another",
+            "E-path-pattern",
         )

@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 import pydantic
 
+from modules.errors import named
+
 VERDICT_FILE = "verdict.json"  # of DataGate and of the Evaluator
 SERVING_CHECK_FILE = "serving_check.json"
 # Keys of ServingCheck's latency with and without a text column.
@@ -42,7 +44,7 @@ CHANGED_SHARE = 0.1
 _SIGNIFICANCE = 0.05  # of the tests of older versions
 
 ALL_ROWS = "all rows"
-NOT_BLESSED = "the Evaluator did not bless the model"
+NOT_BLESSED = named("the Evaluator did not bless the model", "E-not-blessed")
 
 
 class DataVerdict(pydantic.BaseModel):
@@ -108,24 +110,35 @@ class MetricVerdict(pydantic.BaseModel):
         failures = []
         if self.threshold is not None and not _reaches(self.value, self.threshold):
             value, threshold = _format(_reaches, self.value, self.threshold)
-            failures.append(f"{self.metric} is {value}, the threshold is {threshold}")
+            failures.append(
+                named(
+                    f"{self.metric} is {value}, the threshold is {threshold}",
+                    "E-below-threshold",
+                )
+            )
         if self.max_regression is None:
             return failures
         if self.champion is None:
             if math.isnan(self.value) and not failures:
-                failures.append(f"{self.metric} is nan")
+                failures.append(named(f"{self.metric} is nan", "E-metric-nan"))
             return failures
         compared = (self.value, self.champion, self.max_regression)
         if math.isnan(self.value):
             failures.append(
-                f"{self.metric} is nan: it cannot be compared with the champion's "
-                f"{self.champion:.4f}"
+                named(
+                    f"{self.metric} is nan: it cannot be compared with the champion's "
+                    f"{self.champion:.4f}",
+                    "E-metric-nan",
+                )
             )
         elif not self.ignores_champion and not _keeps_up(*compared):
             value, champion, drop = _format(_keeps_up, *compared)
             failures.append(
-                f"{self.metric} is {value}, more than {drop} below the champion's "
-                f"{champion}"
+                named(
+                    f"{self.metric} is {value}, more than {drop} below the champion's "
+                    f"{champion}",
+                    "E-below-champion",
+                )
             )
         return failures
 
@@ -245,8 +258,8 @@ class Verdict(pydantic.BaseModel):
         """Why the model is refused, by thresholds and by comparisons."""
         bounds = [text for metric in self.metrics for text in metric.failures]
         slices = [
-            f"in the slice {metric.slice}, {text} "
-            f"(evaluator.slice_thresholds.{metric.feature})"
+            f"in the slice {metric.slice} "
+            f"(evaluator.slice_thresholds.{metric.feature}), {text}"
             for metric in self.slices
             for text in metric.failures
         ]
@@ -321,11 +334,12 @@ class WordChanges(pydantic.BaseModel):
         """
         if self.interval[0] <= most:
             return None
-        return (
+        return named(
             f"{self.sentence}, but evaluator.max_changed_by_words allows "
             f"{100 * most:g} %; the report has the rows that change most: add rows to "
             "train whose label does not depend on these words, or raise the setting if "
-            "it may"
+            "it may",
+            "E-changed-by-words",
         )
 
 
@@ -568,9 +582,10 @@ def refusal(
 
 def rolled_back(version: str | int) -> str:
     """Returns why a model that was rolled back is not pushed again."""
-    return (
+    return named(
         f"the model is version {version}, which was rolled back; "
-        f"`rollback {version}` serves it again"
+        f"`rollback {version}` serves it again",
+        "E-rolled-back",
     )
 
 

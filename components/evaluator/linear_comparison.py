@@ -25,6 +25,7 @@ from modules.config.task import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
 from modules.data import slice_columns, slice_sizes, slicing
 from modules.data.slice_sizes import Counts
 from modules.data.words import split_words
+from modules.errors import named
 from modules.evaluation import linear_model, prediction_files, resampling
 from modules.evaluation.linear_model import LinearModel, Words
 from modules.evaluation.resampling import PairedTest
@@ -96,7 +97,13 @@ def compare(
             worse = verdict.find_worse_slices(tests, "a linear model's", significance)
             advice = f"add such rows to {TRAIN_SPLIT}, check their labels"
             reasons = [f"{reason}; {advice}" for reason in worse]
-        reasons = [f"{r}, or set evaluator.linear_model to report" for r in reasons]
+        reasons = [
+            named(
+                f"{reason}, or set evaluator.linear_model to report",
+                "E-worse-than-linear-model",
+            )
+            for reason in reasons
+        ]
     comparison = LinearComparison(
         metric=task.metric,
         value=next(m.value for m in evaluated if m.metric == task.metric),

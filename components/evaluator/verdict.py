@@ -15,6 +15,7 @@ from modules import files, uris, verdicts
 from modules.config.evaluator import EvaluatorSettings
 from modules.data import slice_sizes
 from modules.data.slice_sizes import Counts
+from modules.errors import named
 from modules.evaluation import resampling
 from modules.evaluation.resampling import PairedTest
 from modules.verdicts import VERDICT_FILE, MetricVerdict, SliceVerdict, Verdict
@@ -131,14 +132,15 @@ def find_worse(
     if whole is None or by_name[whole.metric].failures:
         return []
     if reason := find_reason(whole, "the champion's", significance):
-        return [reason]
+        return [named(reason, "E-worse-than-champion")]
     allowed = by_name[whole.metric].max_regression or 0.0
     slices = {
         key: test
         for key, test in tests.items()
         if key and test.only_a_right is not None
     }
-    return find_worse_slices(slices, "the champion's", significance, allowed)
+    worse = find_worse_slices(slices, "the champion's", significance, allowed)
+    return [named(reason, "E-worse-in-a-slice") for reason in worse]
 
 
 def find_worse_slices(

@@ -12,6 +12,7 @@ from tfx.utils import io_utils
 
 from components.serving_check import supervision, swapped_words, text_ops
 from components.serving_check.request import ServingRequest, SignatureRequest
+from modules.errors import named
 from modules.verdicts import ServingReport, WordChanges
 
 
@@ -51,9 +52,12 @@ def check_model(
     reasons = text_ops.find_missing(
         response.get("unknown_ops", []), request.tf_serving_version
     )
-    reasons += response.get("problems", [])
+    reasons += [
+        named(problem, "E-serving-signature")
+        for problem in response.get("problems", [])
+    ]
     if outcome.failure:
-        reasons.append(outcome.failure)
+        reasons.append(named(outcome.failure, "E-serving-failed"))
     max_skew: dict[str, float | None] = {}
     for signature in request.signatures:
         max_skew[signature.name] = None
@@ -71,7 +75,7 @@ def check_model(
         excess = (part.find_excess(words.max_changed) for part in changes)
         warnings = [reason for reason in excess if reason is not None]
         if outcome.not_swapped:
-            warnings.append(outcome.not_swapped)
+            warnings.append(named(outcome.not_swapped, "E-words-not-swapped"))
         if words.changed == "refuse":
             reasons, warnings = warnings, []
     report = ServingReport(
@@ -106,10 +110,13 @@ def _find_slow(latency: dict[str, float], request: ServingRequest) -> list[str]:
     if model <= limit * champion:
         return []
     return [
-        f"a request of one row takes {model:.1f} ms with the model and {champion:.1f} "
-        f"ms with the champion, in turn on this machine (medians): "
-        f"{model / champion:.2f} times as long, but serving.max_latency_ratio allows "
-        f"{limit:g}. If the model shall be slower, raise the setting"
+        named(
+            f"a request of one row takes {model:.1f} ms with the model and "
+            f"{champion:.1f} ms with the champion, in turn on this machine (medians): "
+            f"{model / champion:.2f} times as long, but serving.max_latency_ratio "
+            f"allows {limit:g}. If the model shall be slower, raise the setting",
+            "E-serving-slow",
+        )
     ]
 
 
@@ -125,21 +132,28 @@ def _compare(
     for column, values in predictions.get("permuted", {}).items():
         if problem := _find_unusable(signature, [values], rows):
             reasons.append(
-                f"signature {signature.name!r}, {column!r} of other rows: output "
-                f"{signature.output!r} {problem}"
+                named(
+                    f"signature {signature.name!r}, {column!r} of other rows: output "
+                    f"{signature.output!r} {problem}",
+                    "E-serving-output",
+                )
             )
     for name, values in predictions.get("swapped", {}).items():
         sent = len(signature.swapped[name].texts)
         if problem := _find_unusable(signature, [values], sent):
             reasons.append(
-                f"signature {signature.name!r}, rows with swapped words of "
-                f"evaluator.group_words.{name}: output {signature.output!r} {problem}"
+                named(
+                    f"signature {signature.name!r}, rows with swapped words of "
+                    f"evaluator.group_words.{name}: output {signature.output!r} "
+                    f"{problem}",
+                    "E-serving-output",
+                )
             )
     for mode, parts in calls.items():
         output = f"signature {signature.name!r}, {mode}: output {signature.output!r}"
         problem = _find_unusable(signature, parts, rows)
         if problem:
-            reasons.append(f"{output} {problem}")
+            reasons.append(named(f"{output} {problem}", "E-serving-output"))
         elif signature.expected is not None:
             values, expected = np.concatenate(parts), np.asarray(signature.expected)
             skews = np.abs(values - expected) / np.maximum(1, np.abs(expected))
@@ -150,11 +164,14 @@ def _compare(
             wrong = ~(by_row <= request.tolerance)
             if wrong.any():
                 reasons.append(
-                    f"{output} differs from the evaluation in training in "
-                    f"{wrong.sum()} of {len(wrong)} rows, most in row "
-                    f"{request.ids[worst]}: {values[worst]} instead of "
-                    f"{expected[worst]}, with a tolerance of {request.tolerance}; the "
-                    "exported graph differs from the evaluated model"
+                    named(
+                        f"{output} differs from the evaluation in training in "
+                        f"{wrong.sum()} of {len(wrong)} rows, most in row "
+                        f"{request.ids[worst]}: {values[worst]} instead of "
+                        f"{expected[worst]}, with a tolerance of {request.tolerance}; "
+                        "the exported graph differs from the evaluated model",
+                        "E-serving-skew",
+                    )
                 )
     return max_skew, reasons
 

@@ -12,6 +12,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from modules.errors import named
+
 
 def text_version(tf_serving_version: str) -> str:
     """Returns the version of tensorflow-text in a TensorFlow Serving release.
@@ -60,7 +62,7 @@ def find_missing(ops: Iterable[str], tf_serving_version: str) -> list[str]:
             )
         else:
             problem += "; every known TensorFlow Serving lacks it"
-        problems.append(problem)
+        problems.append(named(problem, "E-serving-op"))
     return problems
 
 

@@ -71,7 +71,8 @@ def _read() -> _Content:
             f"the environment variable {VARIABLE} is {text[:200]!r} ({key}"
             f"{first['msg']}); allowed is JSON with `cluster`, lists of addresses by "
             "job (TensorFlow's sparse form is not supported), and `task`, a type and "
-            f"an index. Unset it, or {_IGNORE}"
+            f"an index. Unset it, or {_IGNORE}",
+            "E-tf-config",
         ) from error
 
 
@@ -115,7 +116,8 @@ def select_strategy(name: str) -> str | None:
         raise UsageError(
             f"trainer.strategy is {name}, but the environment variable {VARIABLE} "
             f"names no {missing[0]}; set it in every process, or choose another "
-            "strategy"
+            "strategy",
+            "E-tf-config",
         )
     return selected
 
@@ -151,14 +153,16 @@ def check_local_run(strategy: str) -> str | None:
         tasks = f"{content.count} task" + ("" if content.count == 1 else "s")
         raise UsageError(
             f"{start}names a cluster of {tasks}, but a run on this machine trains in "
-            f"one process; unset {VARIABLE}, or {_IGNORE}"
+            f"one process; unset {VARIABLE}, or {_IGNORE}",
+            "E-tf-config",
         )
     # The Trainer of another task waits for the coordinator until it is killed.
     if content.task and content.task.type != "chief":
         raise UsageError(
             f"{start}calls this process {content.task} of a cluster with parameter "
             "servers, but a run on this machine is their coordinator; start it as the "
-            f"chief, unset {VARIABLE}, or {_IGNORE}"
+            f"chief, unset {VARIABLE}, or {_IGNORE}",
+            "E-tf-config",
         )
     return selected
 

@@ -114,7 +114,8 @@ def read_words(path: str) -> list[str]:
                 text = file.read().decode("utf-8-sig")
             except UnicodeDecodeError as error:
                 raise EncoderError(
-                    f"{path} is not UTF-8: {error}; save it as UTF-8"
+                    f"{path} is not UTF-8: {error}; save it as UTF-8",
+                    "E-encoder-file-malformed",
                 ) from error
         # Not `splitlines`: a token may be a line separator of Unicode.
         return [line.rstrip(" \t\r") for line in text.rstrip(" \t\r\n").split("\n")]
@@ -126,12 +127,14 @@ def read_words(path: str) -> list[str]:
     for token, index in ids.items():
         if tokens.setdefault(index, token) != token:
             raise EncoderError(
-                f"{path} gives the id {index} to {tokens[index]!r} and to {token!r}"
+                f"{path} gives the id {index} to {tokens[index]!r} and to {token!r}",
+                "E-vocabulary-malformed",
             )
     gaps = [index for index in range(max(tokens, default=0)) if index not in tokens]
     if gaps:
         raise EncoderError(
-            f"{path} has {len(gaps)} ids without a token, such as {gaps[0]}"
+            f"{path} has {len(gaps)} ids without a token, such as {gaps[0]}",
+            "E-vocabulary-malformed",
         )
     return [tokens[index] for index in range(len(tokens))]
 
@@ -189,7 +192,8 @@ def find_settings(directory: str) -> dict[str, Any]:
             if name == TOKENIZER_FILE and earlier != value:
                 raise EncoderError(
                     f"{path} has {field.name} {value!r}, {origin} has {earlier!r}; "
-                    "write what the encoder was trained with in both"
+                    "write what the encoder was trained with in both",
+                    "E-tokenizer-files-differ",
                 )
     return {key: value for key, (value, _) in found.items()}
 
@@ -201,7 +205,8 @@ def _refusing_other_forms(path: str) -> Iterator[None]:
     except (AttributeError, KeyError, TypeError) as error:
         raise EncoderError(
             f"{path} is not a file of Hugging Face's tokenizers "
-            f"({type(error).__name__}: {error}); copy it from the encoder's source"
+            f"({type(error).__name__}: {error}); copy it from the encoder's source",
+            "E-encoder-file-malformed",
         ) from error
 
 
@@ -209,10 +214,13 @@ def _check_value(path: str, key: str, value: object) -> None:
     if key == _LONGEST:
         if type(value) is not int or value < 1:
             raise EncoderError(
-                f"{path}: {key} is {value!r}; write a whole number above 0"
+                f"{path}: {key} is {value!r}; write a whole number above 0",
+                "E-tokenizer-setting",
             )
     elif not isinstance(value, bool):
-        raise EncoderError(f"{path}: {key} is {value!r}; write true or false")
+        raise EncoderError(
+            f"{path}: {key} is {value!r}; write true or false", "E-tokenizer-setting"
+        )
 
 
 def _check_keys(path: str, config: dict[str, Any]) -> None:
@@ -221,12 +229,14 @@ def _check_keys(path: str, config: dict[str, Any]) -> None:
     if name.removesuffix(_FAST) not in _CLASSES:
         raise EncoderError(
             f"{path}: tokenizer_class is {name!r}; supported are {', '.join(_CLASSES)} "
-            f"(or ...{_FAST}), which split text as BERT does"
+            f"(or ...{_FAST}), which split text as BERT does",
+            "E-tokenizer-not-supported",
         )
     if "AutoTokenizer" in (config.get("auto_map") or {}):
         raise EncoderError(
             f"{path}: auto_map has an AutoTokenizer, {config['auto_map']!r}; a "
-            "tokenizer of its own code is not supported"
+            "tokenizer of its own code is not supported",
+            "E-tokenizer-not-supported",
         )
     for key, supported in _SUPPORTED.items():
         value = config.get(key)
@@ -234,7 +244,8 @@ def _check_keys(path: str, config: dict[str, Any]) -> None:
             value = value.get("content")
         if value is not None and value != supported:
             raise EncoderError(
-                f"{path}: {key} is {value!r}; only {supported!r} is supported"
+                f"{path}: {key} is {value!r}; only {supported!r} is supported",
+                "E-tokenizer-not-supported",
             )
     for key in ("bos_token", "eos_token"):
         _check_added(f"{path}: {key}", filter(None, [config.get(key)]))
@@ -256,7 +267,8 @@ def _check_added(origin: str, tokens: Iterable[Any]) -> None:
         raise EncoderError(
             f"{origin} has {others[0]!r}, which is found in a text before it is split "
             f"into words; only BERT's {', '.join((*SPECIAL_TOKENS, MASK_TOKEN))} are "
-            "supported"
+            "supported",
+            "E-tokenizer-not-supported",
         )
 
 
@@ -283,13 +295,15 @@ def _read_tokenizer(
             continue  # old versions of `tokenizers` wrote none: bert-base-uncased
         if kind not in supported:
             raise EncoderError(
-                f"{path}: {name} is {kind}; BERT's is {' or '.join(supported)}"
+                f"{path}: {name} is {kind}; BERT's is {' or '.join(supported)}",
+                "E-tokenizer-not-supported",
             )
     model, processor = parts["model"], parts["post_processor"]
     prefix = model.get("continuing_subword_prefix", _SUBWORD_PREFIX)
     if prefix != _SUBWORD_PREFIX:
         raise EncoderError(
-            f"{path} continues words with {prefix!r}, BERT with {_SUBWORD_PREFIX!r}"
+            f"{path} continues words with {prefix!r}, BERT with {_SUBWORD_PREFIX!r}",
+            "E-tokenizer-not-supported",
         )
     _check_keys(f"{path}: model", {"unk_token": model.get("unk_token")})
     _check_added(f"{path}: added_tokens", tokenizer.get("added_tokens") or ())
@@ -310,13 +324,15 @@ def _read_tokenizer(
     if not is_berts:
         raise EncoderError(
             f"{path}: post_processor does not pack [CLS] A [SEP] and [CLS] A [SEP] B "
-            "[SEP], as BERT does"
+            "[SEP], as BERT does",
+            "E-tokenizer-not-supported",
         )
     normalizer = parts["normalizer"]
     if normalizer.get("clean_text") is False:
         # The op of tensorflow-text crashes on U+0011 in a text that was not cleaned.
         raise EncoderError(
-            f"{path}: clean_text of the normalizer is False; only True is supported"
+            f"{path}: clean_text of the normalizer is False; only True is supported",
+            "E-tokenizer-not-supported",
         )
     return {
         LOWER_CASE_KEY: normalizer.get("lowercase"),

@@ -141,7 +141,8 @@ def _read_directory(source: str, preprocessor: str | None) -> _Source:
     if preprocessor is not None:
         raise EncoderError(
             f"--preprocessor {preprocessor} is for a SavedModel; {source} has its "
-            f"vocabulary in {os.path.basename(vocabulary)}"
+            f"vocabulary in {os.path.basename(vocabulary)}",
+            "E-preprocessor-not-needed",
         )
     config = {**encoder.config, **tokenizer_files.find_settings(source)}
     encoder = dataclasses.replace(encoder, config=config)
@@ -180,7 +181,8 @@ def _vocabulary_file(encoder: EncoderDirectory) -> str:
         if _exists(encoder.directory, name):
             return encoder.path(name)
     raise EncoderError(
-        f"encoder {encoder.directory} has neither {VOCAB_FILE} nor {TOKENIZER_FILE}"
+        f"encoder {encoder.directory} has neither {VOCAB_FILE} nor {TOKENIZER_FILE}",
+        "E-vocabulary-missing",
     )
 
 

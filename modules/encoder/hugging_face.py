@@ -111,7 +111,9 @@ class HuggingFaceWeights:
         if others:
             names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in others)
             raise EncoderError(
-                f"{path}: not floating-point: {names}; allowed are {', '.join(_DTYPES)}"
+                f"{path}: not floating-point: {names}; allowed are "
+                f"{', '.join(_DTYPES)}",
+                "E-encoder-dtype",
             )
 
     def restore(self, model: BertEncoder) -> None:
@@ -208,20 +210,24 @@ def _header(path: str) -> list[_Stored]:
         if not 0 < length <= size - _HEADER_LENGTH_BYTES:
             raise EncoderError(
                 f"{path} is not a safetensors file: it has {size} bytes and a header "
-                f"of {length}"
+                f"of {length}",
+                "E-encoder-file-malformed",
             )
         text = file.read(length)
     try:
         header = json.loads(text)
     except ValueError as error:
-        raise EncoderError(f"{path} is not a safetensors file: {error}") from error
+        raise EncoderError(
+            f"{path} is not a safetensors file: {error}", "E-encoder-file-malformed"
+        ) from error
     header.pop("__metadata__", None)
     ends = [entry["data_offsets"][1] for entry in header.values()]
     whole = _HEADER_LENGTH_BYTES + length + max(ends, default=0)
     if size != whole:
         raise EncoderError(
             f"{path} has {size} bytes, but its header lists {whole}: the file is "
-            "incomplete; copy it again"
+            "incomplete; copy it again",
+            "E-encoder-file-incomplete",
         )
     return [
         _Stored(name, tuple(entry["shape"]), entry["dtype"])

@@ -170,7 +170,8 @@ def dropout_rates(encoder: EncoderDirectory) -> DropoutRates:
         if not isinstance(rate, int | float) or not 0 <= rate < 1:
             raise EncoderError(
                 f"{encoder.path(encoder.config_file)}: {key} is {rate!r}; allowed are "
-                "0 to below 1; correct the file, or set trainer.dropout"
+                "0 to below 1; correct the file, or set trainer.dropout",
+                "E-encoder-dropout",
             )
     rates = DropoutRates.of_hidden(float(config[hidden]), float(config[attention]))
     # Hugging Face applies the head's rate once.

@@ -87,7 +87,8 @@ def _find_encoder(checkpoint: ObjectCheckpoint) -> int:
     names = ", ".join(checkpoint.children(ROOT)) or "nothing"
     raise EncoderError(
         f"{checkpoint.path} holds {names}; an encoder's checkpoint is written with "
-        "tf.train.Checkpoint(encoder=...) or (model=...)"
+        "tf.train.Checkpoint(encoder=...) or (model=...)",
+        "E-encoder-checkpoint-layout",
     )
 
 

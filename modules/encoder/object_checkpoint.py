@@ -47,14 +47,16 @@ class ObjectCheckpoint:
             if _OBJECT_GRAPH not in shapes:
                 raise EncoderError(
                     f"{path} is a TensorFlow 1 checkpoint; convert it first, with "
-                    "official.nlp.tools.tf2_bert_encoder_checkpoint_converter"
+                    "official.nlp.tools.tf2_bert_encoder_checkpoint_converter",
+                    "E-encoder-tensorflow-1",
                 )
             graph = self._reader.get_tensor(_OBJECT_GRAPH)
             self._nodes = TrackableObjectGraph.FromString(graph).nodes
         # RuntimeError: TensorFlow's reader does not translate a wrong checksum.
         except (ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
             raise EncoderError(
-                f"{path} is not a readable checkpoint: {error}"
+                f"{path} is not a readable checkpoint: {error}",
+                "E-encoder-file-malformed",
             ) from error
         del shapes[_OBJECT_GRAPH]
         self.shapes: dict[str, Shape] = {k: tuple(v) for k, v in shapes.items()}
@@ -64,7 +66,8 @@ class ObjectCheckpoint:
         if size < needed:
             raise EncoderError(
                 f"{path} has {size} bytes of data, but its index lists {needed}: the "
-                "checkpoint is incomplete; copy it again"
+                "checkpoint is incomplete; copy it again",
+                "E-encoder-file-incomplete",
             )
 
     def children(self, node: int) -> dict[str, int]:

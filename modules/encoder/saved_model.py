@@ -93,14 +93,16 @@ def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
         if len(texts) > 1:
             raise EncoderError(
                 f"{assets} has several texts: {', '.join(texts)}; name the vocabulary "
-                f"{VOCAB_FILE}"
+                f"{VOCAB_FILE}",
+                "E-vocabulary-ambiguous",
             )
         if texts:
             return os.path.join(assets, texts[0])
     raise EncoderError(
         f"{preprocessor or directory} has no vocabulary (assets/vocab.txt); name the "
         "encoder's preprocessor: python -m pipeline import-encoder SOURCE DEST "
-        "--preprocessor HANDLE_OR_DIR, and use DEST"
+        "--preprocessor HANDLE_OR_DIR, and use DEST",
+        "E-vocabulary-missing",
     )
 
 
@@ -174,7 +176,8 @@ def _without_prefix(directory: str, keys: dict[str, str]) -> dict[str, str]:
         raise EncoderError(
             f"SavedModel {directory} has the variable {old[0]}: an old layout, as in "
             "versions 1 and 2 of TF Hub's tensorflow/bert_*. Take version 4 of the "
-            "same handle, or the encoder's Model Garden checkpoint"
+            "same handle, or the encoder's Model Garden checkpoint",
+            "E-encoder-layout-old",
         )
     for name in keys:
         if name.endswith(_WORD_EMBEDDINGS):
@@ -182,7 +185,8 @@ def _without_prefix(directory: str, keys: dict[str, str]) -> dict[str, str]:
             return {name.removeprefix(prefix): key for name, key in keys.items()}
     raise EncoderError(
         f"SavedModel {directory} has no variable {_WORD_EMBEDDINGS}: not a BERT "
-        "encoder of the Model Garden's; a preprocessor is given with --preprocessor"
+        "encoder of the Model Garden's; a preprocessor is given with --preprocessor",
+        "E-encoder-variables-missing",
     )
 
 
@@ -199,7 +203,8 @@ def _sizes(directory: str, shapes: dict[str, Shape]) -> dict[str, int]:
     if missing:
         raise EncoderError(
             f"SavedModel {directory} has no variable {', '.join(missing)}: not a BERT "
-            f"encoder of the Model Garden's, as TF Hub's {READABLE_HANDLES}"
+            f"encoder of the Model Garden's, as TF Hub's {READABLE_HANDLES}",
+            "E-encoder-variables-missing",
         )
     words, positions, types, query, inner = (shapes[name] for name in names)
     matches = (re.match(r"transformer/layer_\d+/", name) for name in shapes)

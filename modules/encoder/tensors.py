@@ -85,4 +85,4 @@ def check_tensors(
         if stored[name] != expected[name]
     ]
     if problems:
-        raise EncoderError(f"{path}: {'; '.join(problems)}")
+        raise EncoderError(f"{path}: {'; '.join(problems)}", "E-encoder-tensors")

@@ -250,5 +250,6 @@ def _read_state(directory: str) -> Any:
             return None
     raise UsageError(
         f"{path} is damaged. Restore it from a backup to resume the training, or "
-        "delete this file: the training then starts from its first step"
+        "delete this file: the training then starts from its first step",
+        "E-checkpoint-damaged",
     )

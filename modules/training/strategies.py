@@ -75,7 +75,8 @@ def refuse_several_processes(strategy: tf.distribute.Strategy, user: str) -> Non
         raise UsageError(
             f"{user} works in one process, but the strategy is "
             f"{type(strategy).__name__}; set trainer.strategy to one_device, mirrored "
-            f"or tpu, or leave {user} out"
+            f"or tpu, or leave {user} out",
+            "E-strategy-one-process",
         )
 
 

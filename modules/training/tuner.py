@@ -166,7 +166,8 @@ class SettingsTuner(base_tuner.BaseTuner):
         if isinstance(sizes, Range) and strategy.num_replicas_in_sync > 1:
             raise UsageError(
                 f"tuner.space.batch_size is a range, but {type(strategy).__name__} has "
-                f"{strategy.num_replicas_in_sync} replicas; list multiples of that"
+                f"{strategy.num_replicas_in_sync} replicas; list multiples of that",
+                "E-tuner-batch-size",
             )
         for size in () if isinstance(sizes, Range) else sizes:
             strategies.check_batches(

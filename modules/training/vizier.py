@@ -108,7 +108,8 @@ class Study:
         if suggestion is not None and not settings.items() <= suggestion.params.items():
             raise UsageError(
                 f"the study {self._name} has a pending trial with other settings than "
-                f"{settings}; delete the study to search from the beginning"
+                f"{settings}; delete the study to search from the beginning",
+                "E-vizier-study",
             )
         return suggestion
 
@@ -171,7 +172,8 @@ class Study:
                 self._finish(added.name, result)
             raise UsageError(
                 f"the study {self._name} has no place for a recorded trial, {values}; "
-                "delete the study to search from the beginning"
+                "delete the study to search from the beginning",
+                "E-vizier-study",
             )
         return added.name
 
@@ -230,7 +232,8 @@ class Study:
                 "vertex.region, the network and the credentials (`gcloud auth "
                 "application-default login`, or a service account of the job with "
                 "roles/aiplatform.user); the same command resumes the search. Or set "
-                "tuner.service to optuna"
+                "tuner.service to optuna",
+                "E-vizier-unavailable",
             ) from error
 
 

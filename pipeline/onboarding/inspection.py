@@ -264,7 +264,7 @@ class Inspector:
                 " and ".join(self._locations.find(row.record) for row in group)
                 for group in finding.rows
             )
-            lines.append(finding.message + (f" ({rows})" if rows else ""))
+            lines.append(finding.text + (f" ({rows})" if rows else ""))
         for split, count in bad_rows.counts.items():
             self._splits.setdefault(split, SplitInspection()).bad = count
         lines = inspection.warnings if bad_rows.skips else inspection.refused
