@@ -28,7 +28,6 @@ from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
 from ingest import examples
 from modules import environment
-from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.inputs.encoder_source import resolve_encoder
@@ -61,13 +60,12 @@ def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
       limit: Maximum number of rows to read; None reads all.
 
     Raises:
-      UsageError: The file is missing, or the task is a regression.
+      click.UsageError: The file is missing, or the task is a regression.
     """
     task = config.task
     if task.classes is None:
-        raise UsageError(
+        raise click.UsageError(
             f"task {task.name} is a regression; give a recipe of classes with --config",
-            "E-benchmark-data",
         )
     table = examples.read_split(config.data_source, "eval", config.data, task)
     rows = [

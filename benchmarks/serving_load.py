@@ -22,7 +22,6 @@ from benchmarks import latency, rounds
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
 from ingest import examples
-from modules.errors import UsageError
 from modules.export import signatures
 from modules.served_versions import GRAPH_FILE
 from pipeline.config.paths import REPOSITORY
@@ -52,15 +51,14 @@ def read_rows(source: str, columns: Sequence[str]) -> list[list[str]]:
     """Returns the texts of the evaluation split of a directory.
 
     Raises:
-      UsageError: There is no such split, or it lacks a column.
+      click.UsageError: There is no such split, or it lacks a column.
     """
     rows = list(examples.read_split(source, "eval"))
     missing = [name for name in columns if name not in rows[0]]
     if missing:
-        raise UsageError(
+        raise click.UsageError(
             f"--data {source} has no column {', '.join(missing)}, which the model "
             "needs; give a directory of its task's splits",
-            "E-benchmark-data",
         )
     return [[row[name] for name in columns] for row in rows]
 

@@ -2,11 +2,13 @@
 
 import ast
 import dataclasses
+import inspect
 import re
 from collections import Counter, defaultdict
 
 import pytest
 
+from modules.data import judgment, leaked_labels, slice_judgment
 from modules.errors import UsageError
 from modules.fingerprint import FIRST_PARTY
 from pipeline.config.paths import REPOSITORY
@@ -47,7 +49,7 @@ def find_messages():
     """Returns the calls that give a message its name, and patterns of each name."""
     trees = {
         path.relative_to(REPOSITORY): ast.parse(path.read_text())
-        for package in (*FIRST_PARTY, "serving", "benchmarks", "tools")
+        for package in (*FIRST_PARTY, "serving")
         for path in sorted((REPOSITORY / package).rglob("*.py"))
     }
     nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
@@ -75,7 +77,23 @@ def find_messages():
     return calls, patterns
 
 
+def find_refused_kinds():
+    """Returns the names of findings that stop a run, made of their kinds."""
+    modules = (judgment, leaked_labels, slice_judgment)
+    kinds = {judgment.NO_CLASS}  # in a loop, with that of one class
+    for module in modules:
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding":
+                is_refused = len(node.args) > 3 or any(
+                    keyword.arg == "is_refused" for keyword in node.keywords
+                )
+                kind = getattr(module, ast.unparse(node.args[0]), None)
+                kinds |= {kind} if is_refused and kind else set()
+    return {f"E-{kind.replace(' ', '-')}" for kind in kinds}
+
+
 CALLS, PATTERNS = find_messages()
+PATTERNS |= {name: [None] for name in find_refused_kinds()}
 ENTRIES = [
     Entry(page.stem, name, text)
     for page in sorted(PAGES.glob("*.md"))

@@ -85,6 +85,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         found = _PAGES.get(path)
         if path.startswith("docs/"):
             found = path.removeprefix("docs/")
+            found = re.sub(r"^(notebooks/.*)\.py$", r"\1.md", found)
         if found is None:
             return text
         relative = os.path.relpath(found, posixpath.dirname(uri) or ".")
