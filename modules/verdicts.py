@@ -258,8 +258,8 @@ class Verdict(pydantic.BaseModel):
         """Why the model is refused, by thresholds and by comparisons."""
         bounds = [text for metric in self.metrics for text in metric.failures]
         slices = [
-            f"in the slice {metric.slice} "
-            f"(evaluator.slice_thresholds.{metric.feature}), {text}"
+            f"in the slice {metric.slice}, by "
+            f"evaluator.slice_thresholds.{metric.feature}: {text}"
             for metric in self.slices
             for text in metric.failures
         ]

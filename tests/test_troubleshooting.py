@@ -68,6 +68,10 @@ def find_messages():
     for path, node in nodes:
         if not isinstance(node, ast.Call):
             continue
+        for keyword in node.keywords:  # of a message that gets its rows later
+            value = getattr(keyword.value, "value", None)
+            if keyword.arg == "name" and NAME.fullmatch(str(value)):
+                patterns[value].append(None)
         if ast.unparse(node.func).rpartition(".")[2] not in functions:
             continue
         name = node.args[1] if len(node.args) > 1 else None

@@ -23,7 +23,6 @@ from modules import files, uris, verdicts
 from modules.config.task import TRAIN_SPLIT
 from modules.data import judgment, leaked_labels, slice_judgment, source_rows
 from modules.data.profile import Profile
-from modules.errors import named
 
 if TYPE_CHECKING:
     from report.content import Report
@@ -123,7 +122,7 @@ def DataGate(
     for finding in findings:
         if finding.split not in failed:
             groups = [[Row(*row) for row in group] for group in finding.rows]
-            message = Message(finding.text, finding.split, groups)
+            message = Message(finding.message, finding.split, groups, finding.name)
             (refused if finding.is_refused else warnings).append(message)
     # The file patterns of this span, with as many digits as the pattern has.
     patterns = {
@@ -201,12 +200,10 @@ def _describe(
     for split, column, text in failures:
         _, rows = faults.get((split, column, faulty_rows.INVALID), (0, []))
         groups = [[Row(split, record, row, values)] for row, values, record in rows]
-        messages.append(Message(named(text, "E-data-anomaly"), split, groups))
+        messages.append(Message(text, split, groups, name="E-data-anomaly"))
     for (split, column, kind), (count, rows) in faults.items():
         if kind != faulty_rows.INVALID:
             groups = [[Row(split, record, row)] for row, _, record in rows]
-            text = named(
-                f"{split}: {column}: {kind}: in {count} examples", "E-faulty-examples"
-            )
-            messages.append(Message(text, split, groups))
+            text = f"{split}: {column}: {kind}: in {count} examples"
+            messages.append(Message(text, split, groups, name="E-faulty-examples"))
     return messages

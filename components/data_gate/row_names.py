@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from modules.config.task import NO_ID
+from modules.errors import named
 
 # Split and hash of a row; the locations of all rows with this hash.
 Key = tuple[str, int]
@@ -38,11 +39,13 @@ class Message:
       text: The text.
       split: The split in the text; rows of other splits are shown with their split.
       groups: Single rows, or pairs with equal texts.
+      name: The stable name of a refusal; empty for a warning.
     """
 
     text: str
     split: str
     groups: Sequence[Sequence[Row]] = ()
+    name: str = ""
 
     @property
     def keys(self) -> Counter[Key]:
@@ -50,15 +53,14 @@ class Message:
         return Counter((row.split, row.record) for rows in self.groups for row in rows)
 
     def render(self, id_column: str, locations: Locations) -> str:
-        """Returns the text with its rows."""
-        if not self.groups:
-            return self.text
+        """Returns the text with its rows and its name."""
         left = {key: list(locations.get(key, [])) for key in self.keys}
         groups = [
             " and ".join(self._name(row, id_column, left) for row in rows)
             for rows in self.groups
         ]
-        return f"{self.text} (rows {'; '.join(groups)})"
+        text = f"{self.text} (rows {'; '.join(groups)})" if groups else self.text
+        return named(text, self.name) if self.name else text
 
     def _name(self, row: Row, id_column: str, left: Locations) -> str:
         split = "" if row.split == self.split else f"{row.split} "

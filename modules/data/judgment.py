@@ -15,7 +15,6 @@ from modules.config.task import NO_ID, TRAIN_SPLIT, TaskConfig
 from modules.data import profile, row_facts, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
-from modules.errors import named
 from modules.verdicts import lowest
 
 # Kinds of findings.
@@ -78,12 +77,9 @@ class Finding:
     rows: tuple[tuple[Row, ...], ...] = ()
 
     @property
-    def text(self) -> str:
-        """The message; one that stops the run has a stable name, made of the kind."""
-        if not self.is_refused:
-            return self.message
-        name = f"E-{self.kind.replace(' ', '-')}"
-        return named(self.message, name)
+    def name(self) -> str:
+        """The stable name of a finding that stops the run; empty for a warning."""
+        return f"E-{self.kind.replace(' ', '-')}" if self.is_refused else ""
 
 
 def judge(

@@ -30,6 +30,7 @@ from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 from modules.data.slice_columns import MISSING
 from modules.data.words import split_words
+from modules.errors import named
 from pipeline.onboarding.columns import LISTS, Column
 
 _ROWS_AT_A_TIME = 8192
@@ -264,7 +265,8 @@ class Inspector:
                 " and ".join(self._locations.find(row.record) for row in group)
                 for group in finding.rows
             )
-            lines.append(finding.text + (f" ({rows})" if rows else ""))
+            line = finding.message + (f" ({rows})" if rows else "")
+            lines.append(named(line, finding.name) if finding.name else line)
         for split, count in bad_rows.counts.items():
             self._splits.setdefault(split, SplitInspection()).bad = count
         lines = inspection.warnings if bad_rows.skips else inspection.refused

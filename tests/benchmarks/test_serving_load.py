@@ -4,11 +4,11 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import click
 import pytest
 
 from benchmarks import serving_load
 from benchmarks.peers import server as server_peer
-from modules.errors import UsageError
 from tests import tiny
 
 PATH = "/v1/models/m:predict"
@@ -71,7 +71,7 @@ def test_rows_of_a_directory_are_in_the_order_of_the_models_columns(tmp_path):
     rows = serving_load.read_rows(source, ["sentence2", "sentence1"])
     _, first, second = tiny.pairs(48, seed=1)[0]
     assert rows[0] == [second, first]
-    with pytest.raises(UsageError, match="no column question"):
+    with pytest.raises(click.UsageError, match="no column question"):
         serving_load.read_rows(source, ["question"])
 
 

@@ -139,7 +139,7 @@ def test_model_that_is_worse_than_a_linear_one_is_refused(tmp_path, task):
         rf"{task.metric} is [\d.]+ below that of a linear model on words, trained on "
         r"200 rows: p = [\de.-]+ is below evaluator\.significance \(0\.05\), on 200 "
         r"rows; check the labels and the settings of the trainer, or set "
-        r"evaluator\.linear_model to report",
+        r"evaluator\.linear_model to report \[E-worse-than-linear-model\]",
         reason,
     )
 
@@ -194,7 +194,8 @@ def test_model_that_is_worse_than_a_linear_one_in_a_slice_is_refused(tmp_path, t
         rf"in the slice region north \(40 rows\), {task.metric} is -?[\d.]+, [\d.]+ "
         r"below a linear model's [\d.]+: p = [\de.-]+, multiplied by \d slices, is "
         r"below evaluator\.significance \(0\.05\); add such rows to train, check their "
-        r"labels, or set evaluator\.linear_model to report",
+        r"labels, or set evaluator\.linear_model to report "
+        r"\[E-worse-than-linear-model\]",
         reason,
     )
     assert compare_regions(tmp_path / "equal", task, range(2))[1] == []

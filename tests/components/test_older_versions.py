@@ -194,7 +194,7 @@ def test_versions_that_cannot_be_measured_are_named_and_the_others_are_measured(
     ages = measure({broken: not_finite, EARLIER: by_first})
     assert [version.problem for version in ages.versions] == [
         "signature 'serve_examples', all rows at once: output 'probabilities' is not "
-        "finite in 60 of 60 rows",
+        "finite in 60 of 60 rows [E-serving-output]",
         "another task: classes ['no', 'yes'] instead of ['short', 'long']",
         "",
     ]

@@ -23,7 +23,7 @@ def test_unknown_number_is_refused_with_the_file_and_what_to_do(number):
     text = json.dumps({"format": number, "id": "7"})
     with pytest.raises(file_format.FormatError) as refused:
         file_format.parse(text, "/runs/run.json")
-    assert str(refused.value) == (
+    assert refused.value.message == (
         f"/runs/run.json has the format {number!r}, and this release reads the format "
         "1: use the release that wrote the file, or another output directory"
     )

@@ -84,7 +84,7 @@ def test_refused_model_is_not_pushed_until_an_override_records_who_and_why(
     assert code == 3, output
     last = output.splitlines()[-1]
     assert last.startswith("refused: accuracy is 0.")
-    assert last.endswith("the threshold is 0.9990")
+    assert last.endswith("the threshold is 0.9990 [E-below-threshold]")
     assert [*finished.paths.pushed.iterdir()] == [Path(finished.report.pushed)]
     # Another threshold judges data and model again.
     assert finished.executed() == {"DataGate", "Evaluator", "AtomicPusher", "Report"}

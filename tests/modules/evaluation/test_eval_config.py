@@ -554,8 +554,8 @@ def test_first_model_that_is_bad_in_a_slice_by_a_column_is_refused(tmp_path):
     _, verdict = parrots.run(BY_REGION, None, LABELS, {"accuracy": 0.8})
     assert not verdict.blessed
     assert verdict.failures == [
-        "in the slice region north (40 rows), accuracy is 0.5000, the threshold is "
-        "0.7000 (evaluator.slice_thresholds.region)"
+        "in the slice region north (40 rows), by evaluator.slice_thresholds.region: "
+        "accuracy is 0.5000, the threshold is 0.7000 [E-below-threshold]"
     ]
     judged = {(m.feature_value, m.metric): m.threshold for m in verdict.slices}
     assert judged == {

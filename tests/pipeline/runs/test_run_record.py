@@ -49,7 +49,7 @@ def read(past):
     ("error", "state"),
     [
         (DataRefusedError("train.tsv:3: label is '7'"), "data refused"),
-        (UsageError("encoder x is not a directory"), "failed"),
+        (UsageError("encoder x is not a directory", "E-encoder-not-found"), "failed"),
         (ValueError("loss is NaN"), "failed"),
         (KeyboardInterrupt(), "interrupted"),
     ],
