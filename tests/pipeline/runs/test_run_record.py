@@ -48,7 +48,7 @@ def read(past):
 @pytest.mark.parametrize(
     ("error", "state"),
     [
-        (DataRefusedError("train.tsv:3: label is '7'"), "data refused"),
+        (DataRefusedError("train.tsv:3: label is '7'", "E-bad-rows"), "data refused"),
         (UsageError("encoder x is not a directory", "E-encoder-not-found"), "failed"),
         (ValueError("loss is NaN"), "failed"),
         (KeyboardInterrupt(), "interrupted"),
