@@ -576,16 +576,15 @@ def refusal(
     """
     reasons = [*failures, *serving_reasons]
     if withdrawn:
-        reasons.append(rolled_back(withdrawn))
+        reasons.append(named(rolled_back(withdrawn), "E-rolled-back"))
     return reasons or [NOT_BLESSED]
 
 
 def rolled_back(version: str | int) -> str:
     """Returns why a model that was rolled back is not pushed again."""
-    return named(
+    return (
         f"the model is version {version}, which was rolled back; "
-        f"`rollback {version}` serves it again",
-        "E-rolled-back",
+        f"`rollback {version}` serves it again"
     )
 
 

@@ -17,7 +17,7 @@
 # with Orbit*, and the API page of `official.core.base_trainer.Trainer`. Each section names a block
 # of theirs, runs ours, and explains the differences.
 #
-# To open this page in Jupyter, run `jupytext --to ipynb docs/notebooks/from_the_tutorials.py`. It
+# To open this page in Jupyter, run `.venv/bin/jupytext --to ipynb docs/notebooks/from_the_tutorials.py`. It
 # reads the tokenized examples of a run, so start with `make run`.
 
 # %% tags=["parameters"]

@@ -190,8 +190,8 @@ class Run(runs.Run):
         """
         if self.pushed is None:
             raise UsageError(
-                f"run {self.id} pushed no model, its state is {self.state}: "
-                f"{self.reason}",
+                f"run {self.id} pushed no model, its state is {self.state}; its "
+                "`reason` and `report` show why",
                 "E-run-without-model",
             )
         return self.pushed

@@ -69,6 +69,13 @@ def predict(
                 f"{', '.join(map(str, frame.columns))}",
                 "E-predict-columns",
             )
+        repeated = frame.columns[frame.columns.duplicated()].intersection(columns)
+        if len(repeated):
+            raise UsageError(
+                f"texts: several columns of the DataFrame are named {repeated[0]!r}; "
+                "rename or drop all but one",
+                "E-predict-columns",
+            )
         rows = list(frame[columns].itertuples(index=False, name=None))
     else:
         if isinstance(texts, str):
@@ -76,7 +83,14 @@ def predict(
                 "texts: a string is not a list; write predict(model, [text])",
                 "E-predict-texts",
             )
-        rows = [(row,) if isinstance(row, str) else tuple(row) for row in texts]
+        rows = []
+        for row in texts:
+            if not isinstance(row, (str, tuple, list)):
+                raise UsageError(
+                    f"texts: {row!r} is neither a text nor a pair of texts",
+                    "E-predict-texts",
+                )
+            rows.append((row,) if isinstance(row, str) else tuple(row))
         for row in rows:
             if len(row) != len(columns):
                 raise UsageError(

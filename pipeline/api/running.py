@@ -79,10 +79,17 @@ def _opening_console() -> Iterator[Console]:
     # handlers may keep these streams, so that they are not closed.
     with contextlib.redirect_stdout(_open(1)), contextlib.redirect_stderr(_open(2)):
         # In a notebook TensorFlow logs to the stdout that it was imported with.
-        for handler in logging.getLogger("tensorflow").handlers:
-            if isinstance(handler, logging.StreamHandler):
-                handler.setStream(sys.stderr)
-        yield console
+        streams = {
+            handler: handler.setStream(sys.stderr)
+            for handler in logging.getLogger("tensorflow").handlers
+            if isinstance(handler, logging.StreamHandler)
+        }
+        try:
+            yield console
+        finally:
+            for handler, stream in streams.items():
+                if stream is not None:  # it was another one
+                    handler.setStream(stream)
 
 
 def _has_descriptor(stream: object) -> bool:

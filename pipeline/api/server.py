@@ -23,7 +23,10 @@ from pipeline.config.paths import REPOSITORY
 
 _SERVING = re.compile(r" serving (\S+) at (\S+), ")
 _READY = re.compile(r" ready$", re.MULTILINE)
+# The last line of a command that was refused.
+_ERROR = re.compile(r"error: (.*) \[(E-[a-z0-9-]+)\]")
 _POLL_SECONDS = 0.1
+_STOP_SECONDS = 60  # it finishes its requests
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +98,11 @@ def serve(
             yield _wait(process, Path(f"/proc/self/fd/{log.fileno()}"), timeout_seconds)
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path, seconds: float) -> Server:
@@ -109,9 +116,9 @@ def _wait(process: subprocess.Popen[bytes], log: Path, seconds: float) -> Server
             return Server(started[2], started[1])
         if has_ended or time.monotonic() > end:
             lines = text.strip().splitlines() or ["it printed nothing"]
+            if error := _ERROR.fullmatch(lines[-1]):
+                message, name = error.groups()
+                raise UsageError(message, name)
             what = "ended" if has_ended else f"is not ready after {seconds:g} s"
-            raise UsageError(
-                f"the server {what}: {lines[-1].removeprefix('error: ')}",
-                "E-serve-not-ready",
-            )
+            raise UsageError(f"the server {what}: {lines[-1]}", "E-serve-not-ready")
         time.sleep(_POLL_SECONDS)

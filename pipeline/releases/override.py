@@ -67,7 +67,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
             if withdrawn:
                 raise UsageError(
                     f"run {run.id}: {verdicts.rolled_back(withdrawn)}",
-                    "E-model-rolled-back",
+                    "E-rolled-back",
                 )
             version = served_versions.choose_version(str(directory), model)
             if (directory / version).exists():
@@ -174,8 +174,8 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
         )
     if check and check.reasons:
         raise UsageError(
-            f"run {run.id}: the serving check failed ({'; '.join(check.reasons)}), "
-            "which cannot be overridden. Correct the cause and run the pipeline again",
+            f"run {run.id}: the serving check failed, which cannot be overridden; "
+            f"`show {run.id}` prints why. Correct the cause and run the pipeline again",
             "E-override-serving-check",
         )
     if verdict.blessed:

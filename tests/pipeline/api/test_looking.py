@@ -21,7 +21,9 @@ def test_runs_are_listed_and_found(output):
     assert refused.pushed is None
     assert refused.reason == sample_output.REASON
     assert repr(refused) == f"Run({refused.id}, refused: {sample_output.REASON})"
-    with pytest.raises(UsageError, match="its state is refused: accuracy") as without:
+    with pytest.raises(
+        UsageError, match="its state is refused; its `reason`"
+    ) as without:
         predict(refused, ["a text"])
     assert without.value.name == "E-run-without-model"
     with pytest.raises(UsageError, match="does not exist") as missing:

@@ -176,7 +176,7 @@ def test_model_that_failed_the_serving_check_cannot_be_overridden(invoke, past):
     )
     past.write_json(blessing, "serving_check.json", check.model_dump(mode="json"))
     printed = joined(invoke("override", "latest", "--reason", "x", exit_code=2))
-    assert "the serving check failed (serving_default differs by 0.5)" in printed
+    assert "the serving check failed, which cannot be overridden; `show " in printed
 
 
 def test_swapped_words_are_shown_with_the_serving_check(invoke, past):
