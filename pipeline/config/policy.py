@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
+import unicodedata
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ from pipeline.config import typed_yaml
 
 FILE = "pipeline-policy.yaml"
 _CODE = Path(__file__).resolve().parent
+_WILDCARDS = {"*": ".*", "?": "."}
 _VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 
 
@@ -28,7 +29,7 @@ class Policy(Settings):
       forbidden_columns: Columns, such as names or e-mail addresses, that no recipe may
         use as a text, as the label or as the weight. `*` stands for any characters,
         `?` for one; case, spaces and punctuation do not matter: `client name` is also
-        `Client_Name`.
+        `Client_Name` and `ClientName`.
       require_commit: Which runs are refused. `committed`: those whose recipe or code
         differ from a commit, are in none, or have settings of the command line.
         `submitted`: also those whose commit is not on `branch`. `none` only warns.
@@ -51,9 +52,11 @@ class Policy(Settings):
 
     def find_forbidding(self, column: str) -> str | None:
         """Returns the first of `forbidden_columns` that a column matches, or None."""
-        name = _without_punctuation(column)
+        name = re.sub("_+", "_", _fold(column))
         for pattern in self.forbidden_columns:
-            if fnmatch.fnmatchcase(name, _without_punctuation(pattern)):
+            letters = _fold(pattern, "".join(_WILDCARDS)).replace("_", "")
+            parts = [_WILDCARDS.get(letter, letter) for letter in letters]
+            if re.fullmatch("_?".join(["", *parts, ""]), name):
                 return pattern
         return None
 
@@ -129,5 +132,20 @@ def _read(file: Path) -> Policy:
         raise UsageError("\n".join(lines), "E-policy-refused") from error
 
 
-def _without_punctuation(name: str) -> str:
-    return re.sub(r"[^\w*?]+", "_", name.casefold())
+def _fold(name: str, kept: str = "") -> str:
+    """Returns a name in lower case and one Unicode normal form, `_` for punctuation.
+
+    Args:
+      name: The name.
+      kept: Characters that are not replaced.
+    """
+    folded = unicodedata.normalize(
+        "NFKC", unicodedata.normalize("NFKC", name).casefold()
+    )
+    # Letters, digits, and marks, such as the vowel signs of Hindi.
+    return "".join(
+        character
+        if unicodedata.category(character)[0] in "LMN" or character in kept
+        else "_"
+        for character in folded
+    )

@@ -48,6 +48,45 @@ def test_forbidden_column_is_refused_whatever_its_use(project, setting, value, c
         ) in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("client name", "ClientName client_name CLIENT-NAME client.name _clientname"),
+        (
+            "e-mail",
+            "email E_Mail e\u2011mail e\u00admail \uff25mail e*mail e?mail E+MAIL",
+        ),
+        ("email", "e-mail e_mail 'E-Mail:' E\xa0mail e\u200bmail"),
+        ("*mail*", "contact_e-mail Mailing-List mail"),
+        ("n?me", "name N-me nome"),
+        ("Stra\xdfe", "STRASSE stra-sse"),
+        ("pre\u0301nom", "PR\xc9NOM pr\xe9-nom"),
+        ("नाम", "_नाम_"),
+        ("no. [1]", "no1 NO_1"),
+    ],
+)
+def test_case_and_punctuation_of_a_forbidden_column_do_not_matter(pattern, names):
+    rules = policy.Policy(forbidden_columns=["other", pattern])
+    for name in [*names.split(" "), f" {pattern}\n"]:
+        assert rules.find_forbidding(name) == pattern, name
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("client name", "clients_name name client client_names"),
+        ("e-mail", "female mail e_mails \xe9mail"),
+        ("n?me", "nme nooome"),
+        ("नाम", "नम"),
+        ("a.c", "abc"),
+    ],
+)
+def test_column_with_other_letters_is_allowed(pattern, names):
+    rules = policy.Policy(forbidden_columns=[pattern])
+    for name in names.split(" "):
+        assert rules.find_forbidding(name) is None, name
+
+
 def test_forbidden_column_of_0_and_1_for_a_label_is_refused(project):
     recipe = project / "teams" / "reviews" / "recipe.yaml"
     settings = {"kind": "multilabel", "classes": ["joy", "client s name"]}
