@@ -200,8 +200,8 @@ def predict_labels(outputs: np.ndarray, threshold: Threshold = None) -> np.ndarr
       outputs: Probabilities float[rows, classes].
       threshold: As in `Rows.of`.
     """
-    least = 0.5 if threshold is None else np.asarray(threshold)
-    return (outputs >= least).astype(int)
+    least = 0.5 if threshold is None else threshold
+    return _reaches(outputs, least).astype(int)
 
 
 def predict_classes(outputs: np.ndarray, threshold: Threshold = None) -> np.ndarray:
@@ -213,7 +213,7 @@ def predict_classes(outputs: np.ndarray, threshold: Threshold = None) -> np.ndar
     """
     if threshold is None:
         return outputs.argmax(axis=1)
-    return (outputs[:, POSITIVE_CLASS] >= threshold).astype(int)
+    return _reaches(outputs[:, POSITIVE_CLASS], threshold).astype(int)
 
 
 class Sample:
@@ -719,6 +719,13 @@ def _of_one_class(metric: Metric, classes: Sequence[str], index: int) -> Metric:
 def _choose(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Returns the probability of a class int[rows] in each row, float64[rows]."""
     return np.take_along_axis(outputs, classes[:, None], axis=1)[:, 0].astype(float)
+
+
+def _reaches(
+    probabilities: np.ndarray, threshold: float | Sequence[float]
+) -> np.ndarray:
+    """Returns whether probabilities reach a threshold, in float32 as in the graph."""
+    return probabilities.astype(np.float32) >= np.asarray(threshold, np.float32)
 
 
 def _ratio(

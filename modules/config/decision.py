@@ -18,15 +18,20 @@ class Costs(Settings):
       false_negative: The other class is predicted for a row of the positive one.
     """
 
-    false_positive: float = Field(gt=0)
-    false_negative: float = Field(gt=0)
+    false_positive: float = Field(gt=0, allow_inf_nan=False)
+    false_negative: float = Field(gt=0, allow_inf_nan=False)
+
+    @property
+    def highest(self) -> float:
+        """The cost of the more expensive error."""
+        return max(self.false_positive, self.false_negative)
 
 
 class DecisionConfig(Settings):
     """What the threshold is chosen by, on `eval`. One of these is set.
 
     Attributes:
-      maximize: The metric that is highest.
+      maximize: The metric that is highest, such as f1, accuracy or matthews.
       costs: The costs whose sum is lowest.
       min_precision: The least precision of the positive class, at which its recall is
         highest.
@@ -34,10 +39,18 @@ class DecisionConfig(Settings):
 
     maximize: str | None = None
     costs: Costs | None = None
-    min_precision: float | None = Field(default=None, gt=0, le=1)
+    min_precision: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _check_one(self) -> DecisionConfig:
+        kind = (self.maximize or "").partition("/")[0]
+        if kind in ("precision", "recall"):
+            raise ValueError(
+                f"maximize is {self.maximize!r}, which is highest if the class is "
+                f"predicted for {'all' if kind == 'recall' else 'few'} rows; set "
+                "min_precision, such as 0.9, for the highest recall with that "
+                "precision, or set maximize to f1"
+            )
         names = [name for name in type(self).model_fields if getattr(self, name)]
         if len(names) != 1:
             raise ValueError(

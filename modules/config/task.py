@@ -379,6 +379,7 @@ class TaskConfig(Settings):
             for name, metric in metrics.of_task(classes).items()
             if metric.higher_is_better
             and not metric.needs_probabilities
+            and not name.startswith(("precision", "recall"))
             # One setting decides on all labels.
             and (self.is_binary or "/" not in name)
         ]

@@ -1,4 +1,4 @@
-"""The threshold of the probability at which the positive class of two is predicted."""
+"""Thresholds of probabilities: of the positive class of two, or of each label."""
 
 from __future__ import annotations
 
@@ -9,25 +9,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from modules import metrics
-from modules.config.decision import DecisionConfig
-from modules.metrics import POSITIVE_CLASS, Rows, Sample
+from modules.config.decision import ONE_LABEL, DecisionConfig
+from modules.metrics import POSITIVE_CLASS, Rows, Sample, Threshold, of_two_classes
 
+# Labels with fewer positive rows share a threshold.
+LEAST_POSITIVE_ROWS = 20
 _SHOWN = ("precision", "recall", "f1", "accuracy")
 _SHOWN_POINTS = 200  # of a curve
-_DIGITS = 6  # of recorded probabilities; closer ones differ by rounding
+_DEFAULT = 0.5
+# The next float32 after 1: a sigmoid can be exactly 1.
+_ABOVE_ALL = float(np.nextafter(np.float32(1), np.float32(2)))
+_DIGITS = 12  # metrics that differ less are equal
 # A row for each label and predicted class: the cells of a confusion matrix. The metrics
-# of many thresholds are those of many samples of these rows.
+# of many thresholds are computed as many samples of these rows.
 _LABELS, _PREDICTED = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
 _CELLS = Rows.of(_LABELS, np.eye(2)[_PREDICTED])
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """What a threshold leads to.
+    """A threshold and its metrics on some rows.
 
     Attributes:
-      threshold: The positive class is predicted from this probability on.
-      value: What the threshold is chosen by: a metric, the mean cost of a row, or the
+      threshold: The positive class is predicted from this probability on; never if it
+        is above 1, always if it is 0.
+      value: The value that the rule compares: a metric, the mean cost of a row, or the
         recall.
       metrics: Metrics of the positive class, and accuracy, by name.
     """
@@ -44,11 +50,11 @@ def measure(
     probabilities: np.ndarray,
     threshold: float,
 ) -> Point:
-    """Returns what a threshold leads to on some rows; NaN if one is not finite.
+    """Measures a threshold on some rows; NaN if a probability is not finite.
 
     Args:
       classes: The two classes.
-      config: What the threshold is chosen by.
+      config: The rule.
       labels: int64[rows].
       probabilities: float[rows, 2].
       threshold: The threshold.
@@ -58,8 +64,8 @@ def measure(
         return Point(threshold, math.nan, dict.fromkeys(_SHOWN, math.nan))
     cells = 2 * rows.labels + rows.predictions
     counts = np.bincount(cells.astype(int), minlength=len(_LABELS))
-    values, shown = _evaluate(classes, config, counts[:, np.newaxis].astype(float))
-    return Point(threshold, values.item(), {k: v.item() for k, v in shown.items()})
+    (point,) = _points(classes, config, np.array([threshold]), counts[:, np.newaxis])
+    return point
 
 
 def choose_threshold(
@@ -70,74 +76,156 @@ def choose_threshold(
 ) -> tuple[Point, list[Point]]:
     """Chooses the threshold by the rows of a split.
 
-    Thresholds are in the middle between two probabilities of rows. Of equally good ones
-    the one next to 0.5 is chosen.
+    No threshold is better on these rows: all cuts between two probabilities are
+    compared, as the exported graph compares them in float32, and so are 0, which
+    always predicts the positive class, and the next number after 1, which never does.
+    A cut is in the middle of two probabilities, or at 0.5 if that is between them. Of
+    equally good cuts the one next to 0.5 is chosen.
 
     Args:
       classes: The two classes.
-      config: What is best.
+      config: The rule.
       labels: int64[rows].
       probabilities: float[rows, 2]. If one is not finite, the threshold is 0.5.
 
     Returns:
       The chosen point, and at most 201 points of the curve, in the order of their
       thresholds. If no threshold has the least precision, the chosen one has the
-      highest.
+      highest, and of these the highest recall.
     """
-    positive = np.round(probabilities[:, POSITIVE_CLASS].astype(float), _DIGITS)
-    if not np.isfinite(positive).all():
-        point = measure(classes, config, labels, probabilities, 0.5)
+    positive = probabilities[:, POSITIVE_CLASS].astype(np.float32)
+    if not len(positive) or not np.isfinite(positive).all():
+        point = measure(classes, config, labels, probabilities, _DEFAULT)
         return point, [point]
-    order = np.argsort(positive)
-    values = np.unique(positive)
-    # As the exported graph has them.
-    middles = ((values[1:] + values[:-1]) / 2).astype(np.float32).astype(float)
-    thresholds = np.unique([*middles, 0.5])
+    values, indices = np.unique(positive, return_inverse=True)
+    middles = ((values[1:].astype(float) + values[:-1]) / 2).astype(np.float32)
+    # Between two neighbors in float32 there is none.
+    middles = np.where(middles > values[:-1], middles, values[1:])
+    thresholds = np.concatenate([[0.0], middles, [_ABOVE_ALL]])
+    thresholds[np.searchsorted(values, _DEFAULT)] = _DEFAULT
     # The rows below each threshold, and how many of them are positive.
-    below = np.searchsorted(positive[order], thresholds)
-    is_positive = (labels[order] == POSITIVE_CLASS).astype(float)
-    missed = np.concatenate([[0.0], np.cumsum(is_positive)])[below]
-    rows, positives = len(labels), is_positive.sum()
-    right = positives - missed
-    counts = np.array([below - missed, rows - below - right, missed, right])
-    by, shown = _evaluate(classes, config, counts)
-    nearness = -np.abs(thresholds - 0.5)
+    below, missed = (
+        np.concatenate([[0], np.bincount(indices, weights).cumsum()])
+        for weights in (None, labels == POSITIVE_CLASS)
+    )
+    right = missed[-1] - missed
+    predicted = len(labels) - below
+    counts = np.array([below - missed, predicted - right, missed, right])
+    best = _best(classes, config, thresholds, counts)
+    drawn = np.linspace(0, len(thresholds) - 1, _SHOWN_POINTS).astype(int)
+    shown = np.unique([*drawn, best])
+    points = _points(classes, config, thresholds[shown], counts[:, shown])
+    return points[np.searchsorted(shown, best)], points
+
+
+def choose_label_thresholds(
+    config: DecisionConfig, labels: np.ndarray, probabilities: np.ndarray
+) -> tuple[list[Point], list[int]]:
+    """Chooses the threshold of each of several labels by the rows of a split.
+
+    A threshold chosen on few positive rows depends on each of them. Labels with fewer
+    than 20 share one, chosen on the rows of all of them together; it is 0.5 if they
+    have fewer than 20 together.
+
+    Args:
+      config: The rule.
+      labels: int64[rows, labels].
+      probabilities: float[rows, labels].
+
+    Returns:
+      The point of each label, and the indices of the labels that share one.
+    """
+    positive_rows = (labels == POSITIVE_CLASS).sum(axis=0)
+    rare = np.flatnonzero(positive_rows < LEAST_POSITIVE_ROWS).tolist()
+    groups = [[index] for index in range(len(positive_rows)) if index not in rare]
+    by_label: dict[int, Point] = {}
+    for group in [*groups, *([rare] if rare else [])]:
+        rows = labels[:, group].ravel(), of_two_classes(probabilities[:, group].ravel())
+        if positive_rows[group].sum() < LEAST_POSITIVE_ROWS:
+            point = measure(ONE_LABEL, config, *rows, _DEFAULT)
+        else:
+            point, _ = choose_threshold(ONE_LABEL, config, *rows)
+        by_label |= dict.fromkeys(group, point)
+    return [by_label[index] for index in range(len(positive_rows))], rare
+
+
+def find_threshold(
+    config: DecisionConfig,
+    labels: np.ndarray,
+    outputs: np.ndarray,
+    classes: Sequence[str] = ONE_LABEL,
+) -> Threshold:
+    """Returns the threshold of a model's outputs, as `Rows.of` takes it.
+
+    Args:
+      config: The rule. `DecisionConfig(maximize="f1")` is the F1-optimal one.
+      labels: int64[rows], or int64[rows, labels] of several.
+      outputs: Probabilities float[rows, 2], or float[rows, labels].
+      classes: The two classes; `config` may name one of them.
+    """
+    if labels.ndim == 2:
+        points, _ = choose_label_thresholds(config, labels, outputs)
+        return [point.threshold for point in points]
+    return choose_threshold(classes, config, labels, outputs)[0].threshold
+
+
+def _best(
+    classes: Sequence[str],
+    config: DecisionConfig,
+    thresholds: np.ndarray,
+    counts: np.ndarray,
+) -> int:
+    """Returns the index of the best threshold.
+
+    Args:
+      classes: The two classes.
+      config: The rule.
+      thresholds: float64[thresholds].
+      counts: Rows in each of `_CELLS`, float64[4, thresholds].
+    """
+    by = _values(classes, config, counts)
+    nearness = -np.abs(thresholds - _DEFAULT)
     keys: tuple[np.ndarray, ...]
     if config.costs:
         keys = (nearness, -by)
     elif config.min_precision is None:
-        keys = (nearness, np.nan_to_num(by, nan=-np.inf))
+        keys = (nearness, np.round(by, _DIGITS))
     else:
-        precision = shown["precision"]
+        table = metrics.of_task(classes)
+        precision = table["precision"].values(Sample(_CELLS, counts))
         is_enough = precision >= config.min_precision
-        keys = (nearness, by, np.where(is_enough, config.min_precision, precision))
-    best = int(np.lexsort(keys)[-1])
-    drawn = np.linspace(0, len(thresholds) - 1, _SHOWN_POINTS).astype(int)
-    points = {
-        index: Point(
-            float(thresholds[index]),
-            float(by[index]),
-            {name: float(column[index]) for name, column in shown.items()},
+        reached = np.where(is_enough, config.min_precision, precision)
+        keys = (nearness, precision, by, reached)
+    return int(np.lexsort(keys)[-1])
+
+
+def _points(
+    classes: Sequence[str],
+    config: DecisionConfig,
+    thresholds: np.ndarray,
+    counts: np.ndarray,
+) -> list[Point]:
+    """Measures thresholds; see `_best` for the arguments."""
+    table, sample = metrics.of_task(classes), Sample(_CELLS, counts.astype(float))
+    values = _values(classes, config, counts).tolist()
+    shown = [table[name].values(sample).tolist() for name in _SHOWN]
+    return [
+        Point(threshold, value, dict(zip(_SHOWN, row, strict=True)))
+        for threshold, value, *row in zip(
+            thresholds.tolist(), values, *shown, strict=True
         )
-        for index in sorted({*drawn.tolist(), best})
-    }
-    return points[best], list(points.values())
+    ]
 
 
-def _evaluate(
+def _values(
     classes: Sequence[str], config: DecisionConfig, counts: np.ndarray
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Returns the values and the metrics of thresholds.
-
-    Args:
-      classes: The two classes.
-      config: What the value is.
-      counts: Rows in each of `_CELLS`, float64[4, thresholds].
-    """
-    table, sample = metrics.of_task(classes), Sample(_CELLS, counts)
-    shown = {name: table[name].values(sample) for name in _SHOWN}
+) -> np.ndarray:
+    """Returns the value that the rule compares, float64[thresholds]; see `_best`."""
     if config.costs is None:
-        return table[config.maximize or "recall"].values(sample), shown
+        table = metrics.of_task(classes)
+        return table[config.maximize or "recall"].values(Sample(_CELLS, counts))
+    highest = config.costs.highest  # the sum of high costs could overflow
     cost = np.zeros((2, 2))
-    cost[0, 1], cost[1, 0] = config.costs.false_positive, config.costs.false_negative
-    return cost[_LABELS, _PREDICTED] @ counts / counts.sum(axis=0), shown
+    cost[0, 1] = config.costs.false_positive / highest
+    cost[1, 0] = config.costs.false_negative / highest
+    return cost[_LABELS, _PREDICTED] @ counts / counts.sum(axis=0) * highest

@@ -27,16 +27,98 @@ def choose(settings, labels, probabilities):
     return decision.choose_threshold(CLASSES, config, labels, probabilities)
 
 
-@pytest.mark.parametrize("metric", ["f1", "matthews", "accuracy", "f1/no"])
-def test_metric_is_highest_at_the_threshold(metric):
-    labels, probabilities = draw(300)
-    chosen, points = choose({"maximize": metric}, labels, probabilities)
-    rows = metrics.Rows.of(labels, probabilities, threshold=chosen.threshold)
-    value = metrics.compute(CLASSES, rows, [metric])[metric]
-    assert chosen.value == pytest.approx(value)
-    assert chosen.value == max(point.value for point in points)
-    default = metrics.compute(CLASSES, metrics.Rows.of(labels, probabilities), [metric])
-    assert value >= default[metric]
+def every_decision(positive):
+    """Returns the predictions of each threshold, from all rows to none."""
+    return [positive >= value for value in np.unique(positive)] + [positive < -1]
+
+
+def value_of(settings, labels, predicted):
+    """Returns what a decision is best by, as loops over the definitions compute it."""
+    pairs = list(zip(labels.tolist(), predicted.tolist(), strict=True))
+    right, wrong = pairs.count((1, True)), pairs.count((0, True))
+    missed, other = pairs.count((1, False)), pairs.count((0, False))
+    if "costs" in settings:
+        costs = settings["costs"]
+        cost = costs["false_positive"] * wrong + costs["false_negative"] * missed
+        return -cost / len(pairs)
+    if "min_precision" in settings:
+        precision = right / max(right + wrong, 1)
+        is_enough = precision >= settings["min_precision"]
+        return is_enough, is_enough or precision, right
+    product = (right + wrong) * (right + missed) * (other + wrong) * (other + missed)
+    return {
+        "accuracy": (right + other) / len(pairs),
+        "f1": 2 * right / max(2 * right + wrong + missed, 1),
+        "f1/no": 2 * other / max(2 * other + wrong + missed, 1),
+        "matthews": (right * other - wrong * missed) / product**0.5 if product else 0,
+    }[settings["maximize"]]
+
+
+RULES = [
+    *({"maximize": name} for name in ("f1", "matthews", "accuracy", "f1/no")),
+    *(
+        {"costs": {"false_positive": positive, "false_negative": negative}}
+        for positive, negative in ((1, 1), (50, 1), (1, 50), (0.3, 1000), (7e307, 1e2))
+    ),
+    *({"min_precision": least} for least in (0.1, 0.5, 0.8, 1.0)),
+]
+
+
+def draw_hard(seed):
+    """Returns labels and float32 probabilities: few rows, ties, and exact 0 and 1."""
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(1, 40))
+    labels = (rng.random(rows) < rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])).astype(int)
+    logits = rng.normal(rng.choice([-3, 0, 3]), 1, rows) + labels
+    kind = seed % 5
+    if kind == 1:  # exactly 1
+        logits = logits * 30
+    elif kind == 2:  # neighbors in float32
+        steps = rng.integers(0, 4, rows)
+        return labels, (np.float32(0.7) + steps * np.float32(2**-24)).astype(np.float32)
+    elif kind == 3:  # neighbors of 1
+        return labels, np.float32(1) - rng.integers(0, 3, rows) * np.float32(2**-24)
+    positive = (1 / (1 + np.exp(-logits))).astype(np.float32)
+    return labels, np.round(positive, 1) if kind == 4 else positive
+
+
+@pytest.mark.parametrize("settings", RULES, ids=str)
+def test_no_threshold_is_better_than_the_chosen_one(settings):
+    for seed in range(150):
+        labels, positive = draw_hard(seed)
+        probabilities = np.stack([1 - positive, positive], axis=1)
+        chosen, points = choose(settings, labels, probabilities)
+        # As the exported graph compares them.
+        predicted = positive >= np.float32(chosen.threshold)
+        value = value_of(settings, labels, predicted)
+        best = max(value_of(settings, labels, p) for p in every_decision(positive))
+        assert value == pytest.approx(best, rel=1e-9), seed
+        rows = metrics.Rows.of(labels, probabilities, threshold=chosen.threshold)
+        np.testing.assert_array_equal(rows.predictions, predicted)
+        assert chosen in points
+        if "maximize" in settings:
+            assert chosen.value == pytest.approx(value)
+        if "costs" in settings:
+            assert chosen.value == pytest.approx(-value)
+
+
+@pytest.mark.parametrize(
+    ("positive", "costs", "threshold"),
+    [
+        ([0.9, 1.0], (50, 1), np.nextafter(np.float32(1), np.float32(2))),  # none
+        ([0.1, 0.4], (50, 1), 0.5),  # none, too
+        ([0.1, 0.4], (1, 50), 0.0),  # all
+        ([0.6, 0.9], (1, 50), 0.5),  # all, too
+    ],
+)
+def test_none_and_all_are_predicted_if_that_costs_least(positive, costs, threshold):
+    labels = np.array([1, 0] * 10)
+    probabilities = np.tile([[1 - p, p] for p in positive], (10, 1)).astype(np.float32)
+    names = ("false_positive", "false_negative")
+    settings = {"costs": dict(zip(names, costs, strict=True))}
+    chosen, _ = choose(settings, labels, probabilities)
+    assert chosen.threshold == threshold
+    assert chosen.value == 0.5 * min(costs)
 
 
 def test_cost_decides_between_both_errors():
@@ -99,8 +181,8 @@ def test_threshold_is_not_within_the_rounding_of_a_row():
     labels = np.array([0, 1, 0, 1] * 10)
     probabilities = np.stack([1 - positive, positive], axis=1)
     chosen, points = choose({"maximize": "f1"}, labels, probabilities)
-    assert {point.threshold for point in points} == {0.5}
-    assert chosen.threshold == 0.5
+    assert [round(point.threshold, 6) for point in points] == [0, 0.5, 1]
+    assert chosen.threshold == 0  # an F1 of 2/3 instead of 1/2
 
 
 @pytest.mark.parametrize(
@@ -111,7 +193,24 @@ def test_threshold_is_not_within_the_rounding_of_a_row():
             {"decision": {"maximize": "f1", "min_precision": 0.9}},
             "maximize and min_precision is set",
         ),
-        ({"decision": {"maximize": "auc"}}, "'auc' is not one of accuracy, precision"),
+        ({"decision": {"maximize": "auc"}}, "'auc' is not one of accuracy, f1, matt"),
+        *(
+            ({"decision": {"maximize": name}}, f"{name}'.*set min_precision, such as")
+            for name in ("recall", "precision", "recall/equivalent")
+        ),
+        *(
+            (
+                {"decision": {"costs": {"false_positive": 1, "false_negative": cost}}},
+                f"costs.false_negative\\n.*{message}",
+            )
+            for cost, message in (
+                (math.inf, "finite number"),
+                (math.nan, "finite number"),
+                (0, "greater than 0"),
+                (-1, "greater than 0"),
+            )
+        ),
+        ({"decision": {"min_precision": math.nan}}, "finite number"),
         ({"decision": {"min_precision": 1.5}}, "less than or equal to 1"),
         (
             {"decision": {"maximize": "f1"}, "classes": ["a", "b", "c"]},
