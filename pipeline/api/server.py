@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,8 +21,11 @@ from typing import Any
 from modules.errors import UsageError
 from pipeline.api.looking import Run
 from pipeline.config.paths import REPOSITORY
+from serving import discovery
+from serving.errors import SettingsError
 
-_SERVING = re.compile(r" serving (\S+) at (\S+), ")
+# A name has no "/", so that the address is the first with one.
+_SERVING = re.compile(r" serving (.+) at (https?://\S+), gRPC ")
 _READY = re.compile(r" ready$", re.MULTILINE)
 # The last line of a command that was refused.
 _ERROR = re.compile(r"error: (.*) \[(E-[a-z0-9-]+)\]")
@@ -36,10 +40,19 @@ class Server:
     Attributes:
       url: The address of its page and of its REST API.
       name: The model's name in requests.
+
+    Raises:
+      UsageError: No URL can reach the name.
     """
 
     url: str
     name: str
+
+    def __post_init__(self) -> None:
+        try:
+            discovery.check_name(self.name, "name")
+        except SettingsError as error:
+            raise UsageError(error.message, error.name) from error
 
     def predict(self, instances: Sequence[Any]) -> list[Any]:
         """Sends one request to TensorFlow Serving's REST API.
@@ -53,8 +66,9 @@ class Server:
         Raises:
           urllib.error.HTTPError: The server refused the request.
         """
+        name = urllib.parse.quote(self.name, safe="")
         request = urllib.request.Request(
-            f"{self.url}/v1/models/{self.name}:predict",
+            f"{self.url}/v1/models/{name}:predict",
             json.dumps({"instances": list(instances)}).encode(),
             {"Content-Type": "application/json"},
         )
@@ -89,7 +103,11 @@ def serve(
     command = [sys.executable, "-m", "pipeline", "serve", "--no-grpc"]
     command += ["--model", str(model), "--port", str(port)]
     paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "PYTHONIOENCODING": "utf-8",  # of the log
+    }
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         process = subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment

@@ -3,7 +3,8 @@
 import pytest
 
 from modules.errors import UsageError
-from pipeline import serve
+from pipeline import Server, serve
+from tests.serving import saved_models
 
 
 @pytest.mark.slow
@@ -13,3 +14,20 @@ def test_server_that_is_refused_raises_the_error_of_the_command(tmp_path):
     assert str(refused.value).count("[E-") == 1
     assert refused.value.name != "E-serve-not-ready"
     assert str(tmp_path) in refused.value.message
+
+
+@pytest.mark.slow
+def test_model_of_any_name_that_the_server_accepts_is_reached(tmp_path, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "C")
+    name = "My serving Modell-\xfc at 50% %2F, gRPC \u96ea"
+    saved_models.save_half_plus_three(tmp_path / name / "1")
+    with serve(tmp_path / name) as server:
+        assert server.name == name
+        assert server.predict([1.0]) == [3.5]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a:b", "a\ud800"])
+def test_name_that_no_url_can_reach_is_refused(name):
+    with pytest.raises(UsageError, match="no URL can reach") as refused:
+        Server("http://127.0.0.1:8501", name)
+    assert repr(name) in str(refused.value)
