@@ -60,11 +60,30 @@ def find_text_problem(
     """
     if not isinstance(value, str):
         return f"is {str(value)[:80]!r}, not text"
+    if problem := find_surrogate(value):
+        return problem
     if is_empty(value):
         if not allows_empty:
             return f"is {value[:80]!r}, which has no visible character"
     elif not allows_marks and is_missing(value):
         return f"is {value!r}, which stands for a missing value"
+    return None
+
+
+def find_surrogate(text: str) -> str | None:
+    """Returns the first lone surrogate of a text, to follow its name, or None.
+
+    JSON can escape half of a character, such as of an emoji that was cut. No file,
+    Example or request can hold it.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return (
+            f"has a lone surrogate, {text[error.start]!a}, at character "
+            f"{error.start + 1}: half of a character, often of an emoji that was cut; "
+            "correct or delete it"
+        )
     return None
 
 

@@ -77,3 +77,12 @@ def write(frame: pd.DataFrame, directory: Path) -> Path:
     path = directory / FILE
     parquet.write_table(pa.table(columns, list(frame.columns)), path)
     return path
+
+
+def describe_row(position: int, index: pd.Index | None) -> str:
+    """Returns where a row is: its position from 0, and its label in the index."""
+    import pandas as pd
+
+    if index is None or index.equals(pd.RangeIndex(len(index))):
+        return f"row {position}"
+    return f"row {position} (index {index[position]!r})"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.config import DataConfig
 from modules.data import row_values
 from modules.errors import UsageError
+from pipeline.api.data_frames import describe_row
 from pipeline.api.looking import Run
 from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 def predict(
     model: Run | str | Path,
-    texts: pd.DataFrame | Iterable[str] | Iterable[tuple[str, str]],
+    texts: pd.DataFrame | pd.Series | Iterable[str] | Iterable[tuple[str, str]],
     *,
     min_probability: float | None = None,
 ) -> pd.DataFrame:
@@ -37,15 +38,15 @@ def predict(
 
     Args:
       model: A run that pushed a model, or the directory of a pushed model.
-      texts: Texts; pairs, for a model of pairs; or a DataFrame with the model's text
-        columns.
+      texts: Texts; pairs, for a model of pairs; a Series of either; or a DataFrame with
+        the model's text columns.
       min_probability: Predict no class with a probability below it.
 
     Returns:
-      The texts, or the rows of the DataFrame with its index, and the columns
-      `prediction` and, for a class, `probability`; for several labels
-      `probability_LABEL` of each. A column of the DataFrame with such a name becomes
-      `input_prediction`.
+      The texts, or the rows of the DataFrame, and the columns `prediction` and, for a
+      class, `probability`; for several labels `probability_LABEL` of each. A column of
+      the DataFrame with such a name becomes `input_prediction`. The index is that of
+      the DataFrame or of the Series.
 
     Raises:
       UsageError: The run pushed no model, there is no such model, the model takes
@@ -78,39 +79,39 @@ def predict(
             )
         rows = list(frame[columns].itertuples(index=False, name=None))
     else:
-        if isinstance(texts, str):
+        if isinstance(texts, (str, bytes, Mapping)):
             raise UsageError(
-                "texts: a string is not a list; write predict(model, [text])",
+                f"texts: {type(texts).__name__} is not a list of texts; write "
+                "predict(model, [text])",
                 "E-predict-texts",
             )
+        index = texts.index if isinstance(texts, pd.Series) else None
         rows = []
-        for row in texts:
+        for position, row in enumerate(texts):
             if not isinstance(row, (str, tuple, list)):
                 raise UsageError(
-                    f"texts: {row!r} is neither a text nor a pair of texts",
+                    f"texts: {describe_row(position, index)}: {row!r} is neither a "
+                    "text nor a pair of texts",
                     "E-predict-texts",
                 )
             rows.append((row,) if isinstance(row, str) else tuple(row))
-        for row in rows:
-            if len(row) != len(columns):
+            if len(rows[-1]) != len(columns):
                 raise UsageError(
-                    f"texts: {row!r} has {len(row)} texts; the model takes "
-                    f"{' and '.join(columns)}",
+                    f"texts: {describe_row(position, index)}: {row!r} has "
+                    f"{len(rows[-1])} texts; the model takes {' and '.join(columns)}",
                     "E-predict-texts",
                 )
-        frame = pd.DataFrame(rows, columns=columns)
-    for index, row in enumerate(rows):
+        frame = pd.DataFrame(rows, index=index, columns=columns)
+    for position, row in enumerate(rows):
         for name, value in zip(columns, row, strict=True):
             problem = row_values.find_text_problem(value, allows_marks=True)
             if problem:
-                raise UsageError(
-                    f"texts: row {index}: {name} {problem}",
-                    "E-text-refused",
-                )
+                place = describe_row(position, frame.index)
+                raise UsageError(f"texts: {place}: {name} {problem}", "E-text-refused")
     names = example_columns(is_score=predictor.is_score, labels=predictor.labels)
     values = [prediction.as_columns() for prediction in predictor.predict(rows)]
-    predicted = pd.DataFrame(values, index=frame.index, columns=list(names))
     kept = frame.rename(columns=rename_taken(frame.columns, names))
+    predicted = pd.DataFrame(values, index=kept.index, columns=list(names))
     return pd.concat([kept, predicted], axis=1)
 
 
