@@ -43,6 +43,7 @@ _TASK_TYPE = "text-classification"
 _SETTINGS = ("task", "preprocessing", "trainer", "evaluator")  # without paths
 _TFDS_GLUE = "tfds:glue/"
 _HUB_GLUE = "nyu-mll/glue"
+_MOST_LABELS = 12  # in a cell of a table
 
 
 def render(
@@ -233,10 +234,22 @@ def _environment() -> jinja2.Environment:
             "" if ends is None else " to ".join(map(formatting.score, ends))
         ),
         "sentence": lambda text: f"{text[:1].upper()}{text[1:].rstrip('.')}.",
+        "label_counts": _describe_labels,
         "without_directories": lambda text: _DIRECTORIES.sub("", str(text)),
         "basename": lambda path: os.path.basename(str(path).rstrip("/")),
     }
     return environment
+
+
+def _describe_labels(counts: dict[str, float]) -> str:
+    """Returns labels with their rows: the most frequent ones, if there are many."""
+    names = list(counts)
+    if len(names) > _MOST_LABELS:
+        names = sorted(names, key=lambda name: -counts[name])[:_MOST_LABELS]
+    shown = [f"{name} {formatting.number(counts[name])}" for name in names]
+    if more := len(counts) - len(names):
+        shown.append(f"{more} more")
+    return ", ".join(shown)
 
 
 def _escape(value: Any) -> str:

@@ -77,7 +77,7 @@ function rowItem(row, {classes, columns}) {
   const rest = classes.length - row.probabilities.length;
   if (row.probabilities.length && rest > 0)
     shares.append(make("li", {}, make("span", {className: "tag"},
-      "and " + rest + " other classes")));
+      "and " + rest + " more")));
   const item = make("li", {}, head, make("div", {className: "body"}, texts, shares));
   if (row.tokens.length) item.append(tokenList(row));
   return item;

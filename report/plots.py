@@ -47,7 +47,17 @@ _COLOURS = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0.1, 0.85,
 
 
 def confusion(classification: Classification, classes: Sequence[str]) -> Markup:
-    """Draws the confusion matrix of many classes; each row is divided by its sum."""
+    """Draws the confusion matrix of many classes; each row is divided by its sum.
+
+    Args:
+      classification: Its `confusion` is empty if a row may have several labels.
+      classes: The names.
+
+    Returns:
+      The figure; empty without a matrix.
+    """
+    if not classification.confusion:
+        return Markup("")
     counts = np.asarray(classification.confusion, float)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
@@ -71,7 +81,13 @@ def confusion(classification: Classification, classes: Sequence[str]) -> Markup:
 
 
 def precision_recall(curves: Sequence[PrecisionRecall]) -> Markup:
-    """Draws precision-recall curves; if there are many, the five worst stand out."""
+    """Draws precision-recall curves; if there are many, the five worst stand out.
+
+    A class without rows has no curve. Without any curve, the figure is empty.
+    """
+    curves = [curve for curve in curves if curve.curve.x]
+    if not curves:
+        return Markup("")
     worst = sorted(curves, key=lambda curve: curve.average_precision)[: len(DASHES)]
 
     def plot(figure: Figure) -> None:

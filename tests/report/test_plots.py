@@ -1,6 +1,7 @@
 """The figures of a report."""
 
 import functools
+import math
 import re
 from xml.etree import ElementTree
 
@@ -114,6 +115,19 @@ def test_the_worst_of_many_classes_stand_out():
     )
     assert text.casefold().startswith(f"{worst.class_name}: average precision")
     assert text.endswith("; 55 further classes are better.")
+
+
+def test_class_without_rows_is_not_among_the_worst():
+    curves = MANY.classification.precision_recall
+    missing = curves[7].model_copy(
+        update={"curve": Curve(x=[], y=[]), "average_precision": math.nan}
+    )
+    curves = [*curves[:7], missing, *curves[8:]]
+    text = description(plots.precision_recall(curves))
+    worst = min(c.average_precision for c in curves if c.curve.x)
+    assert f"average precision {worst:.3f}" in text.partition(",")[0]
+    assert "NaN" not in text
+    assert plots.precision_recall([missing]) == ""
 
 
 def test_bins_without_rows_are_left_out():
