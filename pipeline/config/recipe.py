@@ -7,7 +7,7 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
@@ -44,6 +44,7 @@ _PATH_KEYS = (
     "output",
 )
 NAME_PATTERN = "^[a-z][a-z0-9_-]*$"  # of a recipe, and of the directory it pushes to
+_OVERRIDES = "overrides are refused (--set and other options, settings= in Python):"
 _VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
@@ -329,7 +330,7 @@ def load_config(
       UsageError: The file cannot be read, a key or value is not allowed, or a policy
         (`pipeline.config.policy`) forbids a column.
     """
-    config = _validate(Config, _read(Path(path), overrides), Path(path))
+    config = _load(Config, Path(path), overrides)
     if not is_past:
         policy.refuse_columns(config.task, Path(path))
     config._origin = Origin(Path(os.path.abspath(path)), tuple(overrides or ()))
@@ -338,22 +339,19 @@ def load_config(
 
 def load_task(path: str | Path, overrides: _Overrides = None) -> TaskConfig:
     """Reads only the task definition of a recipe; see `load_config`."""
-    settings = _read(Path(path), overrides)
-    task = _validate(TaskConfig, settings.get("task", {}), Path(path))
+    task = _load(TaskConfig, Path(path), overrides, "task")
     policy.refuse_columns(task, Path(path))
     return task
 
 
 def load_data(path: str | Path, overrides: _Overrides = None) -> DataConfig:
     """Reads only the `data` section of a recipe; see `load_config`."""
-    settings = _read(Path(path), overrides)
-    return _validate(DataConfig, settings.get("data", {}), Path(path))
+    return _load(DataConfig, Path(path), overrides, "data")
 
 
 def load_beam(path: str | Path, overrides: _Overrides = None) -> BeamConfig:
     """Reads only the `beam` section of a recipe; see `load_config`."""
-    settings = _read(Path(path), overrides)
-    return _validate(BeamConfig, settings.get("beam", {}), Path(path))
+    return _load(BeamConfig, Path(path), overrides, "beam")
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -399,6 +397,8 @@ def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
         )
     _anchor_paths(settings, Path(os.path.abspath(path)).parent)
     _expand_task(settings)
+    if unknown := list(filter(None, map(_find_unknown, overrides or {}))):
+        raise UsageError("\n".join([_OVERRIDES, *unknown]), "E-settings-refused")
     for key, value in (overrides or {}).items():
         set_dotted(settings, key, value)
         _expand_task(settings)
@@ -482,37 +482,84 @@ def make_task(settings: Mapping[str, Any]) -> TaskConfig:
         raise UsageError(f"{key}: {message}", "E-settings-refused") from error
 
 
-def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:
+def _load(
+    model: type[_Section], path: Path, overrides: _Overrides, section: str = ""
+) -> _Section:
+    """Reads and validates a recipe, or one of its sections."""
+    settings = _section(_read(path, overrides), section)
     secrets.refuse(settings, "")  # first: other errors show the refused value
     try:
         return model.model_validate(settings)
     except ValidationError as error:
-        lines = [f"config {path} is refused:"]
-        for detail in error.errors():
-            key = ".".join(str(part) for part in detail["loc"])
-            message = detail["msg"].removeprefix(_VALUE_ERROR)
-            if detail["type"] == "extra_forbidden":
-                names = _allowed_keys(model, detail["loc"])
-                close = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                lines.append(
-                    f"  {key}: unknown key{hint}; allowed here: {', '.join(names)}"
-                )
-            elif detail["type"] == "missing":
-                lines.append(
-                    f"  {key}: required, but not set; add it to the file or give --set "
-                    f"{key}=VALUE"
-                )
-            elif not key:
-                lines.append(f"  {message}")
-            else:
-                lines.append(f"  {key}: {message} (got {detail['input']!r})")
-        raise UsageError("\n".join(lines), "E-settings-refused") from error
+        refused = of_file = _describe_errors(error, model, section)
+    if overrides:
+        of_file = {}
+        try:
+            model.model_validate(_section(_read(path, None), section))
+        except ValidationError as error:
+            of_file = _describe_errors(error, model, section)
+    overridden = tuple(f"{key}." for key in overrides or ())
+    blamed: dict[str, list[str]] = {}
+    for line, key in refused.items():
+        is_of_file = line in of_file and not f"{key}.".startswith(overridden)
+        head = f"config {path} is refused:" if is_of_file else _OVERRIDES
+        blamed.setdefault(head, []).append(line)
+    lines = [line for head, found in blamed.items() for line in (head, *found)]
+    raise UsageError("\n".join(lines), "E-settings-refused")
 
 
-def _allowed_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
+def _section(settings: dict[str, Any], section: str) -> Any:
+    return settings.get(section, {}) if section else settings
+
+
+def _describe_errors(
+    error: ValidationError, model: type[Settings], section: str
+) -> dict[str, str]:
+    """Returns the lines of an error, with the dotted key of each."""
+    lines = {}
+    for detail in error.errors():
+        location = detail["loc"]
+        key = ".".join(map(str, (section, *location) if section else location))
+        message = detail["msg"].removeprefix(_VALUE_ERROR)
+        if detail["type"] == "extra_forbidden":
+            message = _describe_unknown(location[-1], _allowed_keys(model, location))
+        elif detail["type"] == "missing":
+            message = (
+                f"required, but not set; add it to the file or give --set {key}=VALUE"
+            )
+        elif location:
+            message += f" (got {detail['input']!r})"
+        lines[f"  {key}: {message}" if key else f"  {message}"] = key
+    return lines
+
+
+def _find_unknown(key: str) -> str | None:
+    """Returns why an override names no setting; None if it names one."""
+    kind: Any = Config
+    names = key.split(".")
+    for number, name in enumerate(names, 1):
+        known = typed_yaml.members(kind)
+        if known is not None and name not in known:
+            return f"  {'.'.join(names[:number])}: {_describe_unknown(name, known)}"
+        kind = typed_yaml.member(kind, name)
+    return None
+
+
+def _describe_unknown(name: object, known: Iterable[str]) -> str:
+    allowed = list(known)
+    close = difflib.get_close_matches(str(name), allowed, n=1)
+    if not close and "trainer" in allowed:  # the key lacks its section
+        keys = {
+            leaf: f"{section}.{leaf}"
+            for section, field in Config.model_fields.items()
+            for leaf in typed_yaml.members(field.annotation) or ()
+        }
+        close = [keys[k] for k in difflib.get_close_matches(str(name), keys, n=1)]
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"unknown key{hint}; allowed here: {', '.join(allowed)}"
+
+
+def _allowed_keys(model: Any, location: tuple[Any, ...]) -> Iterable[str]:
     for part in location[:-1]:
-        annotation = model.model_fields[part].annotation
-        # An optional section: `Section | None`.
-        model = next(iter(get_args(annotation)), annotation)
-    return list(model.model_fields)
+        model = typed_yaml.member(model, part)
+    return typed_yaml.members(model) or ()

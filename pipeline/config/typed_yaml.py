@@ -100,6 +100,14 @@ def member(kind: Any, key: str) -> Any:
     return Any
 
 
+def members(kind: Any) -> list[str] | None:
+    """Returns the names of the settings in a section; None if it has no fixed ones."""
+    for option in _options(kind):
+        if isinstance(option, type) and issubclass(option, BaseModel):
+            return list(option.model_fields)
+    return None
+
+
 def _tag_strings(node: yaml.Node, kind: Any) -> None:
     options = _options(kind)
     if isinstance(node, yaml.ScalarNode):

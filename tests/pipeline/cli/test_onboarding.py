@@ -526,12 +526,13 @@ def test_spreadsheet_of_excel_is_refused_with_what_to_do(init, tmp_path):
     assert "rows.xlsx is a spreadsheet; save it as CSV (UTF-8)" in result.output
 
 
-def test_typo_of_a_setting_names_the_folder_and_what_was_meant(init, tmp_path):
+def test_typo_of_a_setting_names_the_override_and_what_was_meant(init, tmp_path):
     path = write(tmp_path / "rows.csv", make_rows(600))
     result, _ = init(path, "--set", "trainer.epoch=2")
     assert result.exit_code == 2
-    assert "My project/recipe.yaml is refused" in result.output
-    assert "did you mean epochs?" in result.output
+    assert "overrides are refused (--set" in result.output
+    assert "trainer.epoch: unknown key; did you mean epochs?" in result.output
+    assert "recipe.yaml" not in result.output
 
 
 EMOTIONS = {"joy": "smiles", "love": "hugs", "anger": "shouts"}

@@ -9,7 +9,14 @@ import pytest
 from components.serving_check import text_ops
 from modules.errors import UsageError
 from pipeline.config.paths import REPOSITORY, OutputPaths
-from pipeline.config.recipe import Config, load_config, parse_override
+from pipeline.config.recipe import (
+    Config,
+    load_beam,
+    load_config,
+    load_data,
+    load_task,
+    parse_override,
+)
 from pipeline.config.sections import ServingConfig
 
 RECIPES = sorted((REPOSITORY / "configs").glob("*.yaml"))
@@ -514,3 +521,49 @@ def test_only_settings_of_long_texts_that_are_set_are_in_the_keys(recipe):
     assert preprocessing.changed["long_text"]["pool"] == "mean"
     # Another pool trains again, and does not tokenize again.
     assert preprocessing.packing["long_text"] == {"window": 128, "stride": 64}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"trainer.epoch": 3}, "trainer.epoch: unknown key; did you mean epochs?"),
+        ({"trainr.epochs": 3}, "trainr: unknown key; did you mean trainer?"),
+        ({"epochs": 3}, "epochs: unknown key; did you mean trainer.epochs?"),
+        ({"trainer": {"epoch": 3}}, "trainer.epoch: unknown key; did you mean"),
+        ({"data.test_size": 20}, "data.test_size: Input should be less than 1"),
+        ({"data.span": 3}, "data: span is 3, but source is"),
+        ({"task.metric": "bleu"}, "task: metric 'bleu' is not one of"),
+        ({"kubeflow.cache": False}, "kubeflow.image: required, but not set; add"),
+        ({"evaluator.thresholds": {}}, "evaluator.thresholds: a gate needs at least"),
+    ],
+)
+def test_override_is_blamed_instead_of_the_file(recipe, overrides, message):
+    with pytest.raises(UsageError) as refused:
+        load_config(recipe, {"trainer.seed": 1, **overrides})
+    lines = str(refused.value).splitlines()
+    assert lines[0].startswith("overrides are refused (--set and other options, ")
+    assert lines[1].startswith(f"  {message}")
+    assert str(recipe) not in str(refused.value)
+
+
+def test_file_and_overrides_are_blamed_each_for_their_settings(recipe):
+    recipe.write_text(recipe.read_text() + "trainer: {epochs: 0, seed: -1}\n")
+    with pytest.raises(UsageError) as refused:
+        load_config(recipe, {"trainer.epochs": -2, "trainer.batch_size": 0})
+    of_overrides, of_file = str(refused.value).split(f"config {recipe} is refused:\n")
+    assert of_file.startswith("  trainer.seed: ")
+    assert "trainer.epochs: " in of_overrides
+    assert "trainer.batch_size: " in of_overrides
+    load_config(recipe, {"trainer.epochs": 2, "trainer.seed": 1})
+
+
+@pytest.mark.parametrize("load", [load_config, load_task, load_data, load_beam])
+def test_unknown_override_is_refused_by_commands_that_read_one_section(recipe, load):
+    for key, unknown in (("trainer.epoch", "trainer.epoch"), ("tasks.name", "tasks")):
+        with pytest.raises(UsageError, match=f"  {unknown}: unknown key; did you"):
+            load(recipe, {key: 3})
+    with pytest.raises(UsageError, match=r"  (task\.label_column|data|beam\.runner): "):
+        load(
+            recipe,
+            {"task.label_column": 3, "data.span": 1, "beam.runner": "no"},
+        )
