@@ -18,7 +18,7 @@ ENCODINGS = {
     "shift_jis": "Japanese",
     "gb18030": "Chinese",
 }
-FileFormat = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "tfrecord"]
+FileFormat = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "tfrecord", "folders"]
 Quoting = Literal["double", "backslash", "none"]
 TFDS_PREFIX = "tfds:"  # of sources that are not paths
 SPAN = "{SPAN}"  # TFX's notation for the number of a span
@@ -34,7 +34,8 @@ class DataConfig(Settings):
         its own span.
       span: Span to read; None reads the largest one.
       schema_file: A curated schema (`.pbtxt`); None derives one from the task.
-      format: Format of the files; None derives it from their names.
+      format: Format of the files; None derives it from their names. `folders` is a
+        folder of text files for each class.
       encoding: Python's name of the encoding of CSV, TSV and JSON lines. A file of
         `utf-8` may start with a byte order mark, also that of UTF-16 or UTF-32, which
         is then its encoding.

@@ -14,14 +14,22 @@ from ingest.examples import splits, tf_examples
 from ingest.examples.data_card import CARD_FILE
 from ingest.examples.splits import LocatedRow, Row
 from ingest.examples.tfrecords import RECORDS
-from ingest.rows import hugging_face_datasets, readers
+from ingest.rows import class_folders, hugging_face_datasets, readers
+from ingest.rows.class_folders import ClassFolders
 from ingest.rows.delimited import LeftOutError
-from ingest.rows.formats import FORMATS, SPREADSHEETS, TFRECORD, format_of, stem_of
+from ingest.rows.formats import (
+    FOLDERS,
+    FORMATS,
+    SPREADSHEETS,
+    TFRECORD,
+    format_of,
+    stem_of,
+)
 from ingest.rows.row_errors import Location, RowError
 from ingest.rows.row_file import RowFile
 from ingest.rows.spool import Spool
 from modules import fingerprint
-from modules.config.task import TaskConfig
+from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.errors import UsageError
 from modules.files import refuse_missing_shards
 
@@ -29,6 +37,8 @@ from modules.files import refuse_missing_shards
 _NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)
 # `train`, and shards such as `train-00000-of-00002` and `train.1`.
 _STEM = re.compile(rf"({'|'.join(_NAMES)})([-.].*)?")
+# `train`, and `20news-bydate-train`.
+_FOLDER = re.compile(rf"(?:.*[-_.])?({'|'.join(_NAMES)})")
 _TEXT_FORMATS = tuple(f for f in FORMATS if f != TFRECORD)
 # Names of splits as parts of longer file names.
 _LIKE_A_SPLIT = re.compile(
@@ -53,14 +63,14 @@ class Source:
     """
 
     location: str
-    files: dict[str | None, list[RowFile]]
+    files: dict[str | None, list[RowFile | ClassFolders]]
     left_out: tuple[str, ...] = ()
     kept: dict[str | None, Spool[tuple[str, int, Row | RowError]]] = dataclasses.field(
         default_factory=dict
     )
 
     @property
-    def all_files(self) -> list[RowFile]:
+    def all_files(self) -> list[RowFile | ClassFolders]:
         """The files of all splits."""
         return [file for files in self.files.values() for file in files]
 
@@ -133,7 +143,7 @@ def open_source(
     Raises:
       UsageError: The name of a file shows no format.
     """
-    files = {
+    files: dict[str | None, list[RowFile | ClassFolders]] = {
         split: [RowFile(path, _format_of(path, settings), settings) for path in shards]
         for split, shards in paths.items()
     }
@@ -144,6 +154,12 @@ def _format_of(path: str, settings: DataConfig) -> FileFormat:
     if path.lower().endswith(SPREADSHEETS):
         raise UsageError(
             f"data {path} is a spreadsheet; save it as CSV (UTF-8)", "E-spreadsheet"
+        )
+    if settings.format == FOLDERS:
+        raise UsageError(
+            f"data {path} is a file, but data.format is {FOLDERS}; give the folder "
+            "that has a folder of text files for each class",
+            "E-class-folders",
         )
     file_format = settings.format or format_of(path)
     if file_format is None:
@@ -161,8 +177,9 @@ def find_source(location: str, settings: DataConfig) -> Source:
     Args:
       location: A file, a directory, or a folder that Hugging Face `datasets` saved. The
         directory has the files of each split (`train.csv`, shards such as
-        `train-00000-of-00002.csv`, or a folder for each split), or the files of a data
-        set without splits.
+        `train-00000-of-00002.csv`, or a folder for each split), the files of a data
+        set without splits, or a folder of text files for each class, in a folder for
+        each split or without splits.
       settings: `format`, if it is set, is the format of all files.
 
     Returns:
@@ -181,6 +198,15 @@ def find_source(location: str, settings: DataConfig) -> Source:
             "same splits), or tfds:NAME",
             "E-data-not-found",
         )
+    if settings.format == FOLDERS:
+        folders = _find_class_folders(path, settings)
+        if folders is None:
+            raise UsageError(
+                f"data {location} has no folder with text files, but data.format is "
+                f"{FOLDERS}; give the folder that has a folder for each class",
+                "E-class-folders",
+            )
+        return folders
     saved = hugging_face_datasets.find_files(path)
     if saved is not None:
         if None in saved:
@@ -197,6 +223,16 @@ def find_source(location: str, settings: DataConfig) -> Source:
         return open_source(location, by_split, settings, (*unread, *others))
     if any(True for pattern in (RECORDS, f"*/{RECORDS}") for _ in path.glob(pattern)):
         return Source(location, {})
+    if not files:
+        return _find_class_folders(path, settings) or Source(location, {})
+    texts = {text.parent for text in path.glob("*/*.txt")}
+    if len(texts) > 1 or any(True for _ in path.glob("train/*/*.txt")):
+        raise UsageError(
+            f"data {location} has {_join([Path(file).name for file in files])}, and "
+            "folders of text files, which may be classes; name one file, or set "
+            f"data.format={FOLDERS}",
+            "E-file-kinds-mixed",
+        )
     # Files without the names of splits must be shards of one data set.
     for file in files:
         if _LIKE_A_SPLIT.search(stem_of(file)):
@@ -213,7 +249,7 @@ def find_source(location: str, settings: DataConfig) -> Source:
             "which may hold the same rows; name one of them, or move the others",
             "E-file-kinds-mixed",
         )
-    return open_source(location, {None: files} if files else {}, settings, others)
+    return open_source(location, {None: files}, settings, others)
 
 
 def read_split(
@@ -246,6 +282,65 @@ def read_split(
                 continue
             raise UsageError(f"{row_location}: {row}", "E-source-malformed") from row
         yield row
+
+
+def _find_class_folders(directory: Path, settings: DataConfig) -> Source | None:
+    """Returns the texts in folders of classes, by split; None if there are none.
+
+    The folder of a split has the folders of the classes. If it has files instead, it is
+    the folder of a class.
+
+    Raises:
+      UsageError: Two folders are one split, it is unclear which folders are splits, or
+        the rows for training are of one class.
+    """
+    location = str(directory)
+    by_path: dict[str, ClassFolders] = {}
+    others = []
+    for entry in class_folders.list_visible(location):
+        if _LIKE_A_SPLIT.search(entry.name) and os.path.isdir(entry.path):
+            folders = ClassFolders(entry.path, settings)
+            if folders.classes:
+                by_path[entry.path] = folders
+                continue
+        is_unlabelled = entry.name.lower() in class_folders.UNLABELLED
+        others.append(f"{entry.name} (unlabelled)" if is_unlabelled else entry.name)
+    matches = {path: _FOLDER.fullmatch(Path(path).name) for path in by_path}
+    named = [(match[1], [path]) for path, match in matches.items() if match]
+    train: ClassFolders | None
+    if named:
+        unclear = [Path(path).name for path, match in matches.items() if not match]
+        by_split = _by_split(location, named)
+        train = by_path[by_split[TRAIN_SPLIT][0]] if TRAIN_SPLIT in by_split else None
+    else:
+        train = ClassFolders(location, settings)
+        if not train.classes:
+            return None
+        # Folders of splits with files, or with other names.
+        looks_like = [name for name in train.classes if _LIKE_A_SPLIT.search(name)]
+        unclear = looks_like if len(looks_like) == len(train.classes) else []
+        by_split = {None: [location]}
+        by_path, others = {location: train}, []
+    if unclear:
+        raise UsageError(
+            f"data {location} has {_join(unclear)}, which looks like a split; name "
+            "the folders of the splits train, eval and test, and put a folder of text "
+            "files for each class into each of them (train/CLASS/FILE)",
+            "E-split-files-unclear",
+        )
+    if train and len(train.classes) == 1:
+        (name,) = train.classes
+        raise UsageError(
+            f"data {train.path} has text files in the folder {name} only, which would "
+            f"be the only class; add the folders of the others, or give {train.path}/"
+            f"{name} if it has the folders of the classes",
+            "E-class-folders",
+        )
+    return Source(
+        location,
+        {split: [by_path[path] for path in paths] for split, paths in by_split.items()},
+        tuple(others),
+    )
 
 
 def _find_named_files(

@@ -24,9 +24,11 @@ _RUN = re.compile(r"[^\x00-\x7f]+")
 _FEW = 0.01  # of the characters beyond ASCII, or of the lines
 _WIDE = ("utf-16", "utf-32")
 _WESTERN = "cp1252"
+_ANY_WESTERN = "latin-1"  # of older text, which may have bytes that cp1252 lacks
 # Python's `utf-16` reads only files with a byte order mark.
 _UNMARKED = "UTF-16 without a byte order mark"
 _CANDIDATES = {"utf-16-le": _UNMARKED, "utf-16-be": _UNMARKED, **ENCODINGS}
+_USES = {**_CANDIDATES, _ANY_WESTERN: "Western, any bytes"}
 
 
 def advise(file: IO[bytes], encoding: str, *, can_skip: bool = True) -> str:
@@ -39,7 +41,7 @@ def advise(file: IO[bytes], encoding: str, *, can_skip: bool = True) -> str:
     """
     start = file.peek(text_lines.MARK_BYTES)  # type: ignore[attr-defined]
     encoding = text_lines.find_codec(start, encoding).removesuffix("-sig")
-    trials = {name: _Trial(name) for name in ("utf-8", encoding, *_CANDIDATES)}
+    trials = {name: _Trial(name) for name in ("utf-8", encoding, *_USES)}
     with contextlib.suppress(*DAMAGE):
         for chunk in iter(functools.partial(file.read, _CHUNK_BYTES), b""):
             for trial in trials.values():
@@ -61,10 +63,13 @@ def advise(file: IO[bytes], encoding: str, *, can_skip: bool = True) -> str:
     if own.lines and own.bad < _FEW * own.good:
         return f"The file has {places}. {correct}"
     fitting = [n for n in _CANDIDATES if n != encoding and trials[n].fits]
+    western = trials[_ANY_WESTERN]
+    if _WESTERN not in fitting and western.fits and not western.is_in_runs:
+        fitting.append(_ANY_WESTERN)
     if not fitting:
         return f"Set the encoding of the file with data.encoding. {correct}"
     fitting.sort(key=lambda name: trials[name].rank)
-    first, *others = (f"{name} ({_CANDIDATES[name]})" for name in fitting)
+    first, *others = (f"{name} ({_USES[name]})" for name in fitting)
     advice = (
         "Set the encoding of the file with data.encoding, for example --set "
         f"data.encoding={first}"
@@ -123,6 +128,11 @@ class _Trial:
         return not self.bad and (self.lines > 0 or not self._is_wide)
 
     @property
+    def is_in_runs(self) -> bool:
+        """Whether the characters beyond ASCII are next to each other."""
+        return self.good > 2 * self._runs
+
+    @property
     def rank(self) -> tuple[bool, int]:
         """The smaller, the likelier is the encoding among those that read the file.
 
@@ -130,9 +140,9 @@ class _Trial:
         bytes are between letters of ASCII; texts of other scripts have runs of them.
         Encodings of two bytes a character rarely decode other texts.
         """
-        is_in_runs = self.good > 2 * self._runs
         length = round(self._bytes / max(1, self.good))
-        return is_in_runs == (self._encoding == _WESTERN), -length
+        is_western = self._encoding in (_WESTERN, _ANY_WESTERN)
+        return self.is_in_runs == is_western, -length
 
 
 def _count(number: int, noun: str) -> str:

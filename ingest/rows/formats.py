@@ -8,7 +8,8 @@ from typing import get_args
 
 from ingest.config import FileFormat
 
-FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+FOLDERS: FileFormat = "folders"  # a layout of text files, which have no format
+FORMATS: tuple[FileFormat, ...] = tuple(f for f in get_args(FileFormat) if f != FOLDERS)
 CSV, TSV, JSONL, PARQUET, ARROW, TFRECORD = FORMATS
 DELIMITED = (CSV, TSV)
 SPREADSHEETS = (".xlsx", ".xls", ".ods")  # not read; ends of names

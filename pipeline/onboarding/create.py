@@ -306,9 +306,9 @@ class _Builder:
     def _number(self, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
         """Uses the number of a row as its id, if there is one file without ids."""
         column = self._task.id_column
-        is_one_file = len(self._data_set.source.all_files) == 1
+        paths = [file.path for file in self._data_set.source.all_files]
         for row in rows:
-            if is_one_file and column not in self._data_set.columns:
+            if paths == [row.location.file] and column not in self._data_set.columns:
                 row.features[column] = row.location.row
             yield row
 

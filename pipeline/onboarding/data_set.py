@@ -12,6 +12,7 @@ from ingest.examples import text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.sources import Source, find_source
 from ingest.examples.splits import GoodRow, Report
+from ingest.rows.formats import DELIMITED
 from ingest.rows.row_errors import EncodingError, Location, RowError
 from modules import uris
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
@@ -146,8 +147,8 @@ def look_at(
     source = find_source(location, settings)
     if not source.files:
         raise UsageError(
-            f"data {location} has no files of text; give a file, or a directory with "
-            "train.csv and eval.csv",
+            f"data {location} has no files of text; give a file, a directory with "
+            "train.csv and eval.csv, or one with a folder of text files for each class",
             "E-source-without-text",
         )
     if source.has_splits and TRAIN_SPLIT not in source.files:
@@ -179,6 +180,7 @@ def look_at(
         classes=classes,
         taken={name: option for name, option in taken.items() if name},
         class_names=lambda label: text_source.find_class_names(source, split, label),
+        has_header=any(file.file_format in DELIMITED for file in source.all_files),
     )
     task = override_task(guess.task, overrides)
     guess = dataclasses.replace(guess, task=task)

@@ -86,6 +86,7 @@ def guess_task(
     classes: Sequence[str] | None = None,
     taken: Mapping[str, str] = MappingProxyType({}),
     class_names: Callable[[str], dict[str, str]] = lambda label: {},
+    has_header: bool = True,
 ) -> Guess:
     """Guesses the task of a data set.
 
@@ -99,6 +100,7 @@ def guess_task(
       taken: The option that names each column that is neither text nor label.
       class_names: Returns the names of a column's classes by label, if the source has
         them.
+      has_header: Whether the names are the first line of a file.
 
     Raises:
       UsageError: A named column does not exist, or several guesses are equally
@@ -137,7 +139,7 @@ def guess_task(
     # A file without a header: its first row was read as names.
     is_value = any(name in (columns[name].values or ()) for name in labels)
     is_sentence = any(len(name.split()) > _STRONG_WORDS for name in texts)
-    if is_value or is_sentence:
+    if has_header and (is_value or is_sentence):
         raise UsageError(
             f"the columns are called {', '.join(columns)}, which looks like a row; add "
             "a line with the names of the columns before the first row",

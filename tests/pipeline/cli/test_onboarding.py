@@ -581,3 +581,23 @@ def test_project_of_several_labels_trains_on_what_the_file_has(init, tmp_path, f
             text = row["comment"][0].decode()
             written[text] = {name for name, is_set in names if is_set}
     assert written == {text: set(labels) for text, labels in rows}
+
+
+def test_folders_of_classes_lead_to_a_recipe_that_reads_them(init, tmp_path):
+    for split, count in (("train", 300), ("test", 120)):
+        for number, row in enumerate(make_rows(count, seed=count)):
+            path = tmp_path / "aclImdb" / split / row["Art"] / f"{number}_7.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(row["Nachricht"])
+    (tmp_path / "aclImdb" / "train" / "unsup").mkdir()
+    (tmp_path / "aclImdb" / "train" / "unsup" / "0_0.txt").write_text("A text.")
+    result, folder = init(tmp_path / "aclImdb")
+    assert result.exit_code == 0, result.output
+    assert "unsup (1 unlabelled files)" in result.stderr
+    config = load_config(folder / "recipe.yaml")
+    assert config.task.classes == ["ham", "spam"]
+    assert config.evaluator.split == "test"
+    sizes = {s: read_split(folder, s) for s in ("train", "eval", "test")}
+    assert len(sizes["train"]) + len(sizes["eval"]) == 300
+    assert len(sizes["test"]) == 120
+    assert len({row["idx"] for row in sizes["train"]}) == len(sizes["train"])
