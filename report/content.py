@@ -8,6 +8,7 @@ import pydantic
 
 from modules import files
 from modules.commits import Commits
+from modules.config.decision import describe_threshold
 from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
 from modules.config.task import EVAL_SPLIT, TaskConfig
 from modules.evaluation import abstention
@@ -154,6 +155,11 @@ class Decision(_Part):
     chosen: dict[str, DecisionPoint]
     curve: list[DecisionPoint]
 
+    @property
+    def rule(self) -> str:
+        """When the positive class is predicted, in words."""
+        return describe_threshold(self.threshold)
+
 
 class LabelDecisions(_Part):
     """The threshold of each of several labels, and what it leads to.
@@ -163,12 +169,15 @@ class LabelDecisions(_Part):
       split: The split that they were chosen on.
       threshold: The thresholds, in the order of the labels.
       labels: The decision on each label, without a curve.
+      notes: The labels that share a threshold, and those that do not reach the least
+        precision, in sentences without a full stop.
     """
 
     by: str
     split: str
     threshold: list[float]
     labels: dict[str, Decision]
+    notes: list[str] = []
 
 
 class Training(_Part):

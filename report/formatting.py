@@ -45,6 +45,11 @@ def number(value: float | None) -> str:
     return re.sub(r"e-0?", "e-", text).replace("-", _MINUS)
 
 
+def threshold(value: float) -> str:
+    """Returns the threshold of a probability; one above 1 is never reached."""
+    return "> 1" if value > 1 else number(value)
+
+
 def setting_value(value: Any) -> str:
     """Returns the value of a setting."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

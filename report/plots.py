@@ -26,7 +26,7 @@ from report.content import (
     Regression,
 )
 from report.curves import points_of
-from report.formatting import number, percent, score
+from report.formatting import number, percent, score, threshold
 from report.svg import (
     ACCENT,
     BAND,
@@ -191,7 +191,7 @@ def decision(decision: Decision) -> Markup:
         axes.legend(ncols=2, **LEGEND_ABOVE)
 
     chosen = decision.chosen[decision.split]
-    parts = [f"chosen {number(decision.threshold)}"] + [
+    parts = [f"chosen {threshold(decision.threshold)}"] + [
         f"{name} {score(value)}" for name, value in chosen.metrics.items()
     ]
     return draw("figure-decision", "Thresholds", sentence(parts), plot, 3.2)

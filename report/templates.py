@@ -18,7 +18,7 @@ _DIRECTORY = Path(__file__).parent
 _SHORT_HASH = 12
 _FILTERS = (
     *("number", "score", "difference", "percent", "duration", "size", "shorten"),
-    "setting_value",
+    *("setting_value", "threshold"),
 )
 
 

@@ -56,11 +56,7 @@ def read_training(directory: str) -> Training:
 def _decision(recorded: dict[str, Any] | None) -> dict[str, Any]:
     if recorded is None or "labels" not in recorded:
         return {"decision": recorded}
-    # A curve for each label would be most of the report.
-    labels = {
-        name: {**decision, "curve": []} for name, decision in recorded["labels"].items()
-    }
-    return {"label_decisions": LabelDecisions(**{**recorded, "labels": labels})}
+    return {"label_decisions": LabelDecisions(**recorded)}
 
 
 def read_batch(directory: str) -> Batch:

@@ -10,6 +10,23 @@ from modules.config.settings import Settings
 ONE_LABEL = ("without", "with")
 
 
+def describe_threshold(threshold: float) -> str:
+    """Returns when a class or a label is predicted, after "is" or "are".
+
+    Args:
+      threshold: Of its probability; above 1 never predicts it, and 0 always.
+    """
+    if threshold > 1:
+        return "never predicted"
+    if threshold <= 0:
+        return "always predicted"
+    # High thresholds have more digits, so that none below 1 is shown as 1.
+    text = f"{threshold:.4g}"
+    if text == "1" and threshold < 1:
+        text = f"{threshold:.7g}"
+    return f"predicted from a probability of {text} on"
+
+
 class Costs(Settings):
     """What a wrong prediction costs, in any unit.
 

@@ -9,10 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from modules.config.decision import ONE_LABEL, DecisionConfig
+from modules.config.decision import ONE_LABEL, DecisionConfig, describe_threshold
 from modules.config.task import EVAL_SPLIT, TaskConfig
 from modules.evaluation import calibration
-from modules.evaluation.decision import choose_threshold, measure
+from modules.evaluation.decision import (
+    LEAST_POSITIVE_ROWS,
+    Point,
+    choose_label_thresholds,
+    choose_threshold,
+    measure,
+)
 from modules.evaluation.prediction_files import Predictions
 from modules.export.description import TEMPERATURE, THRESHOLD
 from modules.metrics import Threshold, of_two_classes
@@ -30,7 +36,8 @@ class FittedOutputs:
       threshold: As in `Rows.of`.
       calibration: The temperature, and what it changes, for the record.
       decision: The threshold, and what it leads to, for the record. Of several labels,
-        `labels` has a record for each.
+        `labels` has a record for each, and `notes` names those that share a threshold
+        or do not reach the least precision.
     """
 
     predictions: dict[str, Predictions]
@@ -84,25 +91,11 @@ def fit(
         predictions = scaled
     if decision is None:
         return FittedOutputs(predictions, temperature, calibration=calibrated)
-    decided: dict[str, Any]
-    if task.is_multilabel:
-        by_label = {
-            name: _decide(
-                decision, ONE_LABEL, _of_label(predictions, index), f" of {name}"
-            )
-            for index, name in enumerate(task.classes)
-        }
-        decided = {
-            "by": decision.describe(),
-            "threshold": [record["threshold"] for record in by_label.values()],
-            "split": EVAL_SPLIT,
-            "labels": by_label,
-        }
-    else:
-        rows_by_split = {
-            split: (p.labels, p.outputs) for split, p in predictions.items()
-        }
-        decided = _decide(decision, task.classes, rows_by_split)
+    decided = (
+        _decide_on_labels(task.classes, decision, predictions)
+        if task.is_multilabel
+        else _decide(task.classes, decision, predictions)
+    )
     threshold = decided["threshold"]
     return FittedOutputs(
         {
@@ -116,31 +109,85 @@ def fit(
     )
 
 
-def _of_label(
-    predictions: dict[str, Predictions], index: int
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Returns labels and probabilities of one label of several, as two classes."""
+def _decide(
+    classes: Sequence[str],
+    decision: DecisionConfig,
+    predictions: dict[str, Predictions],
+) -> dict[str, Any]:
+    """Chooses the threshold of two classes; returns its record."""
+    rows_by_split = {split: (p.labels, p.outputs) for split, p in predictions.items()}
+    chosen, points = choose_threshold(classes, decision, *rows_by_split[EVAL_SPLIT])
+    record = _describe(classes, decision, rows_by_split, chosen)
+    if record["by"] != decision.describe():
+        logger.warning("task.decision: %s of %s", record["by"], EVAL_SPLIT)
+    return {**record, "curve": [dataclasses.asdict(point) for point in points]}
+
+
+def _decide_on_labels(
+    names: Sequence[str], decision: DecisionConfig, predictions: dict[str, Predictions]
+) -> dict[str, Any]:
+    """Chooses the thresholds of several labels; returns a record with one of each."""
+    labels = predictions[EVAL_SPLIT].labels
+    points, rare = choose_label_thresholds(
+        decision, labels, predictions[EVAL_SPLIT].outputs
+    )
+    rare_rows = int(labels[:, rare].sum())
+    is_shared = rare_rows >= LEAST_POSITIVE_ROWS
+    records, missed = {}, []
+    for index, (name, point) in enumerate(zip(names, points, strict=True)):
+        rows_by_split = {
+            split: (p.labels[:, index], of_two_classes(p.outputs[:, index]))
+            for split, p in predictions.items()
+        }
+        record = _describe(ONE_LABEL, decision, rows_by_split, point)
+        if index in rare and not is_shared:
+            record["by"] = "the default"
+        elif record["by"] != decision.describe():
+            missed.append(name)
+        records[name] = {**record, "curve": []}
+    notes = []
+    if rare:
+        together = (
+            f"share a threshold, chosen on their {rare_rows} positive rows together, "
+            f"and are {describe_threshold(points[rare[0]].threshold)}"
+            if is_shared
+            else f"and {rare_rows} together have the threshold 0.5"
+        )
+        notes.append(
+            f"labels with fewer than {LEAST_POSITIVE_ROWS} positive rows in "
+            f"{EVAL_SPLIT} {together}: {', '.join(names[index] for index in rare)}"
+        )
+    if missed:
+        notes.append(
+            f"no threshold reaches a precision of {decision.min_precision:g} on "
+            f"{EVAL_SPLIT}, so the one with the highest precision is used: "
+            f"{', '.join(missed)}"
+        )
+    for note in notes:
+        logger.warning("task.decision: %s", note)
     return {
-        split: (p.labels[:, index], of_two_classes(p.outputs[:, index]))
-        for split, p in predictions.items()
+        "by": decision.describe(),
+        "threshold": [point.threshold for point in points],
+        "split": EVAL_SPLIT,
+        "labels": records,
+        "notes": notes,
     }
 
 
-def _decide(
-    decision: DecisionConfig,
+def _describe(
     classes: Sequence[str],
+    decision: DecisionConfig,
     rows_by_split: dict[str, tuple[np.ndarray, np.ndarray]],
-    of_label: str = "",
+    chosen: Point,
 ) -> dict[str, Any]:
-    """Chooses a threshold, and describes what it leads to.
+    """Returns a record of a threshold and its metrics in each split.
 
     Args:
-      decision: What it is chosen by.
       classes: The two classes.
+      decision: The rule.
       rows_by_split: Labels int64[rows], and probabilities float[rows, 2].
-      of_label: Names the label in a warning.
+      chosen: The threshold, and its metrics on the rows that it was chosen on.
     """
-    chosen, points = choose_threshold(classes, decision, *rows_by_split[EVAL_SPLIT])
     default, measured = (
         {
             split: dataclasses.asdict(measure(classes, decision, *rows, value))
@@ -148,11 +195,9 @@ def _decide(
         }
         for value in (0.5, chosen.threshold)
     )
-    by = decision.describe()
-    least = decision.min_precision
+    by, least = decision.describe(), decision.min_precision
     if least is not None and not chosen.metrics["precision"] >= least:
         by = f"the highest precision, because no threshold reaches {least:g}"
-        logger.warning("task.decision%s: %s of %s", of_label, by, EVAL_SPLIT)
     return {
         "by": by,
         "value": decision.value_name,
@@ -160,5 +205,4 @@ def _decide(
         "split": EVAL_SPLIT,
         "default": default,
         "chosen": measured,
-        "curve": [dataclasses.asdict(point) for point in points],
     }

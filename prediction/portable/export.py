@@ -11,6 +11,7 @@ import jinja2
 from ingest import working_directory
 from ingest.working_directory import WorkingDirectory
 from modules import files, served_versions, uris
+from modules.config.decision import describe_threshold
 from modules.encoder_files import TYPES_KEY
 from modules.errors import UsageError
 from prediction.portable import (
@@ -166,5 +167,6 @@ def _write_readme(
         second_type=0 if model.config[TYPES_KEY] == 1 else 1,
         has_card=card is not None,
         card=CARD,
+        describe_threshold=describe_threshold,
     )
     files.write(str(directory / README), text)

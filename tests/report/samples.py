@@ -217,6 +217,7 @@ def labels():
                 split="eval",
                 threshold=[0.371] * 3,
                 labels=dict.fromkeys(names, decision),
+                notes=["labels with few rows share a threshold: rude, a / b_c"],
             ),
         ),
         "classification": classification,

@@ -8,7 +8,7 @@ import shlex
 import pytest
 import yaml
 
-from report import model_card
+from report import model_card, page
 from tests.report import sample_parts, samples
 
 KINDS = (
@@ -100,6 +100,25 @@ def test_card_of_labels_has_their_thresholds():
     assert "predict which of 3 labels texts have, any number of them" in card
     assert "| label | precision | recall | F1 |" in card
     assert "Each label has its own threshold: the highest f1 on eval." in card
+    assert "\nLabels with few rows share a threshold: rude, a / b_c.\n" in card
+
+
+@pytest.mark.parametrize(
+    ("threshold", "rule"),
+    [
+        (1 + 2**-23, "never predicted"),
+        (0.0, "always predicted"),
+        (0.99999, "predicted from a probability of 0.99999 on"),
+    ],
+)
+def test_class_that_is_always_or_never_predicted_is_said_to_be(threshold, rule):
+    report = samples.pushed()
+    decision = report.training.decision.model_copy(update={"threshold": threshold})
+    report.training.decision = decision
+    name = report.task.classes[1]
+    sentence = f"{name} is {rule}: the lowest cost on eval."
+    assert sentence in model_card.render(report)
+    assert f" is {rule}: the lowest cost on " in page.render(report)
 
 
 def test_metrics_have_the_names_of_the_hub():

@@ -185,6 +185,86 @@ def test_threshold_is_not_within_the_rounding_of_a_row():
     assert chosen.threshold == 0  # an F1 of 2/3 instead of 1/2
 
 
+F1 = DecisionConfig(maximize="f1")
+
+
+def draw_labels(*positive_rows, rows=400, seed=0):
+    """Returns labels with this many positive rows each, and their probabilities."""
+    rng = np.random.default_rng(seed)
+    labels = np.zeros((rows, len(positive_rows)), int)
+    for column, count in enumerate(positive_rows):
+        labels[rng.permutation(rows)[:count], column] = 1
+    logits = rng.normal(-2, 1, labels.shape) + 2 * labels
+    return labels, (1 / (1 + np.exp(-logits))).astype(np.float32)
+
+
+def test_rare_labels_share_a_threshold_that_is_best_on_all_their_rows():
+    labels, probabilities = draw_labels(100, 19, 20, 1, 0)
+    points, rare = decision.choose_label_thresholds(F1, labels, probabilities)
+    assert rare == [1, 3, 4]
+    assert points[1] == points[3] == points[4]
+    for index in (0, 2):
+        rows = (labels[:, index], metrics.of_two_classes(probabilities[:, index]))
+        assert points[index] == choose({"maximize": "f1"}, *rows)[0]
+    cells = labels[:, rare].ravel(), probabilities[:, rare].ravel()
+    shared = value_of({"maximize": "f1"}, cells[0], cells[1] >= points[1].threshold)
+    best = max(
+        value_of({"maximize": "f1"}, cells[0], predicted)
+        for predicted in every_decision(cells[1])
+    )
+    assert shared == pytest.approx(best)
+    thresholds = decision.find_threshold(F1, labels, probabilities)
+    assert thresholds == [point.threshold for point in points]
+
+
+@pytest.mark.parametrize(
+    ("positive_rows", "shared"),
+    [
+        ([5], 0.5),  # one label
+        ([0, 0], 0.5),
+        ([10, 9], 0.5),  # all are rare
+        ([100, 19], 0.5),  # one is rare
+        ([100, 10, 10], None),
+        ([1] * 20, None),
+    ],
+)
+def test_rare_labels_with_few_positive_rows_together_have_one_half(
+    positive_rows, shared
+):
+    labels, probabilities = draw_labels(*positive_rows)
+    points, rare = decision.choose_label_thresholds(F1, labels, probabilities)
+    assert rare == [i for i, rows in enumerate(positive_rows) if rows < 20]
+    (threshold,) = {points[index].threshold for index in rare}
+    assert threshold == shared if shared else threshold != 0.5
+
+
+def test_threshold_of_a_rare_label_predicts_about_as_many_rows_as_have_it():
+    """One positive row with a low probability assigned the label to nearly all rows."""
+    labels, probabilities = draw_labels(100, 12, 9, 1)
+    probabilities[labels[:, 3] == 1, 3] = 1e-4
+    thresholds = decision.find_threshold(F1, labels, probabilities)
+    assert (probabilities >= thresholds)[:, 3].mean() < 0.1
+
+
+def test_label_without_finite_probabilities_keeps_one_half():
+    labels, probabilities = draw_labels(100, 100, 15, 15)
+    probabilities[0, 1] = np.nan
+    probabilities[7, 3] = np.inf
+    thresholds = decision.find_threshold(F1, labels, probabilities)
+    assert thresholds[0] != 0.5
+    assert thresholds[1:] == [0.5, 0.5, 0.5]
+
+
+def test_highest_precision_is_of_the_most_rows():
+    """All thresholds from 0.45 to 0.95 have a precision of 1/2."""
+    labels = np.array([0, 1] * 10 + [0] * 20)
+    positive = np.array([0.9, 0.9, 0.7, 0.7, 0.5, 0.5] * 3 + [0.5, 0.5] + [0.1] * 20)
+    rows = labels, metrics.of_two_classes(positive)
+    chosen, _ = choose({"min_precision": 0.6}, *rows)
+    assert 0.1 < chosen.threshold <= 0.5
+    assert chosen.metrics["recall"] == 1
+
+
 @pytest.mark.parametrize(
     ("task", "message"),
     [

@@ -105,6 +105,62 @@ def test_each_label_of_several_has_a_threshold_and_all_have_one_temperature():
         assert metrics[f"recall/{name}"] == chosen["metrics"]["recall"]
 
 
+@pytest.mark.parametrize(
+    ("rare_rows", "sentence"),
+    [
+        (
+            30,
+            "share a threshold, chosen on their 30 positive rows together, and are pre",
+        ),
+        (12, "and 12 together have the threshold 0.5: b, c"),
+    ],
+)
+def test_labels_with_few_positive_rows_are_named(caplog, rare_rows, sentence):
+    predictions = draw_labels(2000, 0)
+    labels, outputs = (
+        np.repeat(v, [1, 2], axis=1) for v in (predictions.labels, predictions.outputs)
+    )
+    for column in (1, 2):
+        labels[np.flatnonzero(labels[:, column])[rare_rows // 2 :], column] = 0
+    task = TaskConfig(kind="multilabel", classes=["a", "b", "c"])
+    rows = Predictions(predictions.ids, labels, outputs, predictions.losses)
+    f1 = DecisionConfig(maximize="f1")
+    fitted = fit(task, {"eval": rows, "test": rows}, decision=f1)
+    (note,) = fitted.decision["notes"]
+    assert note.startswith("labels with fewer than 20 positive rows in eval ")
+    assert sentence in note
+    assert note.endswith(": b, c")
+    assert note in caplog.text
+    assert fitted.threshold[1] == fitted.threshold[2] != fitted.threshold[0]
+    metrics = fitted.predictions["test"].compute_metrics(task)
+    for name in task.classes:
+        measured = fitted.decision["labels"][name]["chosen"]["test"]["metrics"]
+        assert metrics[f"recall/{name}"] == measured["recall"]
+
+
+def test_labels_that_do_not_reach_the_least_precision_are_named(caplog):
+    predictions = draw_labels(500, 0)
+    predictions.outputs[:, 1] = 0.3  # as precise as always predicting the label
+    least = DecisionConfig(min_precision=0.9)
+    fitted = fit(LABELS, {"eval": predictions}, decision=least)
+    (note,) = fitted.decision["notes"]
+    assert note.startswith(
+        "no threshold reaches a precision of 0.9 on eval, so the one "
+    )
+    assert note.endswith("highest precision is used: threat")
+    assert note in caplog.text
+
+
+def test_decision_to_predict_none_is_that_of_the_exported_model():
+    labels = np.array([0, 1] * 50)
+    outputs = np.tile(np.float32([0, 1]), (100, 1))  # the wrong half is certain, too
+    rows = Predictions(np.arange(100), labels, outputs, np.zeros(100))
+    expensive = DecisionConfig(costs={"false_positive": 50, "false_negative": 1})
+    fitted = fit(TASK, {"eval": rows}, decision=expensive, scales=False)
+    assert fitted.threshold == np.nextafter(np.float32(1), np.float32(2))
+    assert not fitted.predictions["eval"].rows.predictions.any()
+
+
 def test_temperature_of_certain_labels_divides_their_logits():
     """Float32 has no probability between that of a logit of 16 and 1."""
     logits = np.array([[18.0, -18.0], [4.0, -30.0]])
