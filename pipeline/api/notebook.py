@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import RenderableType
@@ -19,6 +21,28 @@ def is_notebook() -> bool:
     """Returns whether a kernel of Jupyter runs this process, without importing it."""
     module = sys.modules.get("IPython")
     return module is not None and hasattr(module.get_ipython(), "kernel")
+
+
+@contextlib.contextmanager
+def without_interactive_beam() -> Iterator[None]:
+    """Keeps Beam's interactive features out of a notebook while the context is open.
+
+    In a kernel, every Beam pipeline adds an output to the cell that loads jQuery and
+    DataTables from two other hosts, for tables that a run does not show. Pipelines
+    outside of the context, such as a user's own, are unchanged.
+    Source: `apache_beam/utils/interactive_utils.py`, `alter_label_if_ipython`.
+    """
+    if not is_notebook():
+        yield
+        return
+    from apache_beam import pipeline
+
+    original = pipeline.alter_label_if_ipython
+    pipeline.alter_label_if_ipython = lambda transform, pvalueish: None
+    try:
+        yield
+    finally:
+        pipeline.alter_label_if_ipython = original
 
 
 class NotebookConsole(Console):
@@ -58,6 +82,18 @@ class _NotebookLive(Live):
         )
         self._handle = DisplayHandle()
         self._shown = ""
+        self._beam = contextlib.ExitStack()
+
+    def __enter__(self) -> _NotebookLive:
+        """Displays the content, and imports Beam, whose notices go to the run's log."""
+        super().__enter__()
+        self._beam.enter_context(without_interactive_beam())
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        """Displays the content for the last time."""
+        self._beam.close()
+        super().__exit__(*raised)
 
     def refresh(self) -> None:
         """Displays the content, if it has changed."""

@@ -11,6 +11,7 @@ from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.api.data_frames import describe_row
 from pipeline.api.looking import Run
+from pipeline.api.notebook import without_interactive_beam
 from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
 from pipeline.beam import beam_arguments
@@ -146,7 +147,7 @@ def predict_files(
         model = model.require_pushed()
     reading = recipe.settings.data if recipe else DataConfig()
     beam_args = beam_arguments(recipe.settings.beam if recipe else BeamConfig())
-    with quiet():
+    with quiet(), without_interactive_beam():
         from prediction import batch
 
         options = batch.BatchOptions(

@@ -11,6 +11,7 @@ The first line of a code cell states it, such as `# %% output="number 0 1"`:
 - nothing: no output
 """
 
+import json
 import os
 import re
 
@@ -37,6 +38,7 @@ def execute(name, directory, **parameters):
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     del environment["PYTEST_CURRENT_TEST"]  # ipykernel would not show what C++ prints
     client.execute(env=environment)  # raises CellExecutionError
+    assert other_hosts(notebook) == set()
     for cell in notebook.cells:
         if cell.cell_type == "code":
             kind, _, expected = cell.metadata.get("output", "").partition(" ")
@@ -44,6 +46,15 @@ def execute(name, directory, **parameters):
             printed = "".join(output.get("text", "") for output in cell.outputs)
             assert "tensorflow:" not in printed, "a library's log is below a cell"
             assert matches(kind, expected, outputs), f"{cell.source}\n\n{outputs}"
+
+
+def other_hosts(notebook):
+    """Returns the hosts of all addresses in the outputs of a notebook, as saved."""
+    outputs = [cell.get("outputs", []) for cell in notebook.cells]
+    found = re.findall(
+        r"(?:https?:)?//([\w.-]+\.[a-z]{2,}|localhost)", json.dumps(outputs)
+    )
+    return set(found) - {"www.w3.org", "localhost"}  # the name space of SVG
 
 
 def read(output):
