@@ -44,6 +44,9 @@ class DataConfig(Settings):
       quoting: How CSV and TSV quote: `double` writes a quote in a quoted field twice,
         `backslash` puts a backslash before it, `none` has no quoted fields: a quote is
         text. None detects it.
+      quote: Character around the fields of CSV and TSV; None detects `"` or `'`.
+      columns: Names of the columns of CSV and TSV files without a header; None reads
+        them from the first line. Other formats have names, and refuse it.
       test_size: Share of the rows that become the split `eval`, if the source has no
         splits.
       group_column: Column, such as an author or a question; rows with equal values go
@@ -67,6 +70,8 @@ class DataConfig(Settings):
     encoding: str = "utf-8"
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     quoting: Quoting | None = None
+    quote: str | None = Field(default=None, min_length=1, max_length=1)
+    columns: list[str] | None = Field(default=None, min_length=1)
     test_size: float = Field(default=0.2, gt=0, lt=1)
     group_column: str | None = None
     slice_columns: list[str] = Field(default_factory=list)
@@ -90,6 +95,24 @@ class DataConfig(Settings):
             )
         return delimiter
 
+    @field_validator("quote")
+    @classmethod
+    def _check_quote(cls, quote: str | None) -> str | None:
+        if quote is not None and (quote.isalnum() or quote.isspace() or quote == "\\"):
+            raise ValueError(
+                "a letter, a digit, a backslash or white space cannot quote fields; "
+                "give another character, such as '"
+            )
+        return quote
+
+    @field_validator("columns")
+    @classmethod
+    def _check_columns(cls, columns: list[str] | None) -> list[str] | None:
+        names = columns or []
+        if not all(map(str.strip, names)) or len({*names}) < len(names):
+            raise ValueError("each column needs a different name, and none is empty")
+        return columns
+
     @field_validator("encoding")
     @classmethod
     def _check_encoding(cls, encoding: str) -> str:
@@ -103,6 +126,24 @@ class DataConfig(Settings):
             raise ValueError(
                 f"not an encoding of Python; examples are utf-8, utf-16, {examples}"
             ) from None
+
+    @model_validator(mode="after")
+    def _check_dialect(self) -> DataConfig:
+        if self.quote is not None and self.quote == self.delimiter:
+            raise ValueError(
+                f"quote and delimiter are both {self.quote}; they must be different"
+            )
+        if self.quote is not None and self.quoting == "none":
+            raise ValueError(
+                f"quote is {self.quote}, but quoting is none, which reads quotes as "
+                "text; leave one of them out"
+            )
+        if self.columns and (self.source or "").startswith(TFDS_PREFIX):
+            raise ValueError(
+                f"columns names those of files without a header, but source is "
+                f"{self.source}, whose columns have names; leave data.columns out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_span(self) -> DataConfig:

@@ -12,7 +12,9 @@ from ingest.examples import splits, tf_examples
 from ingest.examples.data_card import DataCard, read_card
 from ingest.examples.spans import Span
 from ingest.examples.splits import GoodRow
+from ingest.rows.formats import TFRECORD
 from ingest.rows.readers import DEFAULTS
+from ingest.rows.row_file import columns_error
 from modules import fingerprint, uris
 from modules.data.source_rows import LocationWriter
 from modules.errors import UsageError
@@ -88,6 +90,8 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
             "TFRecords, whose groups are not checked here; leave data.group_column out",
             "E-tfrecords-setting",
         )
+    if settings.columns:
+        raise columns_error(source, TFRECORD)
     patterns: dict[str, str] = {}
     for name, split in splits.SPLIT_NAMES.items():
         # A dot or a dash must follow: `eval` is not the start of `eval_mismatched`.

@@ -1,7 +1,7 @@
 """A folder with a subfolder of text files for each class.
 
-The layout is that of aclImdb and of 20 newsgroups, which Keras'
-`text_dataset_from_directory` and scikit-learn's `load_files` read.
+aclImdb and 20 newsgroups have this layout, which Keras' `text_dataset_from_directory`
+and scikit-learn's `load_files` read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ingest.rows import text_lines
 from ingest.rows.encoding_advice import advise
 from ingest.rows.formats import FOLDERS, format_of
 from ingest.rows.row_errors import DAMAGE, EncodingError, Location, RowError
+from ingest.rows.row_file import columns_error
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 
@@ -32,7 +33,7 @@ _SHOWN = 8
 class ClassFolders:
     """The texts of a folder with a subfolder for each class, as rows.
 
-    Each file is a text, also those of folders in the folder of a class. Files of the
+    Each file is a text, also in deeper folders of the folder of a class. Files of the
     formats of tables are only read if `data.format` is `folders`.
 
     Args:
@@ -46,6 +47,8 @@ class ClassFolders:
     """
 
     def __init__(self, path: str, settings: DataConfig) -> None:
+        if settings.columns:
+            raise columns_error(path, FOLDERS)
         self.path = path
         self.file_format = FOLDERS
         self.classes: dict[str, list[str]] = {}
@@ -66,7 +69,7 @@ class ClassFolders:
             if _show(entry.name) != entry.name:
                 raise UsageError(
                     f"data {path} has the folder {_show(entry.name)}, whose name has "
-                    "bytes that are no Unicode text; rename it, as it names a class",
+                    "bytes that are not Unicode text; rename it, as it names a class",
                     "E-class-folders",
                 )
             if entry.name.lower() in UNLABELLED:
@@ -174,8 +177,8 @@ def list_visible(directory: str) -> list[os.DirEntry[str]]:
 def _walk(directory: str) -> list[str]:
     """Returns the paths of the files of a folder and of the folders in it, sorted.
 
-    A symbolic link is followed, but not to a folder above or to one that was listed
-    before. Its target may be missing, which is an error of its row.
+    A symbolic link is followed, but not to a folder above or a folder listed before.
+    Its target may be missing, which is an error of its row.
     """
     files, pending = [], [directory]
     listed = {str(parent) for parent in Path(os.path.realpath(directory)).parents}
@@ -221,7 +224,7 @@ def _decode(content: bytes, encoding: str) -> str:
         for number, line in enumerate(text.split("\n"), start=1):
             text_lines.check(line, encoding, f"line {number}, ")
     if "\0" in text:
-        raise EncodingError(f"it has NUL characters, so that it is no {encoding} text")
+        raise EncodingError(f"it has NUL characters, which {encoding} text never has")
     return text
 
 

@@ -49,15 +49,20 @@ def read_table(
     lines = text_lines.decode(file, encoding, dialect.newline)
     records = _records(lines, dialect, encoding)
     dropped: list[str] = []
+    layout: glue_files.Layout | None = None
     first, header = next(records, (0, RowError("")))
-    if isinstance(header, RowError):
+    if first and dialect.columns:
+        records = itertools.chain([(first, header)], records)
+        header = list(dialect.columns)
+    elif isinstance(header, RowError):
         if first:
             error = FileError(f"the header: {header}")
             error.__cause__ = header
             yield first, error
         return
-    layout = glue_files.find_layout(header, task)
-    if layout and glue_files.is_headerless(layout, header):
+    elif (layout := glue_files.find_layout(header, task)) and glue_files.is_headerless(
+        layout, header
+    ):
         records = itertools.chain([(first, header)], records)
         header = list(layout.headerless)
     else:
@@ -66,8 +71,8 @@ def read_table(
         repeated = find_repeated(header)
         if repeated:
             message = (
-                f"the header has the column {repeated} more than once; "
-                "rename or remove the others"
+                f"the header has the column {repeated} more than once; rename or "
+                "remove the others. A file without a header needs data.columns"
             )
             yield first, FileError(message)
             return
@@ -90,7 +95,8 @@ def read_table(
         ):
             yield number, row
         else:
-            message = f"{len(fields)} fields, the header has {len(header)}"
+            owner = "data.columns" if dialect.columns else "the header"
+            message = f"{len(fields)} fields, {owner} has {len(header)}"
             yield number, RowError(message)
 
 
@@ -104,14 +110,31 @@ def read_columns(
       dialect: How it separates and quotes its fields.
       encoding: Its encoding.
     """
-    lines = text_lines.decode(file, encoding, dialect.newline)
-    _, header = next(_records(lines, dialect, encoding), (0, RowError("")))
-    if isinstance(header, RowError):
+    if dialect.columns:
+        return list(dialect.columns)
+    header = read_first(file, dialect, encoding)
+    if header is None:
         return []
     names = enumerate(_name_columns(header, dialect.dropped))
     columns = [name for index, name in names if index not in dialect.dropped]
     layout = glue_files.find_layout(columns)
     return glue_files.name_columns(columns, [], layout) if layout else columns
+
+
+def read_first(
+    file: IO[bytes], dialect: dialects.Dialect, encoding: str
+) -> list[str] | None:
+    """Returns the fields of the first line; None if it is missing or malformed.
+
+    Args:
+      file: A buffered file, which is read from its start.
+      dialect: How it separates and quotes its fields.
+      encoding: Its encoding.
+    """
+    lines = text_lines.decode(file, encoding, dialect.newline)
+    _, first = next(_records(lines, dialect, encoding), (0, RowError("")))
+    lines.detach()  # deleted, it would close the file
+    return None if isinstance(first, RowError) else first
 
 
 def find_empty_columns(

@@ -11,6 +11,7 @@ import codecs
 import contextlib
 import csv
 import dataclasses
+import functools
 import gzip
 import io
 import re
@@ -38,8 +39,11 @@ _SPECIAL_IN_EXCEL = {*_SPECIAL, ","}
 _BARE = {"", "NA", "NaN", "nan", "inf", "-inf", "Inf", "-Inf"} | (
     {"TRUE", "FALSE", "True", "False", "true", "false", "NULL", "null"}
 )
-_ESCAPED = re.compile(r'\\(["\\])')
+_QUOTE = '"'
+_SINGLE_QUOTE = "'"
+_SINGLE_QUOTED = re.compile(r"(?:^|[,;\t|])'", re.MULTILINE)
 _FEW = 0.1
+_LEAST_QUOTED = 2  # rows that show that `'` is a quote
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?")
 _QUOTED = re.compile(r'"[^"]*"')
 _CARRIAGE_RETURN = re.compile(r"\r(?!\n)")  # the end of a line
@@ -56,24 +60,30 @@ class Dialect:
       quoting: `double`, `backslash` or `none`, as `data.quoting`.
       newline: The end of a line, as `newline` of `io.TextIOWrapper`: with "", a
         carriage return ends a line, too.
+      quote: The quote.
       skipped_lines: Lines before the header.
       dropped: Indices of the columns that have neither a name nor a value.
+      columns: Names of the columns; empty if they are in the first line.
     """
 
     delimiter: str
     quoting: Quoting
     newline: Literal["\n", ""] = "\n"
+    quote: str = _QUOTE
     skipped_lines: int = 0
     dropped: frozenset[int] = frozenset()
+    columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         name = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
         quotes = {
-            DOUBLE: 'quoted, a quote in a field is ""',
-            BACKSLASH: 'quoted, a quote in a field is \\"',
+            DOUBLE: f"quoted, a quote in a field is {self.quote * 2}",
+            BACKSLASH: f"quoted, a quote in a field is \\{self.quote}",
             NONE: "no quoting",
         }
         text = f"{name}, {quotes[self.quoting]}"
+        if self.columns:
+            text += f"; without a header: {', '.join(self.columns)}"
         if self.dropped:
             columns = "column" if len(self.dropped) == 1 else "columns"
             text += f"; {len(self.dropped)} empty {columns} without a name dropped"
@@ -83,7 +93,12 @@ class Dialect:
     def reader_options(self) -> dict[str, Any]:
         """The arguments of `csv.reader`, which gets normalized lines."""
         quoting = csv.QUOTE_NONE if self.quoting == NONE else csv.QUOTE_MINIMAL
-        return {"delimiter": self.delimiter, "strict": True, "quoting": quoting}
+        return {
+            "delimiter": self.delimiter,
+            "quotechar": self.quote,
+            "strict": True,
+            "quoting": quoting,
+        }
 
     def normalize(self, line: str) -> str:
         """Returns a line with quotes written twice instead of after a backslash.
@@ -92,7 +107,14 @@ class Dialect:
         """
         if self.quoting != BACKSLASH:
             return line
-        return _ESCAPED.sub(lambda match: '""' if match[1] == '"' else "\\", line)
+        return _escaped(self.quote).sub(
+            lambda match: "\\" if match[1] == "\\" else self.quote * 2, line
+        )
+
+
+@functools.cache
+def _escaped(quote: str) -> re.Pattern[str]:
+    return re.compile(rf"\\([{re.escape(quote)}\\])")
 
 
 def find_dialect(
@@ -103,7 +125,8 @@ def find_dialect(
     Args:
       path: Its path, for messages.
       file: The file, which is read from its start.
-      settings: Its `delimiter` and `quoting` are used if they are set.
+      settings: Its `delimiter`, `quoting` and `quote` are used if they are set, and
+        the number of its `columns`.
       default_delimiter: The format's own: a comma, or a tab.
 
     Raises:
@@ -115,7 +138,8 @@ def find_dialect(
     # TSV without quotes in its first MiB may have quoted fields later, so the sample is
     # the first MiB with a quote.
     seeks_quote = default_delimiter == "\t" and not codec.startswith(_WIDE)
-    while seeks_quote and b'"' not in content and not is_whole:
+    quote = settings.quote or _QUOTE
+    while seeks_quote and quote.encode() not in content and not is_whole:
         content = _read(file)
         is_whole = len(content) < _SAMPLE_BYTES
     if content is not start:  # the header, and the lines after the first, which is cut
@@ -123,22 +147,73 @@ def find_dialect(
     text = codecs.getincrementaldecoder(codec)("replace").decode(content)
     excel = _EXCEL.match(text)
     text = text[excel.end() if excel else 0 :]
+    delimiter = settings.delimiter or (excel[1] if excel else None)
+    if settings.quote is None and settings.quoting != NONE:
+        delimiters = [delimiter] if delimiter else [default_delimiter, *_DELIMITERS]
+        quote = _find_quote(text, delimiters, settings, is_whole)
+    # The following reads every quote as `"`.
+    text = text.translate({ord(quote): _QUOTE, ord(_QUOTE): quote})
     # Excel for Mac ends rows with a carriage return, and lines of a cell with a line
     # feed.
     unquoted = _QUOTED.sub("", text) if "\r" in text else ""
     returns = len(_CARRIAGE_RETURN.findall(unquoted))
     newline: Literal["\n", ""] = "" if returns > unquoted.count("\n") else "\n"
     sample = _Sample(text, newline, is_whole)
-    delimiter = settings.delimiter or (excel[1] if excel else None)
     if delimiter is None:
-        delimiter = _find_delimiter(path, sample, default_delimiter)
+        delimiter = _find_delimiter(path, sample, default_delimiter, settings)
     if newline == "":
         regular = {end: _count_regular(unquoted, end, delimiter) for end in ("", "\n")}
         if regular["\n"] > regular[""]:  # the carriage returns are in texts
             newline = "\n"
             sample = dataclasses.replace(sample, newline=newline)
-    quoting = settings.quoting or _find_quoting(path, sample, delimiter)
-    return Dialect(delimiter, quoting, newline, skipped_lines=1 if excel else 0)
+    quoting = settings.quoting or _find_quoting(
+        path, sample, delimiter, is_quoted=settings.quote is not None
+    )
+    return Dialect(
+        delimiter,
+        quoting,
+        newline,
+        quote,
+        skipped_lines=1 if excel else 0,
+        columns=tuple(settings.columns or ()),
+    )
+
+
+def _find_quote(
+    text: str, delimiters: list[str], settings: DataConfig, is_whole: bool
+) -> str:
+    """Returns the quote: `'` if it is around all text of a column, else `"`.
+
+    It is also `'` if its fields have delimiters, and the rows then have equally many.
+    """
+    if not _SINGLE_QUOTED.search(text):
+        return _QUOTE
+    sample = _Sample(text, "\n", is_whole)
+    for delimiter in delimiters:
+        for quoting in (DOUBLE, BACKSLASH):
+            records = sample.parse(Dialect(delimiter, quoting, quote=_SINGLE_QUOTE))
+            rows = (records or [])[0 if settings.columns else 1 :]
+            if len(rows) < _LEAST_QUOTED or not _have_equal_lengths(records or []):
+                continue
+            columns: list[list[bool]] = [[] for _ in rows[0][1]]
+            for row, fields in rows:
+                quotes = _find_quotes(row, fields, delimiter, _SINGLE_QUOTE)
+                if quotes is None:
+                    break
+                for column, field, is_quoted in zip(
+                    columns, fields, quotes, strict=True
+                ):
+                    if field not in _BARE:
+                        column.append(is_quoted)
+            else:
+                other = sample.parse(Dialect(delimiter, DOUBLE))
+                is_needed = other is None or not _have_equal_lengths(other)
+                if any(
+                    column and (all(column) or (is_needed and any(column)))
+                    for column in columns
+                ):
+                    return _SINGLE_QUOTE
+    return _QUOTE
 
 
 def _count_regular(unquoted: str, newline: str, delimiter: str) -> int:
@@ -215,7 +290,9 @@ class _Sample:
         return None
 
 
-def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
+def _find_delimiter(
+    path: str, sample: _Sample, default: str, settings: DataConfig
+) -> str:
     columns, consistent = {}, set()
     for delimiter in _DELIMITERS:
         parsed = (sample.parse(Dialect(delimiter, q)) for q in (DOUBLE, NONE))
@@ -224,10 +301,13 @@ def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
         if _have_equal_lengths(records):
             consistent.add(delimiter)
     fitting = [d for d, number in columns.items() if number > 1]
+    if settings.columns:
+        expected = len(settings.columns)
+        fitting = [d for d, number in columns.items() if number == expected]
     fitting = [d for d in fitting if d in consistent] or fitting
     if default in fitting or not fitting:
         return default
-    if len(fitting) > 1:
+    if len(fitting) > 1 and columns[fitting[0]] > 1:  # one column has no delimiter
         names = " and ".join(_DELIMITERS[d] for d in fitting)
         raise UsageError(
             f"{path}: its fields may be separated by {names}; set data.delimiter, "
@@ -237,13 +317,15 @@ def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
     return fitting[0]
 
 
-def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
+def _find_quoting(
+    path: str, sample: _Sample, delimiter: str, *, is_quoted: bool
+) -> Quoting:
     if '"' not in sample.text:
-        return NONE if delimiter == "\t" else DOUBLE
+        return NONE if delimiter == "\t" and not is_quoted else DOUBLE
     # Without a backslash before a quote, both ways of quoting are the same.
     escapes = [BACKSLASH] if '\\"' in sample.text else []
     parsed = {q: sample.parse(Dialect(delimiter, q)) for q in (DOUBLE, *escapes)}
-    if delimiter == "\t":
+    if delimiter == "\t" and not is_quoted:
         fitting = [q for q, records in parsed.items() if _are_as_written(records)]
         if not fitting and (quoted := sample.find_quoted()):
             raise UsageError(
@@ -256,6 +338,8 @@ def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
     for quoting, records in parsed.items():
         if records is not None and _have_equal_lengths(records):
             return quoting
+    if is_quoted:
+        return DOUBLE
     records = sample.parse(Dialect(delimiter, NONE))
     is_unquoted = records and _have_equal_lengths(records) and not _are_wrapped(records)
     return NONE if is_unquoted else DOUBLE
@@ -285,7 +369,7 @@ def _are_as_written(records: list[tuple[str, list[str]]] | None) -> bool:
         return False
     columns: dict[int, list[tuple[str, bool]]] = {}
     for index, (text, fields) in enumerate(records):
-        quoted = _find_quotes(text, fields)
+        quoted = _find_quotes(text, fields, "\t", _QUOTE)
         if quoted is None:
             return False
         cells = zip(fields, quoted, strict=True)
@@ -308,14 +392,16 @@ _NEEDS_QUOTES: tuple[Callable[[str], bool | None], ...] = (
 )
 
 
-def _find_quotes(text: str, fields: list[str]) -> list[bool] | None:
+def _find_quotes(
+    text: str, fields: list[str], delimiter: str, quote: str
+) -> list[bool] | None:
     """Returns whether each field of a record is in quotes; None if one is in part."""
     quotes, position = [], 0
-    text = f"{text}\t"
+    text = f"{text}{delimiter}"
     for field in fields:
-        quoted = '"' + field.replace('"', '""') + '"'
-        form = quoted if text.startswith(f"{quoted}\t", position) else field
-        if not text.startswith(f"{form}\t", position):
+        quoted = quote + field.replace(quote, quote * 2) + quote
+        form = quoted if text.startswith(f"{quoted}{delimiter}", position) else field
+        if not text.startswith(f"{form}{delimiter}", position):
             return None
         quotes.append(form is quoted)
         position += len(form) + 1

@@ -38,7 +38,11 @@ class RowFile:
     Args:
       path: The file, local or remote.
       file_format: Its format.
-      settings: How text is encoded, and fields are separated and quoted.
+      settings: How text is encoded, how fields are separated and quoted, and the names
+        of the columns of a file without a header.
+
+    Raises:
+      UsageError: `data.columns` is set, and the format has names of columns.
     """
 
     def __init__(
@@ -47,6 +51,8 @@ class RowFile:
         file_format: FileFormat,
         settings: DataConfig = readers.DEFAULTS,
     ) -> None:
+        if settings.columns and file_format not in DELIMITED:
+            raise columns_error(path, file_format)
         self.path = path
         self.file_format = file_format
         self._settings = settings
@@ -173,8 +179,24 @@ class RowFile:
         dialect = dialects.find_dialect(self.path, file, self._settings, delimiter)
         file.seek(0)
         encoding = self._settings.encoding
-        dropped = delimited.find_empty_columns(file, dialect, encoding)
-        dialect = dataclasses.replace(dialect, dropped=dropped)
+        if names := self._settings.columns:
+            first = delimited.read_first(file, dialect, encoding)
+            if first is not None and len(first) != len(names):
+                raise UsageError(
+                    f"{self.path}: data.columns has {len(names)} names, "
+                    f"{', '.join(names)}, but the first line has {len(first)} fields: "
+                    f"{', '.join(first):.200}; name each column",
+                    "E-columns-refused",
+                )
+            if first == names:
+                raise UsageError(
+                    f"{self.path}: its first line has the names of data.columns, so it "
+                    "is a header; leave data.columns out",
+                    "E-columns-refused",
+                )
+        else:
+            dropped = delimited.find_empty_columns(file, dialect, encoding)
+            dialect = dataclasses.replace(dialect, dropped=dropped)
         file.seek(0)
         self._dialect = dialect
         return dialect
@@ -197,6 +219,15 @@ class RowFile:
                 f"{self.path} changed while it was read; run again", "E-data-changed"
             )
         self._sha256 = self._sha256 or hashed.sha256
+
+
+def columns_error(path: str, file_format: str) -> UsageError:
+    """Returns the error about `data.columns` for rows whose columns have names."""
+    return UsageError(
+        "data.columns names the columns of CSV and TSV files without a header, but the "
+        f"format of {path} is {file_format}, which has names; leave data.columns out",
+        "E-columns-refused",
+    )
 
 
 def open_packed(path: str) -> IO[bytes]:

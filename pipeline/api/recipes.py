@@ -98,6 +98,7 @@ class Recipe:
         label: str | None = None,
         kind: Kind | None = None,
         group: str | None = None,
+        columns: str | Sequence[str] = (),
         test_size: float | None = None,
         encoder: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -114,6 +115,8 @@ class Recipe:
           label: The label column.
           kind: Whether the label is a class, a score, or any number of labels.
           group: A column, such as an author; rows with equal values stay in one split.
+          columns: The names of the columns of CSV and TSV without a header, or a text
+            with commas between them; by default, they are in the first line.
           test_size: Share of the rows of the split `eval`.
           encoder: The pre-trained encoder; None is a small BERT for English.
           settings: Values by dotted key. Those of `data` apply to reading, the others
@@ -130,7 +133,7 @@ class Recipe:
         project = write_project(
             Path(folder),
             data,
-            _choices(text, label, kind, group),
+            _choices(text, label, kind, group, columns),
             test_size=test_size,
             encoder=None if encoder is None else str(encoder),
             overrides=dict(settings or {}),
@@ -180,6 +183,7 @@ def inspect(
     label: str | None = None,
     kind: Kind | None = None,
     group: str | None = None,
+    columns: str | Sequence[str] = (),
     test_size: float | None = None,
     encoder: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -197,7 +201,7 @@ def inspect(
     return Inspection(
         inspect_project(
             data,
-            _choices(text, label, kind, group),
+            _choices(text, label, kind, group, columns),
             test_size=test_size,
             encoder=None if encoder is None else str(encoder),
             overrides=dict(settings or {}),
@@ -279,9 +283,14 @@ def describe_refusal(inspection: details.Inspection) -> str:
 
 
 def _choices(
-    text: str | Sequence[str], label: str | None, kind: Kind | None, group: str | None
+    text: str | Sequence[str],
+    label: str | None,
+    kind: Kind | None,
+    group: str | None,
+    columns: str | Sequence[str],
 ) -> Choices:
-    return Choices((text,) if isinstance(text, str) else text, label, kind, group)
+    texts = (text,) if isinstance(text, str) else text
+    return Choices(texts, label, kind, group, columns)
 
 
 @contextlib.contextmanager
@@ -300,9 +309,20 @@ def _look_at(
         overrides["data.test_size"] = test_size
     if choices.group is not None:
         overrides["data.group_column"] = choices.group
+    if choices.columns:
+        names = choices.columns
+        if isinstance(names, str):
+            names = [name.strip() for name in names.split(",")]
+        overrides["data.columns"] = list(names)
     settings = recipe.load_data(DEFAULT_CONFIG, overrides)
     with contextlib.ExitStack() as temporary:
         if not isinstance(data, (str, Path)):
+            if settings.columns:
+                raise UsageError(
+                    "columns names the columns of files without a header; rename those "
+                    "of a DataFrame with data.rename(columns={OLD: NEW})",
+                    "E-columns-refused",
+                )
             directory = temporary.enter_context(tempfile.TemporaryDirectory())
             file = data_frames.write(data, Path(directory))
             data_set = look_at(str(file), settings, choices, overrides)

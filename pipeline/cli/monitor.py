@@ -9,7 +9,7 @@ import sys
 import time
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import prometheus_client
@@ -20,7 +20,9 @@ from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from modules.export import description
 from pipeline import exit_status
-from pipeline.config import secrets
+from pipeline.cli import options
+from pipeline.config import recipe, secrets
+from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import make_task
 from pipeline.console import Console
 from prediction.predictor import find_model
@@ -108,6 +110,10 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
 @click.option(
     "--pushgateway", metavar="URL", help="Push the gauges to a Prometheus Pushgateway."
 )
+@options.config_option(
+    "Recipe: its section data sets how --labels is read.", default=DEFAULT_CONFIG
+)
+@options.SET
 def monitor_command(
     model: str,
     samples: str,
@@ -122,6 +128,8 @@ def monitor_command(
     report: Path | None,
     prometheus_file: Path | None,
     pushgateway: str | None,
+    config_file: Path,
+    overrides: dict[str, Any],
 ) -> None:
     """Compare the requests of a server with earlier ones and with the model's data.
 
@@ -158,7 +166,10 @@ def monitor_command(
     if labels_file is not None:
         task = _task_of(directory, label_column, label_separator)
         lowest = _parse_thresholds(thresholds, task)
-        labels = delayed_labels.read_labels(labels_file, task)
+        reading = recipe.load_data(config_file, overrides)
+        # The format of the recipe belongs to its own data.
+        reading = reading.model_copy(update={"format": None})
+        labels = delayed_labels.read_labels(labels_file, task, reading)
     environment.set_up(quiet=True)
     from pipeline.monitoring.window_rows import ServedModel, read_sample, read_texts
     from report import monitor_page

@@ -35,6 +35,7 @@ _SETTINGS = {
     "label": "task.label_column",
     "kind": "task.kind, task.classes or task.label_range",
     "group": "data.group_column",
+    "columns": "data.columns",
     "test_size": "data.test_size",
 }
 _CHOICES: tuple[Callable[[Any], Any], ...] = (
@@ -56,6 +57,12 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
         metavar="COLUMN",
         help="Column, such as an author; rows with equal values stay in one split. "
         "Existing splits that share a value are refused.",
+    ),
+    click.option(
+        "--columns",
+        metavar="NAMES",
+        help="Names of the columns of CSV and TSV without a header, with commas "
+        "between them, such as text,label. By default they are in the first line.",
     ),
     click.option(
         "--test-size",

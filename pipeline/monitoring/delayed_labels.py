@@ -9,6 +9,7 @@ import numpy as np
 
 from ingest.config import DataConfig
 from ingest.examples.label_parser import Label, LabelParser
+from ingest.rows import readers
 from ingest.rows.formats import TFRECORD, format_of
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
@@ -39,12 +40,15 @@ class LiveMetric:
         return self.threshold is not None and not self.value >= self.threshold
 
 
-def read_labels(path: str, task: TaskConfig) -> dict[Texts, Label]:
+def read_labels(
+    path: str, task: TaskConfig, settings: DataConfig = readers.DEFAULTS
+) -> dict[Texts, Label]:
     """Reads labels by the texts of their rows; the last label of a text counts.
 
     Args:
       path: A file of rows: .csv, .tsv, .jsonl, .parquet or .arrow.
       task: Names the columns, and the classes as the file writes them.
+      settings: How the file is read.
 
     Raises:
       UsageError: The format is unknown, or a row has no text or no valid label.
@@ -57,7 +61,7 @@ def read_labels(path: str, task: TaskConfig) -> dict[Texts, Label]:
         )
     parser = LabelParser(task, DataConfig())
     labels: dict[Texts, Label] = {}
-    for location, row in RowFile(path, file_format).read():
+    for location, row in RowFile(path, file_format, settings).read():
         try:
             if isinstance(row, RowError):
                 raise row

@@ -44,12 +44,15 @@ class Choices:
       kind: Whether the label is a class, a score, or any number of labels; None guesses
         it.
       group: The column whose equal values keep rows in one split.
+      columns: The names of the columns of files without a header, or a text with commas
+        between them; empty reads them.
     """
 
     text: Sequence[str] = ()
     label: str | None = None
     kind: Kind | None = None
     group: str | None = None
+    columns: str | Sequence[str] = ()
 
 
 def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
@@ -180,7 +183,8 @@ def look_at(
         classes=classes,
         taken={name: option for name, option in taken.items() if name},
         class_names=lambda label: text_source.find_class_names(source, split, label),
-        has_header=any(file.file_format in DELIMITED for file in source.all_files),
+        has_header=settings.columns is None
+        and any(file.file_format in DELIMITED for file in source.all_files),
     )
     task = override_task(guess.task, overrides)
     guess = dataclasses.replace(guess, task=task)

@@ -8,6 +8,7 @@ import math
 import re
 import shlex
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -54,6 +55,7 @@ _NEGATIVE_NAMES = (
 _DATE = re.compile(r"\d+[-./]\d+[-./]\d+")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 _SHOWN = 6
+_SHOWN_CHARACTERS = 60
 _LEAST_FLAGS = 3  # that are taken for labels; one of two may be a feature
 _MOST_LABELS_WITHOUT_A_NAME = 50
 _MOST_NUMBERS = 20  # that are taken for classes without a usual name of a label
@@ -133,18 +135,20 @@ def guess_task(
     if label:
         reasons["task.label_column"] = CHOSEN
     free = {name: c for name, c in columns.items() if name not in taken}
-    texts = list(text) or _guess_texts(free, label, reasons)
-    others = {name: column for name, column in free.items() if name not in texts}
-    labels = [label] if label else _guess_labels(others, kind, classes, reasons)
+    texts = list(text)
+    try:
+        texts = texts or _guess_texts(free, label, reasons)
+        others = {name: column for name, column in free.items() if name not in texts}
+        labels = [label] if label else _guess_labels(others, kind, classes, reasons)
+    except UsageError:
+        if has_header and not text and any(map(_is_sentence, columns)):
+            _refuse_row_as_header(columns, texts, [])
+        raise
     # A file without a header: its first row was read as names.
     is_value = any(name in (columns[name].values or ()) for name in labels)
-    is_sentence = any(len(name.split()) > _STRONG_WORDS for name in texts)
+    is_sentence = not text and any(map(_is_sentence, texts))
     if has_header and (is_value or is_sentence):
-        raise UsageError(
-            f"the columns are called {', '.join(columns)}, which looks like a row; add "
-            "a line with the names of the columns before the first row",
-            "E-header-missing",
-        )
+        _refuse_row_as_header(columns, texts, labels)
     settings: dict[str, Any] = {"text_columns": texts, "label_column": labels[0]}
     default_id = TaskConfig().id_column
     has_ids = default_id not in columns or columns[default_id].holds_ids
@@ -236,6 +240,27 @@ def guess_task(
     )
     settings |= {"classes": classes, "metric": "accuracy" if is_balanced else "f1"}
     return Guess(make_task(settings), reasons)
+
+
+def _is_sentence(name: str) -> bool:
+    return len(name.split()) > _STRONG_WORDS
+
+
+def _refuse_row_as_header(
+    columns: Iterable[str], texts: list[str], labels: list[str]
+) -> NoReturn:
+    names = [f"column{number}" for number, _ in enumerate(columns, start=1)]
+    for kind, found in (("text", texts), ("label", labels)):
+        for number, name in enumerate(found, start=1):
+            index = list(columns).index(name)
+            names[index] = f"{kind}{number}" if len(found) > 1 else kind
+    shown = ", ".join(textwrap.shorten(name, _SHOWN_CHARACTERS) for name in columns)
+    raise UsageError(
+        f"the columns are called {shown}, which looks like a row. If the file has no "
+        f"header, name its columns: --columns {','.join(names)}; else choose columns "
+        "with --text and --label",
+        "E-header-missing",
+    )
 
 
 def guess_thresholds(task: TaskConfig, labels: np.ndarray) -> dict[str, float]:

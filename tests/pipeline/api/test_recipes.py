@@ -131,3 +131,16 @@ def test_settings_replace_those_of_the_file(tmp_path):
     assert (changed.settings.trainer.epochs, changed.settings.trainer.seed) == (7, 3)
     with pytest.raises(UsageError, match="epoch: unknown key; did you mean epochs"):
         recipe.with_settings({"trainer.epoch": 1})
+
+
+def test_names_of_columns_are_for_files_without_a_header(tmp_path, encoder):
+    frame = reviews(["good", "bad"] * (ROWS // 2))
+    for choice in ({"columns": "a,b"}, {"settings": {"data.columns": ["a", "b"]}}):
+        with pytest.raises(UsageError, match=r"rename .*data\.rename"):
+            inspect(frame, encoder=encoder, **choice)
+    path = tmp_path / "rows.csv"
+    frame["review"] = frame["review"].str.replace("\r\n", " ")
+    frame.to_csv(path, index=False, header=False)
+    choices = {"encoder": encoder, "settings": SETTINGS}
+    inspection = inspect(path, columns=["text", "label"], **choices)
+    assert {c.name for c in inspection.details.columns} == {"text", "label"}

@@ -21,5 +21,6 @@ def make_rows(count, seed=0):
 
 
 def write(path, rows, **options):
+    path.parent.mkdir(exist_ok=True)
     pd.DataFrame(rows).to_csv(path, index=False, **options)
     return path

@@ -601,3 +601,23 @@ def test_folders_of_classes_lead_to_a_recipe_that_reads_them(init, tmp_path):
     assert len(sizes["train"]) + len(sizes["eval"]) == 300
     assert len(sizes["test"]) == 120
     assert len({row["idx"] for row in sizes["train"]}) == len(sizes["train"])
+
+
+@pytest.mark.parametrize("has_splits", [True, False])
+def test_files_without_a_header_get_the_names_of_the_option(init, tmp_path, has_splits):
+    rows = [[row["Nachricht"], row["Art"]] for row in make_rows(800)]
+    for split in ("train", "eval") if has_splits else ("rows",):
+        write(tmp_path / "data" / f"{split}.csv", rows, header=False)
+    result, folder = init(tmp_path / "data", "--columns", "text, label")
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    # The splits that `init` writes have a header.
+    assert config.data.columns == (["text", "label"] if has_splits else None)
+    examples = resolve_examples(
+        config.data_source, config.task, lambda key: tmp_path / key, print, config.data
+    )
+    counts = {name: split.rows for name, split in examples.card.splits.items()}
+    expected = (
+        {"train": 800, "eval": 800} if has_splits else {"train": 640, "eval": 160}
+    )
+    assert counts == expected

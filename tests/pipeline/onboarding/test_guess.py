@@ -299,7 +299,7 @@ def test_file_without_a_header_is_refused():
         text = sentence(chance)
         return {"this is the first review of all": text, "0": str(number % 2)}
 
-    with pytest.raises(UsageError, match="looks like a row; add a line with the names"):
+    with pytest.raises(UsageError, match=r"looks like a row\..*--columns text,label;"):
         guess(row, label="0")
 
 

@@ -1,0 +1,104 @@
+"""Files whose first line is a row."""
+
+import pytest
+
+from ingest.config import DataConfig
+from ingest.examples import resolve_examples
+from modules.errors import UsageError
+from pipeline.monitoring import delayed_labels
+from pipeline.onboarding.data_set import Choices, look_at
+
+# As the files of Zhang et al. 2015 (AG News, DBpedia, Yelp).
+NEWS = [
+    (
+        1 + n % 4,
+        f"Stocks of company {n} fall again today",
+        f"Report {n}: all of it fell.",
+    )
+    for n in range(40)
+]
+
+
+def write(path, rows, **options):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(",".join(f'"{v}"' for v in row) + "\n" for row in rows))
+    return path
+
+
+def look(path, columns=None, **choices):
+    return look_at(str(path), DataConfig(columns=columns), Choices(**choices), {})
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (
+            [(n % 2, f"The film number {n} was so good") for n in range(20)],
+            "label,text",
+        ),
+        ([(f"Film {n}", ("good", "bad")[n % 2]) for n in range(20)], "text,label"),
+        (NEWS, "column1,column2,column3"),
+    ],
+)
+def test_first_row_that_looks_like_data_names_the_option(tmp_path, rows, columns):
+    path = write(tmp_path / "rows.csv", rows)
+    with pytest.raises(UsageError, match=rf"looks like a row.*--columns {columns};"):
+        look(path)
+    data_set = look(
+        path,
+        columns.split(","),
+        **(
+            {"text": ["column3"], "label": "column1", "kind": "classes"}
+            if columns[0] == "c"
+            else {}
+        ),
+    )
+    assert len(data_set.task.classes) in (2, 4)
+    assert data_set.columns[data_set.task.label_column].filled == len(rows)
+
+
+def test_equal_values_in_the_first_row_name_the_setting(tmp_path):
+    path = write(tmp_path / "rows.csv", [("a", "a", f"It is {n}.") for n in range(9)])
+    with pytest.raises(UsageError, match=r"more than once.*data\.columns"):
+        look(path)
+
+
+def test_name_of_a_class_may_be_the_name_of_its_column(tmp_path):
+    rows = [(f"The film number {n}.", ("label", "text")[n % 2]) for n in range(20)]
+    path = write(tmp_path / "rows.csv", rows)
+    assert look(path, ["text", "label"]).task.classes == ["label", "text"]
+
+
+def test_question_as_a_column_can_be_chosen(tmp_path):
+    rows = [("What did you like about the film?", "y")]
+    rows += [(f"The number {n} was so good", ("good", "bad")[n % 2]) for n in range(20)]
+    path = write(tmp_path / "rows.csv", rows)
+    with pytest.raises(UsageError, match="choose columns with --text"):
+        look(path)
+    assert look(path, text=[rows[0][0]]).task.text_columns == [rows[0][0]]
+
+
+def test_run_reads_splits_without_a_header(tmp_path):
+    rows = [(n % 2, f"The film number {n} was so good") for n in range(20)]
+    for split in ("train", "eval"):
+        write(tmp_path / "data" / f"{split}.csv", rows)
+    task = look(tmp_path / "data", ["label", "text"]).task
+    lines = []
+    examples = resolve_examples(
+        str(tmp_path / "data"),
+        task,
+        lambda key: tmp_path / "examples" / key[:8],
+        lines.append,
+        DataConfig(columns=["label", "text"]),
+    )
+    assert examples.card.splits["train"].rows == 20
+    assert any("without a header: label, text" in line for line in lines)
+
+
+def test_labels_of_served_texts_are_read_without_a_header(tmp_path):
+    rows = [(n % 2, f"The film number {n} was so good") for n in range(20)]
+    path = write(tmp_path / "rows.csv", rows)
+    data_set = look(path, ["label", "text"])
+    settings = data_set.settings
+    labels = delayed_labels.read_labels(str(path), data_set.task, settings)
+    assert len(labels) == 20
