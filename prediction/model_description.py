@@ -18,7 +18,7 @@ from modules.export.signatures import (
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
 )
-from prediction.predictor import Labels, read_labels
+from prediction.predictor import read_labels
 
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}
 
@@ -46,14 +46,14 @@ class ModelDescription:
       features: The features that `serve_examples` parses, by name; empty without that
         signature.
       is_score: Whether it predicts a score instead of a class.
-      labels: The labels of a model that predicts several; None for any other.
+      labels: The names of several labels; None for any other.
     """
 
     directory: str
     columns: tuple[str, ...]
     features: Mapping[str, Feature]
     is_score: bool
-    labels: Labels | None = None
+    labels: tuple[str, ...] | None = None
 
 
 def describe_model(directory: str) -> ModelDescription:

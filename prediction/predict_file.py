@@ -96,7 +96,6 @@ def predict_file(
     output_directory.make_for_file(Path(target), f"--output {destination}")
     predictor = Predictor(directory, min_probability)
     predictions = _predict(predictor, source_file.read())
-    separator = predictor.labels.separator if predictor.labels else ""
     serializer: serializers.JsonLines | serializers.Table | None = None
     count = abstained = 0
     with contextlib.ExitStack() as stack:
@@ -111,7 +110,7 @@ def predict_file(
             columns = add_columns(row, predicted)
             with _usage_errors(location):
                 if serializer is None and file_format in formats.DELIMITED:
-                    serializer = serializers.Table(columns, file_format, separator)
+                    serializer = serializers.Table(columns, file_format)
                     file.write(serializer.header + b"\n")
                 serializer = serializer or serializers.JsonLines()
                 file.write(serializer.serialize(columns) + b"\n")
@@ -123,7 +122,7 @@ def predict_file(
                     is_score=predictor.is_score, labels=predictor.labels
                 )
                 columns = add_columns(dict.fromkeys(names), predicted)
-                table = serializers.Table(columns, file_format, separator)
+                table = serializers.Table(columns, file_format)
                 file.write(table.header + b"\n")
     try:
         os.replace(incomplete, target)

@@ -64,21 +64,8 @@ class Prediction:
         }
 
 
-@dataclasses.dataclass(frozen=True)
-class Labels:
-    """The labels of a model that predicts any number of them for a text.
-
-    Attributes:
-      names: Their names, in the order of the outputs.
-      separator: What is between the names of a row's labels in a text; no name has it.
-    """
-
-    names: tuple[str, ...]
-    separator: str
-
-
-def read_labels(directory: str) -> Labels:
-    """Reads the labels of a SavedModel that predicts several.
+def read_labels(directory: str) -> tuple[str, ...]:
+    """Reads the labels of a SavedModel that predicts several, in their order.
 
     Raises:
       UsageError: The model has no file with their names.
@@ -90,18 +77,20 @@ def read_labels(directory: str) -> Labels:
             "labels; give a model that this pipeline pushed",
             "E-model-not-of-pipeline",
         )
-    return Labels(tuple(described["classes"]), described[description.SEPARATOR])
+    return tuple(described["classes"])
 
 
-def example_columns(*, is_score: bool, labels: Labels | None) -> dict[str, Any]:
+def example_columns(
+    *, is_score: bool, labels: tuple[str, ...] | None
+) -> dict[str, Any]:
     """Returns the columns of a prediction, with any value of their types.
 
     Args:
       is_score: Whether the model predicts a score instead of a class.
-      labels: The labels of a model that predicts several; None for any other.
+      labels: The names of several labels; None for any other.
     """
     if labels:
-        shares = dict.fromkeys(labels.names, 0.0)
+        shares = dict.fromkeys(labels, 0.0)
         return Prediction([""], probabilities=shares).as_columns()
     return (Prediction(0.0) if is_score else Prediction("", 0.0)).as_columns()
 
@@ -178,7 +167,7 @@ def _verify(version: str) -> str:
 
 
 def check_min_probability(
-    min_probability: float | None, *, is_score: bool, labels: Labels | None
+    min_probability: float | None, *, is_score: bool, labels: tuple[str, ...] | None
 ) -> None:
     """Raises a UsageError for a least probability if the model predicts no class."""
     if min_probability is None or not (is_score or labels):
@@ -207,7 +196,7 @@ class Predictor:
       columns: Its text columns, in the order of the task.
       signatures: Its signatures by name.
       is_score: Whether it predicts a score instead of a class.
-      labels: The labels of a model that predicts several; None for any other.
+      labels: The names of several labels; None for any other.
 
     Raises:
       UsageError: There is a least probability, and the model predicts no class. Or the
@@ -288,9 +277,8 @@ class Predictor:
 
     def _to_labels(self, is_set: np.ndarray, probabilities: np.ndarray) -> Prediction:
         assert self.labels
-        names = self.labels.names
-        shares = dict(zip(names, probabilities.tolist(), strict=True))
-        labels = list(itertools.compress(names, is_set.tolist()))
+        shares = dict(zip(self.labels, probabilities.tolist(), strict=True))
+        labels = list(itertools.compress(self.labels, is_set.tolist()))
         return Prediction(labels, probabilities=shares)
 
     def _check_number(self, texts: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from ingest.config import FileFormat
 from ingest.examples import tf_examples
 from ingest.rows.formats import CSV, DELIMITED, JSONL, PARQUET, TFRECORD
 from ingest.rows.row_errors import RowError
+from modules import label_cells
 from modules.errors import UsageError
 from prediction.predictor import PREDICTION, rename_taken
 
@@ -41,17 +42,13 @@ class Table:
     Args:
       columns: The names of the columns.
       file_format: `csv` or `tsv`.
-      separator: What is between the names of several predicted labels.
 
     Attributes:
       header: The line of the column names.
     """
 
-    def __init__(
-        self, columns: Iterable[str], file_format: FileFormat, separator: str
-    ) -> None:
+    def __init__(self, columns: Iterable[str], file_format: FileFormat) -> None:
         self._columns = list(columns)
-        self._separator = separator
         self._to_line = _to_csv if file_format == CSV else _to_tsv
         self.header = self._to_line(self._columns)
 
@@ -63,7 +60,7 @@ class Table:
         """
         _refuse_surplus(row, self._columns)
         if isinstance(labels := row.get(PREDICTION), list):
-            row = {**row, PREDICTION: self._separator.join(labels)}
+            row = {**row, PREDICTION: label_cells.join(tuple(labels))}
         return self._to_line(row.get(column) for column in self._columns)
 
 
@@ -111,7 +108,6 @@ def create(
     rows: Sequence[dict[str, Any]],
     predicted: dict[str, Any],
     schema: pa.Schema | None,
-    separator: str,
 ) -> RowSerializer:
     """Creates the serializer of a format.
 
@@ -120,7 +116,6 @@ def create(
       rows: The first rows, which decide the columns and types of a table.
       predicted: The columns of a prediction, with any value of their types.
       schema: The schema of the input, if it is Parquet.
-      separator: As for `Table`.
 
     Raises:
       RowError: The format cannot hold the name of a column.
@@ -134,7 +129,7 @@ def create(
     names = rename_taken(columns, predicted)
     if file_format in DELIMITED:
         kept = [names.get(column, column) for column in columns]
-        return Table([*kept, *predicted], file_format, separator)
+        return Table([*kept, *predicted], file_format)
     assert file_format == PARQUET
     fields = [
         field.with_name(names.get(field.name, field.name))

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from modules import label_cells
 from modules.config.task import TaskConfig
 from modules.metrics import CLASS_METRICS, class_metric
 from modules.run_states import MARKS
@@ -284,7 +285,9 @@ def _row(
     row: PredictedRow, indices: dict[str, int], task: TaskConfig
 ) -> dict[str, Any]:
     labels, predicted = (
-        text.split(task.separator) if task.is_multilabel else [text]
+        label_cells.read_cell(text, label_cells.SEPARATOR)
+        if task.is_multilabel
+        else [text]
         for text in (row.label, row.prediction)
     )
     # The labels of the row are shown, however improbable they are.

@@ -74,7 +74,7 @@ def save(model, directory):
             "kind": "multilabel",
             "classes": model.LABELS,
             "label_range": None,
-            "separator": ",",
+            "separator": "|",
         }
         description.write_description(str(directory), described)
     return directory

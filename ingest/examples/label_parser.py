@@ -7,8 +7,10 @@ from typing import Any
 
 from ingest.config import DataConfig
 from ingest.rows.row_errors import RowError
+from modules import label_cells
 from modules.config.task import TaskConfig, canonical_label
 from modules.data import row_values
+from modules.label_cells import CellError
 
 Label = float | list[int]  # one class or score; or 0 or 1 for each of several labels
 
@@ -63,24 +65,17 @@ class LabelParser:
         value = read_column(row, task.label_column)
         if not task.is_multilabel:
             return self.parse(value, find_names(value))
-        names = row_values.split_names(value, task.separator)
+        try:
+            names = label_cells.read_cell(value, task.separator)
+        except CellError as error:
+            raise RowError(f"{task.label_column} {error}") from error
         # As indices, flags of two labels would be read without an error.
-        are_flags = len(names) == task.outputs and {"0", "1"}.issuperset(
-            canonical_label(row_values.to_text(name)) for name in names
-        )
-        if are_flags and (task.labels is None or task.outputs > 2):
-            index = ", or set task.labels to index" if task.outputs == 2 else ""
-            raise RowError(
-                f"{task.label_column} is {value!r}, which looks like 0 or 1 for each "
-                "label; write the names or the indices of the labels that the row has"
-                f"{index}, or a column of 0 and 1 for each label"
-            )
-        indices = [int(self.parse(name, find_names(name))) for name in names]
-        if len(set(indices)) < len(indices):
-            raise RowError(
-                f"{task.label_column} is {value!r}, with a label twice; write the "
-                "names or the indices of the labels that the row has, each once"
-            )
+        labels = {canonical_label(row_values.to_text(name)) for name in names}
+        if task.labels is None and task.outputs == 2 and labels == {"0", "1"}:
+            advice = ", or set task.labels to index"
+            problem = label_cells.describe_flags(value, advice)
+            raise RowError(f"{task.label_column} {problem}")
+        indices = {int(self.parse(name, find_names(name))) for name in names}
         return [int(index in indices) for index in range(task.outputs)]
 
     def parse(self, value: Any, class_of_value: Mapping[str, str]) -> float:

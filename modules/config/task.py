@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from modules import metrics
+from modules import label_cells, metrics
 from modules.config.decision import ONE_LABEL, DecisionConfig
 from modules.config.settings import Settings
 
@@ -78,9 +78,9 @@ def canonical_label(text: str) -> str:
     """Returns the one spelling of a class: `1` for `1.0`, `01` and ` 1`.
 
     Programs write one value in several ways: pandas writes whole numbers as floats if
-    one of them is missing, and spreadsheets write `TRUE`.
+    one of them is missing, spreadsheets write `TRUE`, and fastText `__label__ham`.
     """
-    text = text.strip()
+    text = text.strip().removeprefix(label_cells.PREFIX)
     if text.lower() in ("true", "false"):
         return text.lower()
     match = _WHOLE_NUMBER.fullmatch(text)
@@ -215,8 +215,8 @@ class TaskConfig(Settings):
 
     @property
     def separator(self) -> str:
-        """What is between the names of several labels in texts; no name has it."""
-        return self.label_separator or "|"
+        """The separator of several labels in the cells of files."""
+        return self.label_separator or label_cells.SEPARATOR
 
     def own_name(self, name: str) -> str:
         """Returns a name for a column of the pipeline that the task's columns lack.
@@ -233,11 +233,11 @@ class TaskConfig(Settings):
 
         Args:
           label: An index, a score, or 0 or 1 for each of several labels, whose names
-            are joined. The class of an output that is not finite is NaN.
+            `label_cells.join` joins. The class of an output that is not finite is NaN.
         """
         if self.is_multilabel and not np.isnan(label).any():
             names = zip(self.classes or (), label, strict=True)
-            return self.separator.join(name for name, is_set in names if is_set)
+            return label_cells.join(tuple(name for name, is_set in names if is_set))
         if self.is_multilabel:
             return "nan"
         if self.classes is None or math.isnan(label):
@@ -317,13 +317,12 @@ class TaskConfig(Settings):
                 raise ValueError(
                     f"the label {name!r} has blanks around it; rename the label"
                 )
-            if self.separator in name:
-                advice = "rename the label"
-                if not self.has_label_columns:
-                    advice += ", or set label_separator to what no label has in it"
+            # `|` may be in the name of a label that files have in lists.
+            if self.separator != label_cells.SEPARATOR and self.separator in name:
                 raise ValueError(
-                    f"the label {name!r} has {self.separator!r} in it, which is "
-                    f"between the names of several labels; {advice}"
+                    f"the label {name!r} has {self.separator!r} in it, which separates "
+                    "labels; rename the label, or set label_separator to what no label "
+                    "has in it"
                 )
         if not self.has_label_columns:
             return self

@@ -130,23 +130,6 @@ def read_label(values: Sequence[Any], task: TaskConfig) -> float | list[Any] | N
     return list(values) if task.is_multilabel else values[0]
 
 
-def split_names(value: Any, separator: str) -> list[Any]:
-    """Returns the names or indices of several labels, none of an empty value.
-
-    Args:
-      value: A list, or text: `a|b`, or a list as pandas writes it, `['a', 'b']`.
-      separator: What is between the names in a text.
-    """
-    if isinstance(value, list):
-        return value
-    text, quotes = to_text(value).strip(), ""
-    if text[:1] == "[" and text[-1:] == "]":
-        text, quotes = text[1:-1], "'\""
-    if not text.strip():
-        return []
-    return [name.strip().strip(quotes) for name in text.split(separator)]
-
-
 def parse_score(value: Any) -> float | None:
     """Returns a value as a score; None if it is not a finite number."""
     score = _parse_float(to_text(value))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from modules import fingerprint, metrics, uris
+from modules import fingerprint, label_cells, metrics, uris
 from modules.config.task import TaskConfig
 from modules.evaluation import calibration
 from modules.export import signatures
@@ -153,5 +153,5 @@ def _parse(text: str, task: TaskConfig) -> Any:
     assert task.classes is not None
     if not task.is_multilabel:
         return task.classes.index(text)
-    names = text.split(task.separator)
+    names = label_cells.read_cell(text, label_cells.SEPARATOR)
     return [int(name in names) for name in task.classes]

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
-from modules import files, metrics, uris
+from modules import files, label_cells, metrics, uris
 from modules.config.long_text import DEFAULT_KEEP, Keep
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, slicing, tokenizer_files
@@ -116,7 +116,11 @@ def describe_model(
             description.MAX_SEQ_LENGTH: max_seq_length,
             **packing,
             description.PRECISION: precision,
-            **({description.SEPARATOR: task.separator} if task.is_multilabel else {}),
+            **(
+                {description.SEPARATOR: label_cells.SEPARATOR}
+                if task.is_multilabel
+                else {}
+            ),
             **(
                 {description.SCORE_SCALE: score_scale} if task.is_regression else fitted
             ),

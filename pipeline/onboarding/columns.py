@@ -6,11 +6,14 @@ import dataclasses
 import re
 import string
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ingest.rows.row_errors import RowError
+from modules import label_cells
 from modules.config.task import LARGEST_SCORE, canonical_label
 from modules.data import row_values
+from modules.label_cells import PREFIX, CellError
 
 # Chinese, Japanese and Korean, which are written without spaces.
 _WIDE = re.compile("[\u2e80-\U0010ffff]")
@@ -22,7 +25,11 @@ _FREQUENT = 0.5  # of the smallest class; a missing label is rarer
 MOST_VALUES = 1000  # that are counted; a column with more has no classes
 MOST_LABELS = 200
 LISTS = ""  # instead of a separator
-SEPARATORS = ("|", ";", ",")  # of names
+SEPARATORS = (PREFIX, "|", ";", "#", "\n", ",", "/", "+", "&", " ")
+_IN_NAMES = ("/", "+", "&", " ")  # a name of one class often has them
+_CROWDED = (LISTS, PREFIX, "|", ";", ",")  # texts have the other separators, too
+_VALUES_PER_NAME = 3  # from which on values are combinations of names
+_FLAGS = {"0", "1"}
 
 
 @dataclasses.dataclass
@@ -32,22 +39,61 @@ class Names:
     Attributes:
       first: The names of the first value with each name.
       sizes: The numbers of names that values have.
-      recurring: The names that occur in different values: alone, or with other names.
+      recurring: The names that occur in different values, `b|a` and `a|b` among them.
         A class that is called `Arts, Crafts` has parts that occur only together.
+      moving: The names that occur at different positions.
+      alone: The names that are a value.
+      several: The number of values of several names.
+      odd: The number of values that are no names, or 0 or 1 for each label.
+      problem: Why the first of these holds no labels.
     """
 
     first: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     sizes: set[int] = dataclasses.field(default_factory=set)
     recurring: set[str] = dataclasses.field(default_factory=set)
+    moving: set[str] = dataclasses.field(default_factory=set)
+    alone: set[str] = dataclasses.field(default_factory=set)
+    several: int = 0
+    odd: int = 0
+    problem: str = ""
 
-    def add(self, names: list[str]) -> bool:
-        """Adds the names of a value; returns whether all so far can be labels."""
+    @property
+    def recur(self) -> bool:
+        """Whether most names occur in different values."""
+        return 2 * len(self.recurring) > len(self.first)
+
+    @property
+    def are_alone(self) -> bool:
+        """Whether each name is a value; `very` of `very good` is not."""
+        return self.alone >= self.first.keys()
+
+    def add(self, value: Any, separator: str) -> None:
+        """Adds the names of a value."""
+        try:
+            labels = label_cells.read_cell(value, separator)
+        except CellError as error:
+            self.odd += 1
+            self.problem = self.problem or str(error)
+            return
+        texts = map(row_values.to_text, labels)
+        names = list(dict.fromkeys(filter(None, texts)))
+        if len(names) > 1 and _FLAGS.issuperset(map(canonical_label, names)):
+            self.odd += 1
+            self.problem = self.problem or label_cells.describe_flags(value)
         self.sizes.add(len(names))
-        for name in names:
-            if self.first.setdefault(name, names) != names:
+        self.several += len(names) > 1
+        if len(names) == 1:
+            self.alone.update(names)
+        for index, name in enumerate(names):
+            first = self.first.setdefault(name, names)
+            if first != names:
                 self.recurring.add(name)
-        is_set = all(names) and len(set(names)) == len(names)
-        return is_set and len(self.first) <= MOST_LABELS
+            if first.index(name) != index:
+                self.moving.add(name)
+
+
+def _names_by_separator(separators: Iterable[str]) -> dict[str, Names]:
+    return {separator: Names() for separator in (LISTS, *separators)}
 
 
 @dataclasses.dataclass
@@ -60,8 +106,10 @@ class Column:
       missing: The number of rows without one, by what stands for it.
       values: The number of rows by value, as text; None if there are too many.
       names: The names in values, by what separates them, or `LISTS`; without those
-        that are too many, or are twice in a value.
+        that are too many.
       crowded: The separators, or `LISTS`, of names that are too many.
+      cells: Values that are lists or objects, and different texts.
+      lists: Those that are lists or objects.
       texts: Rows whose value is text, but not a number.
       words: Words of these texts.
       letters: Letters of these texts.
@@ -78,9 +126,11 @@ class Column:
     missing: Counter[str] = dataclasses.field(default_factory=Counter)
     values: Counter[str] | None = dataclasses.field(default_factory=Counter)
     names: dict[str, Names] = dataclasses.field(
-        default_factory=lambda: {s: Names() for s in (LISTS, *SEPARATORS)}
+        default_factory=lambda: _names_by_separator(SEPARATORS)
     )
     crowded: set[str] = dataclasses.field(default_factory=set)
+    cells: int = 0
+    lists: int = 0
     texts: int = 0
     words: int = 0
     letters: int = 0
@@ -101,7 +151,7 @@ class Column:
         if self.values is None:
             return None
         return {
-            values[0].strip() if len(values) == 1 else label: sum(
+            values[0].strip().removeprefix(PREFIX) if len(values) == 1 else label: sum(
                 self.values[value] for value in values
             )
             for label, values in self.spellings.items()
@@ -141,25 +191,72 @@ class Column:
     @property
     def separator(self) -> str | None:
         """What separates the labels of a row, or `LISTS`; None if a row has one."""
-        has_empty = any(not mark.strip() for mark in self.missing)
-        for separator, names in self.names.items():
-            most = max(names.sizes, default=0)
-            # `3,5` may be a number.
-            is_number = separator == "," and all(map(str.isdecimal, names.first))
-            recur = 2 * len(names.recurring) > len(names.first)
-            if (
-                most > (2 if is_number else 1)
-                # An empty text is no label; of names with a comma, it may be missing.
-                and len(names.sizes) + (has_empty and separator in ("|", ";")) > 1
-                and (recur or separator == LISTS)
-            ):
-                return separator
+        return self._fewest_names(self._separates)
+
+    @property
+    def unclear_separator(self) -> str | None:
+        """What may separate labels, although each value may be one class; or None."""
+        return self._fewest_names(self._may_separate)
+
+    def _fewest_names(self, is_separator: Callable[[str, Names], bool]) -> str | None:
+        separators = [s for s, names in self.names.items() if is_separator(s, names)]
+        return min(separators, key=lambda s: len(self.names[s].first), default=None)
+
+    def _separates(self, separator: str, names: Names) -> bool:
+        if separator == LISTS:
+            return self.holds_lists and max(names.sizes, default=0) > 1
+        # `3,5` and `1 000` may be numbers.
+        is_number = separator in (",", *_IN_NAMES) and all(
+            map(str.isdecimal, names.first)
+        )
+        return (
+            max(names.sizes, default=0) > (2 if is_number else 1)
+            and names.recur
+            and (
+                self._varies(separator, names)
+                or (separator not in (",", *_IN_NAMES) and bool(names.moving))
+            )
+            and (separator not in _IN_NAMES or self._has_combinations(names))
+            and (separator != " " or names.are_alone)
+        )
+
+    def _may_separate(self, separator: str, names: Names) -> bool:
+        if separator == LISTS or self.is_numeric or names.several < 2:
+            return False
+        if separator == "," and all(map(str.isdecimal, names.first)):
+            return False  # decimal commas
+        if self._has_combinations(names):
+            return True
+        if not self._varies(separator, names):
+            # The parts of `good, cheap` and `bad, cheap` have a position.
+            return names.recur and 2 * len(names.moving) > len(names.first)
+        return names.recur and (separator != " " or names.are_alone)
+
+    def _varies(self, separator: str, names: Names) -> bool:
+        """Returns whether values have different numbers of names."""
+        # An empty text is no label; of names with a comma, it may be missing.
+        has_empty = separator not in (",", *_IN_NAMES) and any(
+            not mark.strip() for mark in self.missing
+        )
+        return len(names.sizes) + has_empty > 1
+
+    def _has_combinations(self, names: Names) -> bool:
+        """Returns whether values are so many that they are combinations of names."""
+        number = MOST_VALUES if self.values is None else len(self.values)
+        return _VALUES_PER_NAME * len(names.first) <= number
+
+    @property
+    def problem(self) -> str | None:
+        """Why most values hold no labels, to follow the column's name; or None."""
+        for names in self.names.values():
+            if 2 * names.odd > self.cells:
+                return names.problem
         return None
 
     @property
     def holds_lists(self) -> bool:
-        """Whether all values are lists."""
-        return self.filled > 0 and self.values is not None and not self.values
+        """Whether most values are lists."""
+        return 2 * self.lists > self.cells
 
     @property
     def mean_words(self) -> float:
@@ -188,12 +285,10 @@ class Column:
 
     def add(self, value: Any) -> None:
         """Counts a value."""
-        if isinstance(value, dict):
-            return
-        if isinstance(value, list):
-            if all(isinstance(name, str | int) for name in value):
-                self.filled += 1
-                self._add_names(LISTS, value)
+        if isinstance(value, list | dict):
+            self.filled += 1
+            self.cells += 1
+            self._add_list(value)
             return
         if row_values.is_missing(value):
             self.missing["" if value is None else row_values.to_text(value)] += 1
@@ -201,8 +296,10 @@ class Column:
         text = row_values.to_text(value)
         self.filled += 1
         if self.values is None or text not in self.values:
-            for separator in SEPARATORS:
-                self._add_names(separator, text)
+            self.cells += 1
+            if not self._add_list(text):
+                for separator in self.names.keys() - {LISTS}:
+                    self._add_names(separator, text)
         if self.values is not None:
             self.values[text] += 1
             if len(self.values) > MOST_VALUES:
@@ -228,25 +325,46 @@ class Column:
             self.characters += len(text) - text.count(" ")
             self.letters += letters
 
-    def _add_names(self, separator: str, value: str | list[Any]) -> None:
+    def _add_list(self, value: Any) -> bool:
+        """Adds the names of a list; returns whether the value is one."""
+        try:
+            if label_cells.parse_list(value) is None:
+                return False
+        except CellError:
+            pass  # `_add_names` counts it
+        self.lists += 1
+        self._add_names(LISTS, value)
+        return True
+
+    def _add_names(self, separator: str, value: Any) -> None:
         names = self.names.get(separator)
-        if names is not None:
-            parts = row_values.split_names(value, separator)
-            if not names.add([row_values.to_text(part) for part in parts]):
-                del self.names[separator]
-                # Any text is one name without its separator.
-                are_several = max(names.sizes) > 1 and names.recurring
-                if are_several and len(names.first) > MOST_LABELS:
-                    self.crowded.add(separator)
+        if names is None:
+            return
+        names.add(value, separator)
+        if len(names.first) > MOST_LABELS:
+            del self.names[separator]
+            # Any text is one name without its separator.
+            if names.several and names.recurring and separator in _CROWDED:
+                self.crowded.add(separator)
 
 
-def add_row(columns: dict[str, Column], row: dict[str, Any] | RowError) -> None:
-    """Adds the values of a row to the columns by name; an error has no values."""
+def add_row(
+    columns: dict[str, Column],
+    row: dict[str, Any] | RowError,
+    separators: Iterable[str] = SEPARATORS,
+) -> None:
+    """Adds the values of a row to the columns by name; an error has no values.
+
+    Args:
+      columns: The columns so far.
+      row: Values by column.
+      separators: What may separate labels in a text.
+    """
     if isinstance(row, RowError):
         return
     for name, value in row.items():
         if name not in columns:
-            columns[name] = Column(name)
+            columns[name] = Column(name, names=_names_by_separator(separators))
         columns[name].add(value)
 
 

@@ -21,6 +21,7 @@ from ingest.examples.data_card import DataCard, SplitCard, describe_splitting
 from ingest.examples.splits import TEST, GoodRow, Report
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
+from modules import label_cells
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
 from modules.errors import UsageError
 from pipeline.config import policy, recipe
@@ -137,7 +138,10 @@ class _Builder:
             key: value
             for key, value in overrides.items()
             if not data_set.needs_split
-            or not (key.startswith("data.") or key == "task.labels")
+            or not (
+                key.startswith("data.")
+                or key in ("task.labels", "task.label_separator")
+            )
             or key in _DATA_KEPT
         }
         self._report = report
@@ -168,8 +172,11 @@ class _Builder:
         if task.classes:
             settings.set("task.classes", task.classes)
         if task.label_separator is not None:
-            reason = "between the names of a row's labels"
-            settings.set("task.label_separator", task.label_separator, reason)
+            reason = "separates the labels of a row"
+            separator = task.label_separator
+            if data_set.needs_split:  # `describe_label` joins them in `_write_split`
+                separator = label_cells.SEPARATOR
+            settings.set("task.label_separator", separator, reason)
         if task.classes and not task.has_label_columns:
             # Splits that are written here have names.
             labels = "name" if data_set.needs_split else task.labels

@@ -161,7 +161,9 @@ def look_at(
             "E-source-without-train",
         )
     split = TRAIN_SPLIT if source.has_splits else None
-    columns, count = _summarize(source, split, settings)
+    separator = overrides.get("task.label_separator")
+    separators = columns_lib.SEPARATORS if separator is None else (separator,)
+    columns, count = _summarize(source, split, settings, separators)
     if "data.test_size" not in overrides:
         share = min(max(_LEAST_EVAL_ROWS / count, settings.test_size), MOST_TEST_SIZE)
         settings = settings.model_copy(update={"test_size": round(share, 2)})
@@ -179,7 +181,8 @@ def look_at(
         columns,
         text=choices.text,
         label=choices.label,
-        kind=choices.kind,
+        kind=choices.kind or ("multilabel" if separator else None),
+        separator=separator,
         classes=classes,
         taken={name: option for name, option in taken.items() if name},
         class_names=lambda label: text_source.find_class_names(source, split, label),
@@ -193,7 +196,10 @@ def look_at(
 
 
 def _summarize(
-    source: Source, split: str | None, settings: DataConfig
+    source: Source,
+    split: str | None,
+    settings: DataConfig,
+    separators: Sequence[str],
 ) -> tuple[dict[str, Column], int]:
     """Returns the columns and the number of the training rows, and keeps the rows."""
     columns: dict[str, Column] = {}
@@ -201,7 +207,7 @@ def _summarize(
     first: tuple[Location, RowError] | None = None
     for location, row in source.read_and_keep(split):
         count += 1
-        columns_lib.add_row(columns, row)
+        columns_lib.add_row(columns, row, separators)
         if isinstance(row, RowError):
             is_new_kind = isinstance(row, EncodingError) and not undecoded
             undecoded += isinstance(row, EncodingError)

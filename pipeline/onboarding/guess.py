@@ -9,6 +9,7 @@ import re
 import shlex
 import sys
 import textwrap
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from modules import metrics
+from modules import label_cells, metrics
 from modules.config.task import TaskConfig, canonical_label
 from modules.data.row_values import FLAGS
 from modules.errors import UsageError
@@ -25,7 +26,6 @@ from pipeline.onboarding.columns import (
     LISTS,
     MOST_LABELS,
     MOST_VALUES,
-    SEPARATORS,
     Column,
 )
 
@@ -48,9 +48,15 @@ _LABEL_NAMES = (
     *("topic", "score", "rating", "stars", "similarity", "gold_label", "quality"),
     *("is_duplicate", "polarity", "emotion", "grade", "points", "mark"),
 )
+# Any other usual name may be that of one of several labels.
+_CLEAR_LABEL_NAMES = ("label", "labels", "class", "target", "y", "gold_label")
 _NEGATIVE_NAMES = (
     *("0", "-1", "no", "n", "false", "neg", "negative", "ham", "bad", "nein", "non"),
     *("negativ", "falsch", "schlecht"),
+)
+# Zero width and other format characters, and the selectors of a character's variant.
+_INVISIBLE = re.compile(
+    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe0e\ufe0f\ufeff]"
 )
 _DATE = re.compile(r"\d+[-./]\d+[-./]\d+")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
@@ -86,6 +92,7 @@ def guess_task(
     label: str | None = None,
     kind: Kind | None = None,
     classes: Sequence[str] | None = None,
+    separator: str | None = None,
     taken: Mapping[str, str] = MappingProxyType({}),
     class_names: Callable[[str], dict[str, str]] = lambda label: {},
     has_header: bool = True,
@@ -99,6 +106,7 @@ def guess_task(
       kind: Whether the label is a class, a score, or any number of labels; None guesses
         it.
       classes: The names of the classes; None guesses them.
+      separator: What separates the labels of a row; None guesses it.
       taken: The option that names each column that is neither text nor label.
       class_names: Returns the names of a column's classes by label, if the source has
         them.
@@ -167,22 +175,26 @@ def guess_task(
             reasons["task.text_columns"] += f"; {_describe_missing(columns[name])}"
     label, *more = labels
     column, source_names = columns[label], class_names(label)
+    may_be_list = kind in (None, "multilabel") or not column.values
+    if not more and may_be_list and (problem := column.problem):
+        raise UsageError(f"the label {label} {problem}", "E-label-lists")
     has_names = kind in (None, "multilabel") and column.separator is not None
     if more or has_names or kind == "multilabel":
         if more:
             settings |= _guess_flags(columns, labels, reasons)
         else:
-            settings |= _guess_names(column, classes, source_names, reasons)
+            settings |= _guess_names(column, separator, classes, source_names, reasons)
         reasons["task.metric"] = "it counts every label of a row"
         return Guess(make_task({**settings, "kind": "multilabel"}), reasons)
     if column.missing:
         reasons["task.label_column"] += f"; {_describe_missing(column)}"
-    if column.holds_lists:
+    if column.holds_lists and (kind is None or not column.values):
         if LISTS not in column.names:
             _refuse_names(column, LISTS)
+        classes_option = "with --kind classes" if column.values else "without lists"
         raise UsageError(
             f"the label {label} has a list of one name in each row, which is one "
-            "class; write the names without lists, or choose any number of labels "
+            f"class; write the names {classes_option}, or choose any number of labels "
             "with --kind multilabel",
             "E-label-lists",
         )
@@ -231,6 +243,17 @@ def guess_task(
         # Names with a comma may be one class.
         if kind is None and (crowded := column.crowded - {","}):
             _refuse_names(column, min(crowded))
+        if kind is None and (unclear := column.unclear_separator) is not None:
+            names = _sort(column.names[unclear].first)
+            option = f"--label {shlex.quote(label)} --kind"
+            raise UsageError(
+                f"the label {label} has {_describe_count(column)}, which "
+                f"{_name_separator(unclear)} separates into {len(names)} names "
+                f"({', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)}); if a "
+                f"row has several labels, add {option} multilabel, or if each value is "
+                f"one class, {option} classes",
+                "E-label-kind-ambiguous",
+            )
         classes = _guess_classes(column, counts, reasons)
         settings["labels"] = "name"
     share = min(counts.values()) / sum(counts.values())
@@ -360,13 +383,25 @@ def _guess_labels(
         for name, column in columns.items()
         if _has_few_values(column) or _is_score(column) or column.separator is not None
     ]
-    candidates = sorted(named or few, key=lambda name: _count(columns[name]))
     by_marks: dict[tuple[str, ...], list[str]] = {}
     for name, column in columns.items():
         if column.flags:
             by_marks.setdefault(tuple(sorted(column.flags)), []).append(name)
     flags = max(by_marks.values(), key=len, default=[])
+    candidates = sorted(named or few, key=lambda name: _count(columns[name]))
+    is_named = any(name.lower() in _CLEAR_LABEL_NAMES for name in named)
+    least = _LEAST_FLAGS - any(name in flags for name in named)
+    if named and not is_named and len(flags) >= least:  # it may be one of the flags
+        candidates += [name for name in flags if name not in named]
     lists = [name for name in candidates if columns[name].separator is not None]
+    shares = [name for name, column in columns.items() if _is_share(column)]
+    rounding = ""
+    if len(shares) > 1:
+        rounding = (
+            f"; the columns {', '.join(shares)} hold shares between 0 and 1, which are "
+            "not labels: to make them labels, round them to 0 or 1, such as with "
+            "frame[columns] = (frame[columns] >= 0.5).astype(int)"
+        )
     chosen = [name for name in classes or flags if name in flags]
     is_clear = not named and len(flags) >= _LEAST_FLAGS and {*few} == {*flags}
     if kind in (None, "multilabel") and chosen:
@@ -382,13 +417,18 @@ def _guess_labels(
             return flags
     if kind == "multilabel":
         candidates = lists or candidates
+        if rounding and not lists:
+            raise UsageError(
+                f"no column has 0 and 1, or several names in a row{rounding}",
+                "E-label-column-unclear",
+            )
     if not candidates:
         crowded = [column for column in columns.values() if column.crowded]
         if kind == "multilabel" and crowded:
             _refuse_names(crowded[0], min(crowded[0].crowded))
         raise UsageError(
             f"none of the columns {', '.join(columns) or '(no others)'} looks like a "
-            "label; name it with --label COLUMN",
+            f"label; name it with --label COLUMN{rounding}",
             "E-label-column-unclear",
         )
     if len(candidates) > 1:
@@ -398,7 +438,7 @@ def _guess_labels(
             names = shlex.quote(f"task.classes={json.dumps(flags, ensure_ascii=False)}")
             advice += f", or several with --kind multilabel --set {names}"
         raise UsageError(
-            f"the columns {', '.join(shown)} may each be the label; {advice}",
+            f"the columns {', '.join(shown)} may each be the label; {advice}{rounding}",
             "E-label-column-unclear",
         )
     (label,) = candidates
@@ -431,21 +471,36 @@ def _refuse_one_hot(flags: Sequence[Column], kind: Kind | None) -> None:
 
 
 def _refuse_names(column: Column, separator: str) -> NoReturn:
-    """Refuses names that cannot be labels."""
-    if separator not in column.crowded:
-        raise UsageError(
-            f"the label {column.name} has lists with a value twice, or an empty one; "
-            "write the names of a row's labels, each once, or a column of 0 and 1 for "
-            "each label",
-            "E-label-lists",
-        )
-    shape = f"names with `{separator}` between them" if separator else "names in lists"
+    """Refuses too many names."""
+    shape = f"names with {_name_separator(separator)} between them"
     raise UsageError(
-        f"the label {column.name} has over {MOST_LABELS} {shape}; allowed are 2 to "
-        f"{MOST_LABELS}: leave rare ones out, name another column with --label COLUMN, "
-        "or choose --kind classes if each value is one class",
+        f"the label {column.name} has over {MOST_LABELS} "
+        f"{shape if separator else 'names in lists'}; allowed are 2 to {MOST_LABELS}: "
+        "leave rare ones out, name another column with --label COLUMN, or choose "
+        "--kind classes if each value is one class",
         "E-label-count",
     )
+
+
+def _name_separator(separator: str) -> str:
+    names = {" ": "a blank", "\n": "a line break"}
+    return names.get(separator, f"`{separator}`")
+
+
+def _refuse_alike(names: Iterable[str], column: str) -> None:
+    """Refuses classes that a reader would take for one."""
+    by_class: dict[str, list[str]] = {}
+    for name in names:
+        plain = unicodedata.normalize("NFKC", _INVISIBLE.sub("", name))
+        by_class.setdefault(" ".join(plain.split()).casefold(), []).append(name)
+    variants = [ascii(name) for same in by_class.values() if same[1:] for name in same]
+    if variants:
+        raise UsageError(
+            f"the labels {', '.join(variants)} of {column} differ only in letter case, "
+            "spaces, invisible characters or Unicode normal form; write each class in "
+            "one way",
+            "E-labels-alike",
+        )
 
 
 def _guess_flags(
@@ -456,6 +511,7 @@ def _guess_flags(
     while label_column in columns:
         label_column += "_"
     reasons["task.classes"] = "the columns of 0 and 1"
+    _refuse_alike(labels, "columns")
     constant = [
         name
         for name, column in columns.items()
@@ -468,18 +524,20 @@ def _guess_flags(
 
 def _guess_names(
     column: Column,
+    separator: str | None,
     classes: Sequence[str] | None,
     source_names: Mapping[str, str],
     reasons: dict[str, str],
 ) -> dict[str, Any]:
     """Returns the settings of a task with a column of several names."""
-    label, separator = column.name, column.separator
-    if separator is None:  # chosen by the user
-        several = [s for s, n in column.names.items() if max(n.sizes, default=0) > 1]
-        separator = next(iter(several), LISTS)
-        is_refused = column.holds_lists and LISTS not in column.names
-        if not several and (is_refused or column.crowded):
-            _refuse_names(column, min(column.crowded, default=LISTS))
+    label = column.name
+    for guessed in (column.separator, column.unclear_separator):
+        separator = guessed if separator is None else separator
+    if separator is None:
+        several = [s for s, names in column.names.items() if names.several]
+        separator = next(iter([*several, *column.crowded]), LISTS)
+    if separator in column.crowded:
+        _refuse_names(column, separator)
     if separator not in column.names or not column.names[separator].first:
         raise UsageError(
             f"the label {label} has {_describe(column)}, none of which is a list of "
@@ -487,12 +545,19 @@ def _guess_names(
             "with `|` between them",
             "E-label-lists",
         )
-    names = column.names[separator].first
+    by_label: dict[str, str] = {}
+    for name in column.names[separator].first:
+        by_label.setdefault(canonical_label(name), name)
+    names = list(by_label.values())
     known = {source_names.get(name, name) for name in names}
-    shape = f"names with `{separator}` between them" if separator else "lists of names"
+    shape = "lists of names"
+    if separator:
+        shape = f"names with {_name_separator(separator)} between them"
     reasons["task.kind"] = f"{label} has {shape}, any number in a row"
     settings: dict[str, Any] = {"labels": "name"}
     if classes is None:
+        if not source_names:
+            _refuse_alike(names, label)
         classes = list(source_names.values()) or _sort(names)
         reasons["task.classes"] = (
             "the names in the data set"
@@ -508,18 +573,7 @@ def _guess_names(
                 "E-classes-differ",
             )
         settings["labels"] = "index"
-    if not separator:
-        free = [s for s in SEPARATORS if not any(s in name for name in classes)]
-        if not free:
-            odd = [name for name in classes if any(s in name for s in SEPARATORS)]
-            raise UsageError(
-                f"the labels {', '.join(map(repr, odd[:_SHOWN]))} of {label} have "
-                f"{' and '.join(SEPARATORS)} in them, one of which must be free to "
-                "join the names of a row; rename them",
-                "E-label-separators",
-            )
-        separator = free[0]
-    settings["label_separator"] = separator
+    settings["label_separator"] = separator or label_cells.SEPARATOR
     return settings | {"classes": classes}
 
 
@@ -540,6 +594,11 @@ def _is_score(column: Column) -> bool:
     return has_fractions or _has_decimal_commas(column)
 
 
+def _is_share(column: Column) -> bool:
+    has_fractions = column.is_numeric and not column.is_whole
+    return has_fractions and column.low >= 0 and column.high <= 1
+
+
 def _has_decimal_commas(column: Column) -> bool:
     values = column.values
     return (
@@ -557,9 +616,13 @@ def _describe(column: Column) -> str:
     if column.separator is not None:
         return f"several of {len(column.names[column.separator].first)} names"
     if column.values is None or len(column.values) > _SHOWN:
-        number = "many" if column.values is None else len(column.values)
-        return f"{number} values"
+        return _describe_count(column)
     return ", ".join(_sort(column.values))
+
+
+def _describe_count(column: Column) -> str:
+    number = f"over {MOST_VALUES:,}" if column.values is None else len(column.values)
+    return f"{number} values"
 
 
 def _describe_missing(column: Column) -> str:
@@ -626,16 +689,7 @@ def _guess_classes(
             f"{MOST_LABELS} classes; name another column with --label COLUMN",
             "E-label-count",
         )
-    by_class: dict[str, list[str]] = {}
-    for name in names:
-        by_class.setdefault(" ".join(name.split()).casefold(), []).append(name)
-    variants = [repr(name) for same in by_class.values() if same[1:] for name in same]
-    if variants:
-        raise UsageError(
-            f"the labels {', '.join(variants)} of {column.name} differ only in letter "
-            "case or spaces; write each class in one way",
-            "E-labels-alike",
-        )
+    _refuse_alike(names, column.name)
     reasons["task.classes"] = f"the {len(names)} values of {column.name}"
     for spellings in column.spellings.values():
         if len(spellings) > 1:

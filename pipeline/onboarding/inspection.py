@@ -111,7 +111,7 @@ class ColumnInspection:
         values: Sized | None = column.values
         if column.holds_lists:
             lists = column.names.get(LISTS)
-            values = lists.first if lists else None
+            values = lists.first if lists and not column.problem else None
         number = None if values is None else len(values)
         return cls(column.name, column.filled, number, round(column.mean_words, 1))
 

@@ -204,10 +204,7 @@ def _plan(
                     f"{paths[0]}: {error}", "E-predict-columns-missing"
                 ) from error
     try:
-        separator = model.labels.separator if model.labels else ""
-        serializer = serializers.create(
-            output_format, known, predicted, schema, separator
-        )
+        serializer = serializers.create(output_format, known, predicted, schema)
     except RowError as error:
         raise UsageError(
             f"the names of the columns: {error}", "E-prediction-columns"

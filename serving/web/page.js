@@ -84,7 +84,7 @@ async function showTask(version) {
   task = {
     version, columns, types,
     classes: metadata.classes || [],
-    separator: metadata.separator,  // between the names of predicted labels
+    separator: metadata.separator,  // of predicted labels in a cell
     range: metadata.label_range,
     hasText: columns.every((name) => types[name] === "DT_STRING"),
     canTokenize: "tokenize" in signatures && Boolean(metadata.text_columns),
@@ -384,11 +384,15 @@ async function copy() {
 
 // ---- many rows -----------------------------------------------------------------------
 
+/** Returns names in one cell: a JSON list, if a name contains the separator. */
+const joinNames = (names, separator) =>
+  names.some((name) => name.includes(separator)) ? JSON.stringify(names) : names.join(separator);
+
 function outputFields(prediction, {classes, separator}) {
   const {probabilities, score} = prediction;
   if (Array.isArray(probabilities)) {
     const labels = labelsOf(prediction);
-    const predicted = labels ? {predicted_labels: namesOf(labels, classes).join(separator)}
+    const predicted = labels ? {predicted_labels: joinNames(namesOf(labels, classes), separator)}
       : hasNoClass(prediction) ? {predicted_class: ""}
       : {predicted_class: prediction.class ?? nameOf(bestOf(prediction), classes)};
     return {

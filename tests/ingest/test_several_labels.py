@@ -80,6 +80,12 @@ def test_every_format_has_a_column_of_0_and_1_for_each_label(tmp_path, name):
         (".csv", "|", ["joy|love", "", "anger"]),
         (".csv", ",", ["love, joy", " ", " anger "]),
         (".csv", ",", ["['joy', 'love']", "[]", "['anger']"]),  # written by pandas
+        (".csv", "|", ["{'joy', 'love'}", "{}", "('anger',)"]),
+        (".csv", "|", ["['joy' 'love']", "['']", '["\\u0061nger"]']),
+        (".csv", "#", ["joy # love#", "", "anger#anger"]),
+        (".csv", " ", ["love  joy", "", "anger "]),
+        (".csv", "\n", ["love\njoy\n", "", "anger"]),
+        (".csv", "__label__", ["__label__joy __label__love", "", "__label__anger"]),
         (".tsv", ",", ["0,1", "", "2"]),
         (".jsonl", "|", ["joy|love", "", "anger"]),
         (".jsonl", "|", ROWS),
@@ -134,7 +140,10 @@ def test_class_names_of_hugging_face_datasets_are_those_of_the_indices(tmp_path)
         (None, {"joy": ""}, r"train.csv:2: joy is ''; allowed are 0 and 1"),
         ("|", {"labels": "joy|lov"}, "labels has 'lov'; allowed are joy, love, anger"),
         ("|", {"labels": "joy||love"}, "labels has '', which stands for a missing"),
-        ("|", {"labels": "joy|joy"}, r"labels is 'joy\|joy', with a label twice"),
+        ("|", {"labels": '[{"id": 0}]'}, r"labels is '\[{\"id\": 0}\]', a list of obj"),
+        (" ", {"labels": "0 0 1"}, "labels is '0 0 1', which looks like 0 or 1 for ea"),
+        ("|", {"labels": "[null]"}, r"labels is '\[null\]', a list with a null"),
+        ("|", {"labels": "[0.5]"}, "a list of numbers with decimals, not of labels"),
         ("|", {"labels": "NA"}, "labels has 'NA', which stands for a missing value"),
     ],
 )
@@ -168,7 +177,9 @@ def test_list_with_null_or_with_flags_is_no_list_of_labels(tmp_path):
         prepare(tmp_path, source, task())
     rows = [{"text": "a", "labels": None}, {"text": "b", "labels": [None]}]
     (source / "train.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    with pytest.raises(UsageError, match=r"(?s)labels has no value.*labels has 'None'"):
+    with pytest.raises(
+        UsageError, match=r"(?s)labels has no value.*\[None\], a list with a null"
+    ):
         prepare(tmp_path, source, task())
 
 

@@ -76,7 +76,7 @@ def test_labels_are_joined_in_tables_and_a_list_in_json_lines(labeller, tmp_path
         assert predict_file(labeller, str(source), str(tmp_path / name)) == (2, 0)
     assert (tmp_path / "out.tsv").read_text().splitlines() == [
         "sentence\ttags\tprediction\tprobability_with a\tprobability_with b",
-        "ab\t['x']\twith a,with b\t0.9\t0.9",
+        "ab\t['x']\twith a|with b\t0.9\t0.9",
         "c\t[]\t\t0.2\t0.2",
     ]
     lines = (tmp_path / "out.jsonl").read_text().splitlines()

@@ -30,7 +30,7 @@ TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
     rows=st.lists(st.fixed_dictionaries({"a": TEXTS, "b": TEXTS}), min_size=1)
 )
 def test_csv_that_is_written_is_read_back(tmp_path_factory, rows):
-    table = serializers.Table(["a", "b"], "csv", separator="|")
+    table = serializers.Table(["a", "b"], "csv")
     path = tmp_path_factory.mktemp("csv") / "out.csv"
     lines = [table.header, *map(table.serialize, rows)]
     path.write_bytes(b"".join(line + b"\n" for line in lines))

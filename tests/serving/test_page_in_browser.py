@@ -176,7 +176,7 @@ def test_text_has_any_number_of_labels(open_page, tmp_path):
         page.locator("#table-preview table").wait_for()
         cells = page.locator("#table-preview tr:has(td)").all()
         labels = [row.locator("td").nth(1).inner_text() for row in cells]
-        assert labels == ["with a,with b", ""]
+        assert labels == ["with a|with b", ""]
         page.close()
         document = server.http.get("/openapi.json").json()["components"]["schemas"]
         row = document["serving_default.rows.response"]["properties"]["predictions"]

@@ -139,10 +139,6 @@ def test_row_of_several_labels_may_have_any_number_of_the_classes():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"classes": ["rude|mean", "threat"]},
-            "has '.' in it, .*; rename the label .type",
-        ),
         ({"classes": ["a b", "c"], "label_separator": " "}, ", or set label_separator"),
         ({"classes": [" a", "b"]}, "the label ' a' has blanks around it; rename the"),
         ({"classes": ["rude", "text"]}, "the label 'text' .* set task.text_columns to"),

@@ -94,7 +94,7 @@ def test_several_labels_are_read_back_with_their_names(tmp_path):
     model_run.write_predictions(str(path), task, predictions)
     rows = list(csv.reader(path.read_text().splitlines(), delimiter="\t"))
     assert [row[1:3] for row in rows[1:]] == [
-        ["rude, a threat", "rude, a threat"],
+        ["rude|a threat", "rude|a threat"],
         ["", ""],
         ["a threat", "nan"],
     ]

@@ -538,7 +538,7 @@ def test_typo_of_a_setting_names_the_override_and_what_was_meant(init, tmp_path)
 EMOTIONS = {"joy": "smiles", "love": "hugs", "anger": "shouts"}
 
 
-def emotional_rows(count):
+def emotional_rows(count, suffix=""):
     """Returns rows of a text with a word of each of its labels, and the labels."""
     chance = random.Random(0)
     rows = []
@@ -546,18 +546,34 @@ def emotional_rows(count):
         labels = [name for name in EMOTIONS if chance.random() < 0.4]
         words = [EMOTIONS[name] for name in labels if chance.random() < 0.8]
         text = f"The cat number {number} sees a tree and {' '.join(words)}."
-        rows.append((text, labels))
+        rows.append((text, [name + suffix for name in labels]))
     return rows
 
 
-@pytest.mark.parametrize("form", ["columns", "lists"])
-def test_project_of_several_labels_trains_on_what_the_file_has(init, tmp_path, form):
-    rows = emotional_rows(400)
+@pytest.mark.parametrize(
+    ("form", "suffix"),
+    [
+        ("columns", ""),
+        ("columns", "|a"),
+        ("lists", ""),
+        ("lists", "|a, b"),
+        ("texts", "|a, b"),
+        ("texts", " # a"),
+    ],
+)
+def test_project_of_several_labels_trains_on_what_the_file_has(
+    init, tmp_path, form, suffix
+):
+    rows = emotional_rows(400, suffix)
+    names = [name + suffix for name in EMOTIONS]
     if form == "columns":
         table = [
-            {"comment": text, **{name: int(name in labels) for name in EMOTIONS}}
+            {"comment": text, **{name: int(name in labels) for name in names}}
             for text, labels in rows
         ]
+        source = write(tmp_path / "rows.csv", table)
+    elif form == "texts":  # as pandas writes lists
+        table = [{"comment": text, "mood": str(labels)} for text, labels in rows]
         source = write(tmp_path / "rows.csv", table)
     else:
         source = tmp_path / "rows.jsonl"
@@ -567,7 +583,7 @@ def test_project_of_several_labels_trains_on_what_the_file_has(init, tmp_path, f
     assert result.exit_code == 0, result.output
     config = load_config(folder / "recipe.yaml")
     assert config.task.is_multilabel
-    assert sorted(config.task.classes) == sorted(EMOTIONS)
+    assert sorted(config.task.classes) == sorted(names)
     assert config.task.metric == "micro_f1"
     assert config.evaluator.thresholds["micro_f1"] == pytest.approx(0.6, abs=0.1)
     assert "class joy" in result.output

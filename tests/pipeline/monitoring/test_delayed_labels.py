@@ -96,6 +96,8 @@ def test_what_is_no_label_is_refused(tmp_path, name, row, problem):
     ("separator", "lines"),
     [
         ("|", ["text,label", "a,joy|love", "b,"]),
+        (",", ["text,label", "a,\"['joy', 'love', 'joy']\"", "b,[]"]),
+        ("#", ["text,label", "a,love # joy #", "b,"]),
         (None, ["text,joy,love", "a,1,1", "b,0,0"]),
     ],
 )

@@ -1,0 +1,195 @@
+"""Reads and writes the labels of a row in one cell.
+
+A cell is a list, or text: a list as JSON, Python, NumPy or PostgreSQL write it, or
+names with a separator.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import re
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+SEPARATOR = "|"  # of written labels
+PREFIX = "__label__"  # of each label in fastText's files, which separates them
+ADVICE = "write the names of the row's labels, such as `a|b`, or as a list"
+_FLAGS = {"0", "1", "0.0", "1.0", "false", "true"}
+_STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_CALL = re.compile(
+    r"(?:set|frozenset|array)\(\s*([\[{(].*[\]})]|)\s*(?:,\s*dtype=[^()]*)?\)",
+    re.DOTALL,
+)
+_SCALAR = re.compile(rf"\bnp\.\w+\(({_STRING.pattern}|[-+.\w]+)\)", re.DOTALL)
+# NumPy writes a list without commas; Python joins texts that have none between them.
+_ARRAY = re.compile(r"\[\s*(?:''|[-+.\de]+)(?:\s+(?:''|[-+.\de]+))+\s*\]")
+_JOINED = re.compile(r"''\s*''")
+_CUT = re.compile(r"[\[{(]\s*['\"{\[]")  # the start of a list or of an object
+_Container = list | tuple | set | frozenset | dict
+
+
+class CellError(ValueError):
+    """A cell does not hold labels. The message follows the name of the column."""
+
+
+def read_cell(value: Any, separator: str) -> list[Any]:
+    """Returns the labels of a cell: names or indices, each once.
+
+    Args:
+      value: A list, or text. `[]`, `['']` and an empty text are no label.
+      separator: Separates the labels of a text that is not a list. Blanks around it,
+        and a separator at either end, do not matter.
+
+    Raises:
+      CellError: See `parse_list`; or the labels look like 0 or 1 for each label.
+    """
+    labels = parse_list(value)
+    if labels is None:
+        labels = _split(value, separator) if isinstance(value, str) else [value]
+    flags = {str(label).strip().lower() for label in labels}
+    if len(flags) < len(labels) and flags <= _FLAGS:
+        raise CellError(describe_flags(value))
+    return list(dict.fromkeys(labels))
+
+
+def parse_list(value: Any) -> list[Any] | None:
+    """Returns the names or indices in a list; None if the value is not a list.
+
+    Args:
+      value: A list, or text.
+
+    Raises:
+      CellError: The value is an object; or it is a list with values other than texts
+        and whole numbers, or one that cannot be read.
+    """
+    parsed = _parse(value.strip()) if isinstance(value, str) else value
+    if not isinstance(parsed, _Container):
+        return None
+    if isinstance(parsed, dict):
+        if parsed:
+            raise CellError(f"is {_show(value)}, an object; {ADVICE}")
+        parsed = []  # `{}` for an empty set
+    is_set = isinstance(parsed, set | frozenset)
+    items = sorted(parsed, key=str) if is_set else list(parsed)
+    for item in items:
+        problem = None
+        if item is None or item != item:
+            problem = "a list with a null; leave it out"
+        elif isinstance(item, dict):
+            problem = f"a list of objects; {ADVICE}"
+        elif isinstance(item, _Container):
+            problem = f"a list of lists; {ADVICE}"
+        elif isinstance(item, float):
+            problem = f"a list of numbers with decimals, not of labels; {ADVICE}"
+        if problem:
+            raise CellError(f"is {_show(value)}, {problem}")
+    items = [item.strip() if isinstance(item, str) else item for item in items]
+    return items if any(item != "" for item in items) else []
+
+
+@functools.lru_cache(maxsize=4096)  # rows repeat few combinations
+def join(labels: tuple[str, ...]) -> str:
+    """Returns a cell that `read_cell` reads with `SEPARATOR`.
+
+    It has names with the separator between them, or a JSON list where a name would be
+    read as another one, such as a name that contains the separator.
+    """
+    text = SEPARATOR.join(labels)
+    try:
+        is_read = read_cell(text, SEPARATOR) == [*labels]
+    except CellError:
+        is_read = False
+    return text if is_read else json.dumps(labels, ensure_ascii=False)
+
+
+def describe_flags(value: Any, advice: str = "") -> str:
+    """Returns why a cell that may be 0 or 1 for each label does not hold labels.
+
+    Args:
+      value: The cell.
+      advice: What else would make it labels.
+    """
+    return (
+        f"is {_show(value)}, which looks like 0 or 1 for each label; write the names "
+        f"or the indices of the labels that the row has{advice}, or a column of 0 and "
+        "1 for each label"
+    )
+
+
+def _parse(text: str) -> Any:
+    """Returns the value of a text that is a list or an object; None for other texts."""
+    if call := _CALL.fullmatch(text):
+        text = call[1] or "[]"
+    if text[:1] not in ("[", "{", "("):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    text = _SCALAR.sub(r"\1", text)
+    without_names = _STRING.sub("''", text)
+    if "..." in without_names:
+        raise CellError(f"is {_show(text)}, a list that NumPy has shortened; {ADVICE}")
+    if _ARRAY.fullmatch(without_names):
+        items = re.findall(rf"{_STRING.pattern}|[^\s\[\]]+", text, re.DOTALL)
+        return [_evaluate(item) for item in items]
+    if _JOINED.search(without_names):
+        raise CellError(f"is {_show(text)}, a list without a comma between two names")
+    value = _evaluate(text)
+    if value is not None:
+        return value
+    ends = without_names[0] + without_names[-1]
+    content = without_names[1:-1]
+    if ends == "{}" and ":" in content:
+        raise CellError(f"is {_show(text)}, an object; {ADVICE}")
+    if ends in ("[]", "{}") and not re.search(r"[\[\]{}]", content):
+        return _split(text[1:-1], ",")  # names without quotes
+    if _CUT.match(text):
+        raise CellError(f"is {_show(text)}, a list that cannot be read; {ADVICE}")
+    return None
+
+
+def _evaluate(text: str) -> Any:
+    """Returns the value of a Python literal; None if it is not one."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of unknown escapes
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Returns the labels in a text, without the quotes of a name."""
+    separator = separator.strip() or separator
+    between = r"\s+" if separator == " " else re.escape(separator)
+    if '"' in text or "'" in text:
+        pattern = rf"""\s*("[^"]*"|'[^']*'|.*?)\s*(?:{between}|\Z)"""
+        parts: Iterable[str] = re.findall(pattern, text, re.DOTALL)
+    else:
+        parts = re.split(between, text)
+    # `__label__a, __label__b`
+    more = ",;|" if separator == PREFIX else ""
+    names = [_unquote(part.strip().rstrip(more).rstrip()) for part in parts]
+    if separator.isspace() or more:
+        return list(filter(None, names))
+    filled = [index for index, name in enumerate(names) if name]
+    return names[filled[0] : filled[-1] + 1] if filled else []
+
+
+def _unquote(name: str) -> str:
+    quote = name[:1]
+    if len(name) < 2 or quote not in ("'", '"') or name[-1] != quote:
+        return name
+    try:
+        return str(json.loads(name)).strip()
+    except ValueError:
+        return name[1:-1].strip()
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
