@@ -14,7 +14,10 @@ from rich.live import Live
 from pipeline.console import Console
 
 _WIDTH = 100
-_FORMAT = '<pre style="line-height:normal;white-space:pre-wrap">{code}</pre>'
+_FORMAT = (
+    '<pre style="font-family:monospace;line-height:normal;white-space:pre-wrap">'
+    "{code}</pre>"
+)
 
 
 def is_notebook() -> bool:

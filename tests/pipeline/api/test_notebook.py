@@ -54,6 +54,7 @@ def test_progress_is_updated_in_place_and_escaped(published):
     assert len(set(identifiers)) == 1
     assert updates == (False, *[True] * (len(updates) - 1))
     assert "Transform &lt;b&gt;" in html[0]
+    assert "font-family:monospace" in html[0]  # the columns of the list are aligned
     assert "Trainer" in html[-1]
 
 
