@@ -17,7 +17,7 @@
 # find labels that are wrong, correct them, train again, compare both runs, and serve the better
 # model. On two cores it takes a few minutes.
 #
-# To open this page in Jupyter, run `.venv/bin/jupytext --to ipynb docs/notebooks/first_run.py`.
+# [In Jupyter](../python.md#in-jupyter) has the commands that open this page there.
 
 # %% tags=["parameters"]
 FOLDER = "tickets"  # a new folder, which gets everything that this page writes

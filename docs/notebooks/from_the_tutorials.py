@@ -17,8 +17,8 @@
 # with Orbit*, and the API page of `official.core.base_trainer.Trainer`. Each section names a block
 # of theirs, runs ours, and explains the differences.
 #
-# To open this page in Jupyter, run `.venv/bin/jupytext --to ipynb docs/notebooks/from_the_tutorials.py`. It
-# reads the tokenized examples of a run, so start with `make run`.
+# [In Jupyter](../python.md#in-jupyter) has the commands that open this page there. The page reads the
+# tokenized examples of a run, so start with `make run`.
 
 # %% tags=["parameters"]
 OUTPUT = None  # the output directory of a run; None is that of `make run`
