@@ -21,12 +21,18 @@ from components.examples import (
 )
 from modules import metrics
 from modules.config.evaluator import EvaluatorSettings
-from modules.config.task import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
+from modules.config.task import (
+    EVAL_SPLIT,
+    TOKENIZED_FEATURES,
+    TRAIN_SPLIT,
+    TaskConfig,
+)
 from modules.data import slice_columns, slice_sizes, slicing
 from modules.data.slice_sizes import Counts
 from modules.data.words import split_words
 from modules.errors import named
 from modules.evaluation import linear_model, prediction_files, resampling
+from modules.evaluation.decision import find_threshold
 from modules.evaluation.linear_model import LinearModel, Words
 from modules.evaluation.resampling import PairedTest
 from modules.metrics import Rows
@@ -43,6 +49,10 @@ def compare(
     significance: float,
 ) -> tuple[LinearComparison, list[str]]:
     """Trains a linear model, and compares the model with it on all rows and in slices.
+
+    Both predict as `task.decision` says: the model as it is exported, and the linear
+    model with a threshold that is chosen on `eval`, too. Without a decision, both
+    predict the most probable class.
 
     A slice is tested as one of a champion and the model is, if it has the least number
     of rows that the metric counts, and if the model is not worse on all rows.
@@ -62,25 +72,30 @@ def compare(
     labels = read_labels(records, task)
     weights = read_column(records, task.weight_column) if task.weight_column else None
     model = LinearModel(task, _words(records, task), labels, weights)
-    others = read_records(examples, split)
     batches, slices = [], dict[str, list[str]]()
-    while batch := list(itertools.islice(others, _PREDICTED_ROWS)):
+    for batch, *predicted in _predict(model, read_records(examples, split), task):
         ids = np.array([read_id(e, task.id_column) for e in _parse(batch)])
-        outputs = model.predict(_words(batch, task))
-        batches.append((ids, read_labels(batch, task), outputs))
+        batches.append((ids, *predicted))
         for feature, values in _slice(batch, task, settings.slices.columns):
             slices.setdefault(feature, []).extend(values)
     ids, labels, outputs = map(np.concatenate, zip(*batches, strict=True))
-    rows = Rows.of(labels, outputs)
+    threshold = None
+    if task.decision:
+        eval_labels, eval_outputs = labels, outputs
+        if split != EVAL_SPLIT:
+            sample = sample_records(examples, EVAL_SPLIT, linear_model.most_rows(task))
+            _, *columns = zip(*_predict(model, sample, task), strict=True)
+            eval_labels, eval_outputs = map(np.concatenate, columns)
+        threshold = find_threshold(
+            task.decision, eval_labels, eval_outputs, task.classes or ()
+        )
+    rows = Rows.of(labels, outputs, threshold=threshold)
     test, reasons, compared = None, [], list[LinearSlice]()
     recorded = prediction_files.read_predictions(model_run, task, split)
     order, recorded_order = np.argsort(ids), np.argsort(recorded.ids)
     has_unique_ids = len(np.unique(ids)) == len(ids)
     if has_unique_ids and np.array_equal(ids[order], recorded.ids[recorded_order]):
-        # The linear model has no threshold, so both predict the more probable class, or
-        # the labels with a probability of 0.5.
-        probable = Rows.of(recorded.labels, recorded.outputs)
-        linear, own = rows.take(order), probable.take(recorded_order)
+        linear, own = rows.take(order), recorded.rows.take(recorded_order)
         test = resampling.paired_test(task, linear, own, task.metric)
         parts = {
             (feature, value): np.flatnonzero(np.array(values, object)[order] == value)
@@ -154,6 +169,15 @@ def compare_slices(
             key: SliceKey = ((feature, value),)
             tests[key] = resampling.paired_test(task, a, b, name)
     return compared, tests
+
+
+def _predict(
+    model: LinearModel, records: Iterable[bytes], task: TaskConfig
+) -> Iterator[tuple[list[bytes], np.ndarray, np.ndarray]]:
+    """Yields serialized Examples, their labels and the model's outputs, in batches."""
+    remaining = iter(records)
+    while batch := list(itertools.islice(remaining, _PREDICTED_ROWS)):
+        yield batch, read_labels(batch, task), model.predict(_words(batch, task))
 
 
 def _parse(records: Sequence[bytes]) -> Iterator[tf.train.Example]:

@@ -8,6 +8,7 @@ import pytest
 from tfx.types import standard_artifacts
 
 from components.evaluator import linear_comparison
+from modules import metrics
 from modules.config.evaluator import EvaluatorSettings
 from modules.config.run_settings import RunSettings
 from modules.config.slice_features import slice_keys
@@ -67,7 +68,16 @@ def texts_of(task, seed):
 
 
 def write_run(
-    root, task, ids=range(ROWS), wrong=range(ROWS), train=None, noise=(), regions=None
+    root,
+    task,
+    ids=range(ROWS),
+    wrong=range(ROWS),
+    train=None,
+    noise=(),
+    regions=None,
+    outputs=None,
+    threshold=None,
+    chosen_on=None,
 ):
     """Writes the Examples and the predictions of a model.
 
@@ -79,41 +89,51 @@ def write_run(
       train: Label and texts of the rows of `train`; None makes some.
       noise: Evaluated rows whose label is not that of their texts.
       regions: The column `region` of the evaluated rows; None makes none.
+      outputs: The probabilities of the model, float[rows, classes]; None is certain.
+      threshold: Of the model.
+      chosen_on: Label and texts of the rows of `eval`, if the model is evaluated on
+        `test`.
     """
     examples = standard_artifacts.Examples()
     examples.uri = str(root)
-    examples.split_names = json.dumps(["train", "eval"])
+    split = "test" if chosen_on else "eval"
+    examples.split_names = json.dumps(["train", "eval", "test"])
     evaluated = [
         (1 - label if i in noise else label, *texts)
         for i, (label, *texts) in enumerate(texts_of(task, 1))
     ]
-    for split, labelled in (
-        ("train", train or texts_of(task, 0)),
-        ("eval", evaluated),
-    ):
+    for name, labelled in {
+        "train": train or texts_of(task, 0),
+        "eval": chosen_on or [],
+        split: evaluated,
+    }.items():
         rows = [row(task, i, n, ts) for i, (n, *ts) in zip(ids, labelled, strict=True)]
-        if split == "eval" and regions is not None:
+        if name == split and regions is not None:
             for example, region in zip(rows, regions, strict=True):
                 example.features.feature["region"].bytes_list.value.append(region)
-        records.write(root / f"Split-{split}" / "data.gz", rows)
+        records.write(root / f"Split-{name}" / "data.gz", rows)
     labels = np.array([label for label, *_ in labelled])
     predicted = np.where(np.isin(np.arange(ROWS), wrong), (labels + 1) % 2, labels)
     if task.is_regression:
         labels, outputs = 5.0 * labels, 5.0 * predicted
-    else:
+    elif outputs is None:
         outputs = np.eye(task.outputs)[predicted]
     # The Trainer has the rows in another order.
     order = np.random.default_rng(0).permutation(ROWS)
     columns = (np.array(ids), labels, outputs, np.zeros(ROWS))
-    predictions = Predictions(*(values[order] for values in columns))
-    path = str(root / "record" / "predictions" / "eval.tsv")
+    predictions = Predictions(*(values[order] for values in columns), threshold)
+    path = str(root / "record" / "predictions" / f"{split}.tsv")
     model_run.write_predictions(path, task, predictions)
     return examples, str(root / "record")
 
 
-def compare(task, artifacts, significance=0.05, columns=(), min_rows=30):
+def compare(
+    task, artifacts, significance=0.05, columns=(), min_rows=30, gate_split="eval"
+):
     settings = EvaluatorSettings(
-        run=RunSettings(pipeline="a", task=task, gate_split="eval", max_seq_length=32),
+        run=RunSettings(
+            pipeline="a", task=task, gate_split=gate_split, max_seq_length=32
+        ),
         slices=SliceSettings(columns=[*columns], thresholds={}, min_rows=min_rows),
         linear_model="refuse",
     )
@@ -245,3 +265,102 @@ def test_weights_of_rows_are_those_of_the_training(tmp_path):
     weighted, _ = compare(WEIGHTED, write_run(tmp_path / "weighted", WEIGHTED))
     recall = "recall/not_equivalent"
     assert weighted.metrics[recall] < plain.metrics[recall]
+
+
+F1 = {"maximize": "f1"}
+
+
+def labels_of(task, seed=1):
+    return np.array([label for label, *_ in texts_of(task, seed)])
+
+
+def test_model_that_is_right_by_its_threshold_is_not_refused(tmp_path):
+    """Its most probable class is always the first one."""
+    task = TaskConfig(text_columns=["sentence1"], metric="f1", decision=F1)
+    outputs = metrics.of_two_classes(np.where(labels_of(task) == 1, 0.45, 0.05))
+    artifacts = write_run(
+        tmp_path, task, outputs=outputs, threshold=0.3, regions=REGIONS
+    )
+    result, reasons = compare(task, artifacts, columns=["region"])
+    assert result.paired["b"] == 1
+    assert all(part.value == 1 for part in result.slices)
+    assert reasons == []
+
+
+def test_linear_model_has_the_threshold_of_the_same_rule(tmp_path):
+    """Without one, it misses the class whose rows weigh a thousandth."""
+    plain, _ = compare(
+        WEIGHTED, write_run(tmp_path / "plain", WEIGHTED, wrong=range(30))
+    )
+    assert plain.metrics["accuracy"] < 0.85
+    task = TaskConfig(weight_column="weight", decision={"maximize": "accuracy"})
+    artifacts = write_run(
+        tmp_path / "decided", task, wrong=range(30), threshold=0.5, regions=REGIONS
+    )
+    decided, reasons = compare(task, artifacts, columns=["region"])
+    assert decided.metrics["accuracy"] > 0.95
+    assert decided.paired["a"] == decided.metrics["accuracy"]
+    assert min(part.linear for part in decided.slices) > 0.8
+    assert " below that of a linear model on words" in reasons[0]
+
+
+def test_threshold_of_the_linear_model_is_chosen_on_eval(tmp_path):
+    """All rows of `eval` are positive, so always predicting that has the highest F1."""
+    task = TaskConfig(text_columns=["sentence1"], metric="f1", decision=F1)
+    positive = [(1, text) for _, text in texts_of(task, 2)]
+    artifacts = write_run(tmp_path, task, chosen_on=positive, threshold=0.5)
+    result, _ = compare(task, artifacts, gate_split="test")
+    assert result.metrics["recall"] == 1
+    share = labels_of(task).mean()
+    assert result.metrics["precision"] == pytest.approx(share)
+    # Without a decision, `eval` has no influence.
+    task = TaskConfig(text_columns=["sentence1"], metric="f1")
+    artifacts = write_run(tmp_path / "undecided", task, chosen_on=positive)
+    result, _ = compare(task, artifacts, gate_split="test")
+    assert result.metrics["precision"] > 0.9
+
+
+def test_each_label_has_a_threshold_and_rare_ones_share_one(tmp_path):
+    """A word has a rare label in a third of its rows, so 0.5 would miss it."""
+    names = ["good", "rare", "rarer"]
+    results = []
+    for decision in (None, F1):
+        task = TaskConfig(
+            text_columns=["sentence1"],
+            kind="multilabel",
+            classes=names,
+            metric="macro_f1",
+            decision=decision,
+        )
+        rows = [
+            ([label, int(i % 18 == 0), int(i % 18 == 1)], f"{text} number{i % 6}")
+            for i, (label, text) in enumerate(texts_of(SENTENCES, 1))
+        ]
+        examples = standard_artifacts.Examples()
+        root = tmp_path / str(decision is None)
+        examples.uri = str(root)
+        examples.split_names = json.dumps(["train", "eval"])
+        for split in ("train", "eval"):
+            serialized = [
+                records.example(sentence1=[text.encode()], label=label, idx=[index])
+                for index, (label, text) in enumerate(rows)
+            ]
+            records.write(root / f"Split-{split}" / "data.gz", serialized)
+        labels = np.array([label for label, _ in rows])
+        predictions = Predictions(
+            np.arange(ROWS),
+            labels,
+            np.where(labels == 1, 0.45, 0.05),
+            np.zeros(ROWS),
+            [0.3] * 3 if decision else None,
+        )
+        path = str(root / "record" / "predictions" / "eval.tsv")
+        model_run.write_predictions(path, task, predictions)
+        results.append(compare(task, (examples, str(root / "record"))))
+    (undecided, refused), (decided, reasons) = results
+    assert undecided.paired["b"] == 0
+    assert refused
+    assert decided.paired["b"] == 1
+    assert reasons == []
+    for name in ("recall/rare", "recall/rarer"):
+        assert decided.metrics[name] > undecided.metrics[name] + 0.3
