@@ -690,6 +690,16 @@ def score(value: float | None) -> float:
     return -math.inf if value is None or math.isnan(value) else value
 
 
+def rank(value: float | None, loss: float | None) -> tuple[float, float]:
+    """Returns the key by which models are ranked; the highest is the best.
+
+    Args:
+      value: The deciding metric; see `score`.
+      loss: The validation loss. Of equal metrics, the lower loss ranks higher.
+    """
+    return score(value), score(None if loss is None else -loss)
+
+
 @functools.lru_cache(maxsize=16)
 def _of_task(classes: tuple[str, ...] | None, is_multilabel: bool) -> dict[str, Metric]:
     kind: Kind = "multilabel" if is_multilabel else "regression"

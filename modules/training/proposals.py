@@ -17,9 +17,8 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, TrialState
 
-from modules import metrics
 from modules.config.tuner import Range, Values, contains
-from modules.training.trials import Trial
+from modules.training.trials import Trial, measured
 
 _STATES = {
     "completed": TrialState.COMPLETE,
@@ -93,16 +92,23 @@ def is_below_median(
     """Reports evaluations of a trial, and returns whether to prune it.
 
     In the first half of a trial it is not: a high rate, or a short training, is ahead
-    there, and not at the end.
+    there, and not at the end. A trial whose metric has always been NaN is pruned
+    there if an earlier trial has a result.
 
     Args:
       trial: The result of `propose`.
       evaluations: The new ones: the metric by tenths of an epoch.
       epochs: Those of the trial.
     """
-    for position, value in evaluations.items():
-        trial.report(metrics.score(value), position)
-    return max(evaluations, default=0) >= 5 * epochs and bool(trial.should_prune())
+    # Optuna would take a percentile with NaN, or with a difference of infinities.
+    for position, value in measured(evaluations.items()).items():
+        trial.report(value, position)
+    if max(evaluations, default=0) < 5 * epochs:
+        return False
+    *others, own = trial.study.get_trials(deepcopy=False)
+    if not own.intermediate_values:
+        return any(other.state == TrialState.COMPLETE for other in others)
+    return bool(trial.should_prune())
 
 
 def _distribution(values: Values) -> BaseDistribution:
@@ -115,13 +121,13 @@ def _distribution(values: Values) -> BaseDistribution:
 
 
 def _freeze(trial: Trial, distributions: dict[str, BaseDistribution]) -> FrozenTrial:
-    is_completed = trial.state == "completed"
+    state = _STATES[trial.state]
+    if state == TrialState.COMPLETE and not trial.has_result:
+        state = TrialState.PRUNED  # worse than the others, and not in their median
     return optuna.trial.create_trial(
-        state=_STATES[trial.state],
+        state=state,
         params=trial.values,
         distributions=distributions,
-        value=trial.score if is_completed else None,
-        intermediate_values={
-            position: metrics.score(value) for position, value in trial.evaluations
-        },
+        value=trial.value if trial.has_result else None,
+        intermediate_values=measured(trial.evaluations),
     )

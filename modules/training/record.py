@@ -10,6 +10,7 @@ from official.core import base_trainer
 from official.modeling import optimization
 
 from modules import files, metrics, uris
+from modules.training.summary_names import VALIDATION_LOSS
 
 BEST = "best"  # directory of the best weights
 _FILE = "record.json"
@@ -23,6 +24,10 @@ class Evaluation:
 
     step: int
     metrics: Metrics
+
+    def rank(self, metric: str) -> tuple[float, float]:
+        """Returns the rank by a metric; see `metrics.rank`."""
+        return metrics.rank(self.metrics[metric], self.metrics.get(VALIDATION_LOSS))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +47,10 @@ class Result:
     best_step: int
     metrics: Metrics
     stopped: str | None = None
+
+    def rank(self, metric: str) -> tuple[float, float]:
+        """Returns the rank of the best evaluation by a metric."""
+        return Evaluation(self.best_step, self.metrics).rank(metric)
 
 
 def seed_directory(directory: str, seed: int) -> str:
@@ -63,7 +72,8 @@ class TrainingRecord:
 
     Args:
       directory: Directory of the training.
-      metric: The deciding metric; higher is better.
+      metric: The deciding metric; higher is better. Evaluations with equal metrics are
+        ordered by their loss.
       is_chief: Whether this process writes.
 
     Attributes:
@@ -98,7 +108,8 @@ class TrainingRecord:
         self.evaluations.append(evaluation)
         previous = self.best
         if step and (
-            previous is None or self._score(evaluation) > self._score(previous)
+            previous is None
+            or evaluation.rank(self.metric) > previous.rank(self.metric)
         ):
             self.best = evaluation
             self._save_weights(trainer, step)
@@ -123,10 +134,10 @@ class TrainingRecord:
         Args:
           patience: Evaluations without improvement after which training stops.
         """
-        scores = [self._score(entry) for entry in self.evaluations if entry.step]
-        if patience is None or not scores:
+        ranks = [e.rank(self.metric) for e in self.evaluations if e.step]
+        if patience is None or not ranks:
             return None
-        since = len(scores) - 1 - scores.index(max(scores))
+        since = len(ranks) - 1 - ranks.index(max(ranks))
         if since < patience:
             return None
         return f"no better {self.metric} in {since} evaluations (trainer.patience)"
@@ -176,9 +187,6 @@ class TrainingRecord:
             "result": self.result and dataclasses.asdict(self.result),
         }
         files.write_record(self._path(_FILE), content)
-
-    def _score(self, evaluation: Evaluation) -> float:
-        return metrics.score(evaluation.metrics[self.metric])
 
     def _path(self, name: str) -> str:
         return uris.join(self._directory, name)

@@ -288,7 +288,7 @@ def _write_outputs(
     directory: str,
 ) -> None:
     """Predicts in all processes; exports and writes in one."""
-    best = max(results, key=lambda result: metrics.score(result.metrics[task.metric]))
+    best = max(results, key=lambda result: result.rank(task.metric))
     best_directory = seed_directory(directory, best.seed)
     dtype = fn_args.custom_config["serving_precision"]
     fine_tuning = FineTuningTask(params.task, task)

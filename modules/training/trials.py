@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ class Trial:
       is_new: Whether no earlier training has this key.
       state: `pruned` if it was stopped because it was below the median.
       value: The best metric of the evaluation split; None without one, or if it is NaN.
+      loss: The validation loss of the same evaluation; None without one.
       evaluations: Each evaluation: tenths of an epoch, and the metric or None.
       seconds: Its duration since the search was last started.
       reason: Why it was pruned or failed.
@@ -46,17 +48,37 @@ class Trial:
     seconds: float = 0.0
     reason: str = ""
     kills: int = 0
+    loss: float | None = None
 
     @property
     def score(self) -> float:
-        """The value for ranking."""
+        """The value, or minus infinity."""
         return metrics.score(self.value)
+
+    @property
+    def has_result(self) -> bool:
+        """Whether it is completed with a metric that is not NaN."""
+        return self.state == "completed" and self.score > -math.inf
+
+
+def measured(evaluations: Iterable[tuple[int, float | None]]) -> dict[int, float]:
+    """Returns the metrics that are not NaN by position; see `Trial.evaluations`."""
+    return {
+        position: value
+        for position, value in evaluations
+        if value is not None and not math.isnan(value)
+    }
+
+
+def order(trials: Iterable[Trial]) -> list[Trial]:
+    """Returns the completed trials, the best first; see `metrics.rank`."""
+    completed = [trial for trial in trials if trial.state == "completed"]
+    return sorted(completed, key=lambda t: metrics.rank(t.value, t.loss), reverse=True)
 
 
 def find_best(trials: Iterable[Trial]) -> Trial | None:
-    """Returns the completed trial with the highest value, the first of equal ones."""
-    completed = [trial for trial in trials if trial.state == "completed"]
-    return max(completed, key=lambda trial: trial.score, default=None)
+    """Returns the best completed trial, the first of equal ones."""
+    return next(iter(order(trials)), None)
 
 
 def read(directory: str) -> list[Trial]:

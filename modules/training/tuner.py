@@ -36,6 +36,7 @@ from modules.training import (
 )
 from modules.training.loop import TrainingError
 from modules.training.record import TrainingRecord, seed_directory
+from modules.training.summary_names import VALIDATION_LOSS
 from modules.training.trials import Trial
 
 logger = logging.getLogger(__name__)
@@ -153,8 +154,7 @@ class SettingsTuner(base_tuner.BaseTuner):
 
     def get_best_trials(self, num_trials: int = 1) -> list[keras_trial.Trial]:
         """Returns the best completed trials."""
-        completed = [trial for trial in self._trials if trial.state == "completed"]
-        best = sorted(completed, key=lambda trial: -trial.score)[:num_trials]
+        best = trials.order(self._trials)[:num_trials]
         return [_as_keras_trial(trial, self._space, self._trials) for trial in best]
 
     def results_summary(self, num_trials: int = 10) -> None:
@@ -252,7 +252,7 @@ class SettingsTuner(base_tuner.BaseTuner):
         is_below_median = functools.partial(service.is_below_median, proposed)
         judge = _Judge(is_below_median, metric, config.epochs)
         state: trials.State = "completed"
-        value, reason = None, ""
+        value, loss, reason = None, None, ""
         try:
             params = run_fn.prepare(
                 self._fn_args, self._task, config, strategy, directory
@@ -270,9 +270,11 @@ class SettingsTuner(base_tuner.BaseTuner):
             # The last evaluation, or all of a training that was finished before.
             record = TrainingRecord(seed_directory(directory, config.seed), metric)
             judge.read(record)
-            value = result.metrics[metric]
+            value, loss = result.metrics[metric], result.metrics[VALIDATION_LOSS]
         except optuna.TrialPruned:
             state, reason = "pruned", "below the median of the other trials"
+            if not trials.measured(judge.evaluations.items()):
+                reason = f"{metric} is NaN"
         except _FAILURES as error:
             state, reason = "failed", f"{type(error).__name__}: {str(error)[:500]}"
         # The graphs of the trial; its tensors go with them.
@@ -282,6 +284,7 @@ class SettingsTuner(base_tuner.BaseTuner):
             trial,
             state=state,
             value=value,
+            loss=loss,
             evaluations=sorted(judge.evaluations.items()),
             seconds=time.monotonic() - started,
             reason=reason,

@@ -20,7 +20,7 @@ from google.cloud import aiplatform_v1
 from modules import metrics
 from modules.config.tuner import Range, Values, contains
 from modules.errors import UsageError
-from modules.training.trials import Trial
+from modules.training.trials import Trial, measured
 
 _METRIC = "score"  # an id has no blanks, which the name of a class may have
 _CLIENT = "pipeline"  # one job searches at a time: its pending trial is returned again
@@ -75,6 +75,7 @@ class Study:
     ) -> None:
         self._where = f"project {project}, region {region}"
         self._space = space
+        self._has_result = False  # of a trial before the proposed one
         with self._explained():
             self._client = connect(region)
             parent = self._client.common_location_path(project, region)
@@ -99,6 +100,7 @@ class Study:
     ) -> Suggestion | None:
         """Proposes the settings of the next trial; see `proposals.propose`."""
         self.complete(ended)
+        self._has_result = any(trial.has_result for trial in ended)
         settings = {
             name: fixed[name]
             for name, values in self._space.items()
@@ -124,19 +126,21 @@ class Study:
             known = self._client.get_trial(
                 name=trial.name, retry=_RETRY, timeout=_CALL_SECONDS
             )
-            steps = {measured.step_count for measured in known.measurements}
-            for position, value in sorted(evaluations.items()):
-                # A trial that was interrupted reports its first evaluations again.
-                if position not in steps and math.isfinite(metrics.score(value)):
-                    request = {
-                        "trial_name": trial.name,
-                        "measurement": _measurement(position, metrics.score(value)),
-                    }
-                    self._client.add_trial_measurement(
-                        request=request, timeout=_CALL_SECONDS
-                    )
+            steps = {entry.step_count for entry in known.measurements}
+            new = measured(evaluations.items())
+            # A trial that was interrupted reports its first evaluations again.
+            for position in sorted(new.keys() - steps):
+                request = {
+                    "trial_name": trial.name,
+                    "measurement": _measurement(position, new[position]),
+                }
+                self._client.add_trial_measurement(
+                    request=request, timeout=_CALL_SECONDS
+                )
             if max(evaluations, default=0) < 5 * epochs:
                 return False
+            if not new and not steps:  # the service judges only what was measured
+                return self._has_result
             operation = self._client.check_trial_early_stopping_state(
                 request={"trial_name": trial.name}, timeout=_CALL_SECONDS
             )

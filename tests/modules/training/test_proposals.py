@@ -1,5 +1,7 @@
 """What a search tries next."""
 
+import math
+
 import pytest
 
 from modules.config.tuner import Range
@@ -81,3 +83,41 @@ def test_trial_is_pruned_from_the_half_of_its_training_on():
     assert is_pruned(4, {10: 0.5, 20: 0.7})
     assert not is_pruned(4, {10: 0.5, 20: 0.91})
     assert not is_pruned(3, {10: 0.5, 15: 0.6})  # no other trial was evaluated there
+
+
+NAN = [(10, math.nan), (20, None)]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("state", ["completed", "pruned", "failed"])
+def test_median_is_that_of_the_trials_with_a_metric(state):
+    values = {"learning_rate": 1e-4, "epochs": 2}
+    results = [[(10, 0.2), (20, 0.4)], [(10, 0.4), (20, 0.6)], [(10, None), (20, 0.8)]]
+    with_metric = [
+        Trial(number, values, "key", True, "completed", result[-1][1], result)
+        for number, result in enumerate(results)
+    ]
+    without = [
+        Trial(number, values, "key", True, state, None, NAN) for number in (3, 4, 5)
+    ]
+    for value, is_pruned in ((0.59, True), (0.61, False)):
+        for done in (with_metric, [*with_metric, *without], [*without, *with_metric]):
+            trial = propose(SPACE, done, trials=8, seed=0)
+            assert is_below_median(trial, {10: 0.1, 20: value}, 4) is is_pruned
+
+
+@pytest.mark.filterwarnings("error")
+def test_trial_whose_metric_is_nan_is_pruned_from_the_half_of_its_training_on():
+    values = {"learning_rate": 1e-4, "epochs": 2}
+    is_nan = Trial(0, values, "key", True, "completed", None, NAN)
+    done = [is_nan, ended(values, 1)]
+    # A quarter of the trials have not been completed yet.
+    trial = propose(SPACE, done, trials=20, seed=0)
+    assert not is_below_median(trial, {10: None}, 4)
+    assert is_below_median(trial, {20: math.nan}, 4)
+    had_a_metric = propose(SPACE, done, trials=20, seed=0)
+    assert not is_below_median(had_a_metric, {10: 0.5, 20: None}, 4)
+    # No other one is better.
+    assert not is_below_median(
+        propose(SPACE, [is_nan], trials=4, seed=0), {20: None}, 4
+    )

@@ -30,6 +30,35 @@ def test_better_weights_replace_the_best_and_are_restored_later(tmp_path):
     assert names == {"weights-2"}
 
 
+@pytest.mark.parametrize("f1", [0.0, 0.75, math.nan])
+def test_equal_metrics_are_ordered_by_loss(tmp_path, f1):
+    record = open_record(tmp_path)
+    losses = (0.7, 0.4, 0.4, math.nan, 0.5)
+    for step, loss in enumerate(losses, 1):
+        values = {"f1": f1, "validation_loss": loss}
+        record.add(step, values, trainer(float(step)))
+    reopened = open_record(tmp_path)
+    assert reopened.finish(seed=0, steps=5, stopped=None).best_step == 2
+    restored = trainer(0.0).model
+    reopened.restore_best(restored)
+    assert restored.weights.numpy() == [2.0]
+
+
+def test_training_goes_on_while_the_loss_falls_at_an_equal_metric(tmp_path):
+    record = open_record(tmp_path)
+    for step, loss in enumerate((0.7, 0.6, 0.5, 0.4, 0.45, 0.41), 1):
+        assert record.reason_to_stop(2) is None
+        record.add(step, {"f1": 0.0, "validation_loss": loss}, trainer(0.0))
+    assert record.reason_to_stop(2) is not None
+
+
+def test_higher_metric_is_better_whatever_the_loss(tmp_path):
+    record = open_record(tmp_path)
+    record.add(1, {"f1": 0.7, "validation_loss": 0.1}, trainer(1.0))
+    record.add(2, {"f1": 0.8, "validation_loss": 9.0}, trainer(2.0))
+    assert record.finish(seed=0, steps=2, stopped=None).best_step == 2
+
+
 def test_first_evaluation_is_the_best_even_if_its_metric_is_nan(tmp_path):
     record = open_record(tmp_path)
     record.add(1, {"f1": math.nan}, trainer(1.0))

@@ -37,7 +37,9 @@ def test_log_and_summaries_have_the_steps_and_the_result(train, tmp_path, lines)
     ]
     record = files.read_json(str(tmp_path / "run" / "record.json"))
     assert [entry["step"] for entry in record["evaluations"]] == [5, 10, 12]
-    best = max(record["evaluations"], key=lambda entry: entry["metrics"]["accuracy"])
+    metrics = [entry["metrics"] for entry in record["evaluations"]]
+    assert len({values["accuracy"] for values in metrics}) == 1
+    best = min(record["evaluations"], key=lambda e: e["metrics"]["validation_loss"])
     assert record["best"] == best
     assert (result.best_step, result.metrics) == (best["step"], best["metrics"])
     for tag in (

@@ -1,5 +1,7 @@
 """A search by Vertex AI Vizier, on a stand-in for the service."""
 
+import math
+
 import pytest
 from google.cloud.aiplatform_v1 import Trial as RemoteTrial
 
@@ -134,6 +136,16 @@ def test_trial_below_the_median_is_pruned_from_the_half_of_its_training_on(servi
     # Resumed: the first evaluation is reported again.
     assert opened.is_below_median(second, {10: 0.5, 20: 0.6}, epochs=4)
     assert [m.step_count for m in remote(service)[1].measurements] == [10, 20]
+
+
+def test_trial_whose_metric_is_nan_is_pruned_from_the_half_of_its_training_on(service):
+    opened = study()
+    first = opened.propose([])
+    assert not opened.is_below_median(first, {20: None}, epochs=2)  # the only one
+    second = opened.propose([ended(first, value=0.9, at=20)])
+    assert not opened.is_below_median(second, {10: None}, epochs=4)
+    assert opened.is_below_median(second, {20: math.nan}, epochs=4)
+    assert not remote(service)[1].measurements
 
 
 def test_no_proposal_is_left_in_a_space_whose_settings_have_been_tried(service):
