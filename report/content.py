@@ -298,14 +298,15 @@ class PrecisionRecall(_Part):
 
 
 class CalibrationBin(_Part):
-    """The rows whose highest probability is in an interval.
+    """The rows whose highest probability is in an interval, as `calibration.Bin`.
 
     Attributes:
       low: Its lower end.
       high: Its upper end.
       rows: How many rows.
-      confidence: Mean of their highest probabilities; NaN without rows.
-      accuracy: Share of them that are predicted correctly; NaN without rows.
+      confidence: Mean of these probabilities; NaN without rows.
+      accuracy: Share of them that are predicted correctly, or with several labels,
+        that have the label; NaN without rows.
     """
 
     low: float

@@ -125,6 +125,9 @@ def precision_recall(curves: Sequence[PrecisionRecall]) -> Markup:
 def reliability(classification: Classification) -> Markup:
     """Draws a reliability diagram, and below it how many rows each bin has."""
     bins = classification.calibration
+    probability, share, rows_name = "highest probability", "correct", "rows"
+    if classification.label_rows:
+        probability, share, rows_name = "probability of a label", "with it", "labels"
 
     def plot(figure: Figure) -> None:
         above, below = figure.subplots(
@@ -140,7 +143,7 @@ def reliability(classification: Classification) -> Markup:
             edgecolor=ACCENT,
         )
         points = [b.confidence for b in filled], [b.accuracy for b in filled]
-        above.plot(*points, "o", ms=4, color=ACCENT, label="share that is correct")
+        above.plot(*points, "o", ms=4, color=ACCENT, label=f"share {share}")
         if unscaled := [b for b in classification.unscaled if b.rows]:
             points = [b.confidence for b in unscaled], [b.accuracy for b in unscaled]
             label = "without the temperature"
@@ -148,18 +151,18 @@ def reliability(classification: Classification) -> Markup:
         above.plot(
             [0, 1], [0, 1], color=MUTED, ls=DASHES[1], lw=1.2, label="calibrated"
         )
-        above.set(ylim=(0, 1.04), ylabel="correct")
+        above.set(ylim=(0, 1.04), ylabel=share)
         above.legend(ncols=2, **LEGEND_ABOVE)
         lefts, widths = [b.low for b in bins], [b.high - b.low for b in bins]
         rows = [b.rows for b in bins]
         below.bar(lefts, rows, widths, align="edge", color=MUTED, alpha=0.6)
         below.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-        below.set(xlabel="highest probability", ylabel="rows", xlim=(0, 1))
+        below.set(xlabel=probability, ylabel=rows_name, xlim=(0, 1))
 
     error = classification.expected_calibration_error
     parts = [f"expected calibration error {score(error)}"] + [
-        f"probability {number(b.low)} to {number(b.high)}: {number(b.rows)} rows, mean "
-        f"probability {score(b.confidence)}, {percent(b.accuracy)} correct"
+        f"{probability} {number(b.low)} to {number(b.high)}: {number(b.rows)} "
+        f"{rows_name}, mean {score(b.confidence)}, {percent(b.accuracy)} {share}"
         for b in bins
         if b.rows
     ]

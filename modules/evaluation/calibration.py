@@ -1,7 +1,9 @@
 """Probabilities that mean something: their calibration, and temperature scaling.
 
 Both are those of Guo et al. 2017, "On Calibration of Modern Neural Networks". Each of
-several labels of a row counts as a row of two classes.
+several labels of a row counts as a row of two classes. The calibration error compares
+the probability of a label with the share of rows that have it: most labels are absent
+from most rows, and the confidence in their absence would hide the error of the others.
 """
 
 from __future__ import annotations
@@ -27,12 +29,15 @@ _DEVIATION = 0.5
 class Bin:
     """The rows whose highest probability is in an interval.
 
+    With several labels, a row counts for each label whose probability is in it.
+
     Attributes:
       low: Its lower end.
       high: Its upper end.
       rows: How many rows.
-      confidence: Mean of their highest probabilities; NaN without rows.
-      accuracy: Share of them that are predicted correctly; NaN without rows.
+      confidence: Mean of these probabilities; NaN without rows.
+      accuracy: Share of them that are predicted correctly, or with several labels,
+        that have the label; NaN without rows.
     """
 
     low: float
@@ -47,8 +52,8 @@ class Calibration:
     """How well probabilities fit the labels.
 
     Attributes:
-      expected_calibration_error: The mean difference of confidence and accuracy, over
-        ten bins of equal width (section 2).
+      expected_calibration_error: The mean difference of confidence and accuracy of
+        `Bin`, over ten bins of equal width (section 2).
       brier: The mean sum, over the classes, of the squared differences of probability
         and label (Brier 1950); of two classes twice the square of the positive one's.
       loss: The mean cross-entropy.
@@ -66,10 +71,13 @@ def fill_bins(labels: np.ndarray, probabilities: np.ndarray) -> list[Bin]:
       labels: int64[rows], or int64[rows, classes] of several labels.
       probabilities: float[rows, classes].
     """
-    labels, probabilities = _as_classes(labels, probabilities)
-    rows = Rows.of(labels, probabilities)
-    confidences = probabilities.max(axis=-1)[np.isfinite(rows.predictions)]
-    is_right = rows.is_right[np.isfinite(rows.predictions)]
+    if labels.ndim == 1:
+        confidences = probabilities.max(axis=-1)
+        is_right = Rows.of(labels, probabilities).is_right
+    else:
+        confidences, is_right = probabilities.ravel(), labels.ravel() == 1
+    is_finite = np.isfinite(confidences)
+    confidences, is_right = confidences[is_finite], is_right[is_finite]
     indices = np.minimum((confidences * _BINS).astype(int), _BINS - 1)
     bins = []
     edges = np.linspace(0.0, 1.0, _BINS + 1).tolist()
@@ -91,14 +99,15 @@ def measure(labels: np.ndarray, probabilities: np.ndarray) -> Calibration:
     """
     if not len(labels) or not np.isfinite(probabilities).all():
         return Calibration(math.nan, math.nan, math.nan)
+    error = sum(
+        row.rows / labels.size * abs(row.accuracy - row.confidence)
+        for row in fill_bins(labels, probabilities)
+        if row.rows
+    )
     labels, probabilities = _as_classes(labels, probabilities)
     actual = np.eye(probabilities.shape[1])[labels.astype(int)]
     return Calibration(
-        expected_calibration_error=sum(
-            row.rows / len(labels) * abs(row.accuracy - row.confidence)
-            for row in fill_bins(labels, probabilities)
-            if row.rows
-        ),
+        expected_calibration_error=error,
         brier=float(((probabilities - actual) ** 2).sum(axis=1).mean()),
         loss=float(Rows.of(labels, probabilities).losses.mean()),
     )

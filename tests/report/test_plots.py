@@ -137,6 +137,16 @@ def test_bins_without_rows_are_left_out():
     assert text.count("% correct") == len(filled) < len(classification.calibration)
 
 
+def test_bins_of_several_labels_are_of_the_probability_of_a_label():
+    classification = sample_parts.classification(["no", "yes"], 200)
+    classification.label_rows = [20, 30]
+    text = description(plots.reliability(classification))
+    assert "probability of a label 0.5 to 0.6: " in text
+    assert " labels, mean " in text
+    assert "% with it" in text
+    assert "correct" not in text
+
+
 def test_heat_maps_hold_the_tensors_of_the_batch_without_padding():
     batch = Batch(
         input_word_ids=[[2, 6, 3, 0], [2, 6, 7, 3]],

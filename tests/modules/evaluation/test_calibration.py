@@ -70,6 +70,30 @@ def test_measures_are_those_of_scikit_learn():
     assert error.expected_calibration_error == pytest.approx(0.25)
 
 
+def test_error_of_several_labels_is_that_of_the_probability_of_a_label():
+    """The decision is right for 90 % of the labels, which hides the error."""
+    labels = np.array([[1, 0, 0, 0, 0]] * 50 + [[0, 0, 0, 0, 0]] * 50)
+    probabilities = np.tile([0.95, 0.05, 0.05, 0.05, 0.05], (100, 1))
+    measured = calibration.measure(labels, probabilities)
+    assert measured.expected_calibration_error == pytest.approx(
+        0.2 * (0.95 - 0.5) + 0.8 * 0.05
+    )
+    low, *_, high = calibration.fill_bins(labels, probabilities)
+    assert (low.rows, low.confidence, low.accuracy) == (400, pytest.approx(0.05), 0)
+    assert (high.rows, high.confidence, high.accuracy) == (100, 0.95, 0.5)
+    assert measured.brier == pytest.approx(
+        2 * metrics.mean_squared_error(labels.ravel(), probabilities.ravel())
+    )
+
+
+def test_labels_with_the_right_probabilities_have_no_error():
+    rng = np.random.default_rng(0)
+    probabilities = rng.random((2000, 10)) ** 3
+    labels = (rng.random((2000, 10)) < probabilities).astype(int)
+    measured = calibration.measure(labels, probabilities)
+    assert measured.expected_calibration_error < 0.01
+
+
 def test_model_that_is_not_finite_has_no_temperature():
     labels, probabilities = draw(20, 2.0)
     probabilities[3] = math.nan
