@@ -8,6 +8,8 @@ from modules.config.settings import Settings
 
 # A label of several is decided on as two classes: rows without it, and with it.
 ONE_LABEL = ("without", "with")
+# The metric of several labels that one threshold for all of them maximizes.
+MICRO_F1 = "micro_f1"
 
 
 def describe_threshold(threshold: float) -> str:
@@ -48,7 +50,9 @@ class DecisionConfig(Settings):
     """What the threshold is chosen by, on `eval`. One of these is set.
 
     Attributes:
-      maximize: The metric that is highest, such as f1, accuracy or matthews.
+      maximize: The metric that is highest, such as f1, accuracy or matthews. With
+        several labels, `micro_f1` gives all of them one threshold, and another metric
+        gives each its own.
       costs: The costs whose sum is lowest.
       min_precision: The least precision of the positive class, at which its recall is
         highest.
@@ -78,7 +82,9 @@ class DecisionConfig(Settings):
 
     @property
     def value_name(self) -> str:
-        """The name of what the threshold is chosen by."""
+        """The name of what the threshold of two classes is chosen by."""
+        if self.maximize == MICRO_F1:  # of one label, it is the F1
+            return "f1"
         return self.maximize or ("mean cost" if self.costs else "recall")
 
     def describe(self) -> str:

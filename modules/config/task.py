@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from modules import label_cells, metrics
-from modules.config.decision import ONE_LABEL, DecisionConfig
+from modules.config.decision import MICRO_F1, ONE_LABEL, DecisionConfig
 from modules.config.settings import Settings
 
 # The features of the Model Garden's `create_finetuning_data.py`.
@@ -382,6 +382,8 @@ class TaskConfig(Settings):
             # One setting decides on all labels.
             and (self.is_binary or "/" not in name)
         ]
+        if self.is_multilabel:
+            allowed.insert(0, MICRO_F1)
         if self.decision.maximize not in (None, *allowed):
             raise ValueError(
                 f"decision.maximize {self.decision.maximize!r} is not one of "

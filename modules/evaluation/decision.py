@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from modules import metrics
-from modules.config.decision import ONE_LABEL, DecisionConfig
+from modules.config.decision import MICRO_F1, ONE_LABEL, DecisionConfig
 from modules.metrics import POSITIVE_CLASS, Rows, Sample, Threshold, of_two_classes
 
 # Labels with fewer positive rows share a threshold.
@@ -125,7 +125,7 @@ def choose_label_thresholds(
 
     A threshold chosen on few positive rows depends on each of them. Labels with fewer
     than 20 share one, chosen on the rows of all of them together; it is 0.5 if they
-    have fewer than 20 together.
+    have fewer than 20 together. For the highest micro-F1, all labels share one.
 
     Args:
       config: The rule.
@@ -138,6 +138,8 @@ def choose_label_thresholds(
     positive_rows = (labels == POSITIVE_CLASS).sum(axis=0)
     rare = np.flatnonzero(positive_rows < LEAST_POSITIVE_ROWS).tolist()
     groups = [[index] for index in range(len(positive_rows)) if index not in rare]
+    if config.maximize == MICRO_F1:
+        groups, rare = [list(range(len(positive_rows)))], []
     by_label: dict[int, Point] = {}
     for group in [*groups, *([rare] if rare else [])]:
         rows = labels[:, group].ravel(), of_two_classes(probabilities[:, group].ravel())
@@ -223,7 +225,7 @@ def _values(
     """Returns the value that the rule compares, float64[thresholds]; see `_best`."""
     if config.costs is None:
         table = metrics.of_task(classes)
-        return table[config.maximize or "recall"].values(Sample(_CELLS, counts))
+        return table[config.value_name].values(Sample(_CELLS, counts))
     highest = config.costs.highest  # the sum of high costs could overflow
     cost = np.zeros((2, 2))
     cost[0, 1] = config.costs.false_positive / highest

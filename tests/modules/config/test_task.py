@@ -149,7 +149,10 @@ def test_row_of_several_labels_may_have_any_number_of_the_classes():
         ({"name": "sst2"}, "neither a label_range nor the name of a GLUE task"),
         ({"kind": None, "label_separator": ","}, "but a row has one label"),
         ({"kind": "regression"}, "Input should be 'multilabel'"),
-        ({"decision": {"maximize": "micro_f1"}}, "'micro_f1' is not one of accuracy"),
+        (
+            {"decision": {"maximize": "macro_f1"}},
+            "'macro_f1' is not one of micro_f1, a",
+        ),
         ({"metric": "hamming_loss"}, "'hamming_loss' is not one of micro_f1"),
     ],
 )

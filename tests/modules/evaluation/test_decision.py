@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pydantic
 import pytest
+from sklearn.metrics import f1_score
 
 from modules import metrics
 from modules.config.decision import DecisionConfig
@@ -236,6 +237,23 @@ def test_rare_labels_with_few_positive_rows_together_have_one_half(
     assert rare == [i for i, rows in enumerate(positive_rows) if rows < 20]
     (threshold,) = {points[index].threshold for index in rare}
     assert threshold == shared if shared else threshold != 0.5
+
+
+def test_highest_micro_f1_takes_the_best_threshold_for_all_labels_together():
+    labels, probabilities = draw_labels(100, 19, 20, 1, 0)
+    micro = DecisionConfig(maximize="micro_f1")
+    thresholds = decision.find_threshold(micro, labels, probabilities)
+    assert len(thresholds) == 5
+    assert len(set(thresholds)) == 1
+    assert f1_score(
+        labels, probabilities >= thresholds[0], average="micro"
+    ) == pytest.approx(
+        max(
+            f1_score(labels, probabilities >= cut, average="micro")
+            for cut in np.unique(probabilities)
+        )
+    )
+    assert decision.choose_label_thresholds(micro, labels, probabilities)[1] == []
 
 
 def test_threshold_of_a_rare_label_predicts_about_as_many_rows_as_have_it():

@@ -161,6 +161,22 @@ def test_decision_to_predict_none_is_that_of_the_exported_model():
     assert not fitted.predictions["eval"].rows.predictions.any()
 
 
+def test_one_threshold_with_the_highest_micro_f1_is_recorded_for_each_label():
+    predictions = {"eval": draw_labels(2000, 0), "test": draw_labels(2000, 1)}
+    fitted = fit(LABELS, predictions, decision=DecisionConfig(maximize="micro_f1"))
+    assert len(set(fitted.threshold)) == 1
+    by_half, chosen = (
+        fit(LABELS, predictions, decision=decision).predictions["eval"]
+        for decision in (None, DecisionConfig(maximize="micro_f1"))
+    )
+    name = "micro_f1"
+    assert chosen.compute_metrics(LABELS)[name] > by_half.compute_metrics(LABELS)[name]
+    metrics = fitted.predictions["test"].compute_metrics(LABELS)
+    for label, record in fitted.decision["labels"].items():
+        assert (record["by"], record["value"]) == ("the highest micro_f1", "f1")
+        assert record["chosen"]["test"]["value"] == metrics[f"f1/{label}"]
+
+
 def test_temperature_of_certain_labels_divides_their_logits():
     """Float32 has no probability between that of a logit of 16 and 1."""
     logits = np.array([[18.0, -18.0], [4.0, -30.0]])
