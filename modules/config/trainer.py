@@ -47,9 +47,9 @@ class TrainerConfig(Settings):
       class_weights: Weights of classes in the training loss, such as `{urgent: 5}`,
         each above 0; a class that is left out has 1. `auto` is rows / (classes * rows
         of the class). Of several labels, a weight is that of the rows with the label,
-        and `auto` is the ratio of the rows without and with it, from 1/20 to 20. They
-        are scaled to a mean of 1 over the rows; metrics are unweighted. None weighs
-        all classes equally.
+        and `auto` is the ratio of the rows without and with it, from 1/20 to 20; the
+        odds of a label are divided by it. They are scaled to a mean of 1 over the rows;
+        metrics are unweighted. None weighs all classes equally.
       dropout: Dropout rate of the encoder and of the classification head. None takes
         the rates of the encoder's configuration, or 0.1 for those it lacks.
       shuffle_buffer_size: Rows in the shuffle buffer. A split that fits is read once,
@@ -73,7 +73,7 @@ class TrainerConfig(Settings):
         takes memory for a copy of the weights and the optimizer's state. Only on one
         machine and with one seed.
       patience: Consecutive evaluations without improvement after which training stops;
-        None trains to the end.
+        a lower loss at an equal metric is one. None trains to the end.
       steps_per_loop: Steps between two log lines. Ctrl-C, SIGTERM and SIGHUP end a loop
         after its current step; on several devices they wait for its end.
       summary_interval: Steps between two points of TensorBoard's training curves, a

@@ -112,6 +112,7 @@ def build_experiment(
     rates = dropout_rates(config, encoder)
     steps_per_epoch = config.steps_per_epoch or inputs.count_steps(train_data)
     train_steps = config.epochs * steps_per_epoch
+    balance = loss_weights.measure(config.class_weights, task, train_data, strategy)
     return ExperimentConfig(
         task=FineTuningConfig(
             name=task.name,
@@ -122,9 +123,8 @@ def build_experiment(
             head_dropout=rates.head,
             frozen_layers=config.frozen_layers,
             gradient_clip_norm=config.gradient_clip_norm,
-            loss_weights=loss_weights.choose(
-                config.class_weights, task, train_data, strategy
-            ),
+            loss_weights=balance.weights,
+            head_bias=balance.log_odds,
             score_scale=list(score_scale.measure(task, train_data, strategy)),
             **(long_text.model_settings if long_text else {}),
             train_data=train_data,

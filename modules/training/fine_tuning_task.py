@@ -21,6 +21,7 @@ from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
 from modules.encoder.window_classifier import WindowClassifier
 from modules.evaluation.prediction_files import Predictions
+from modules.evaluation.selection import selection_threshold
 from modules.training import strategies, summary_names, warm_start
 from modules.training.score_scale import ScoreProjection, ScoreScale
 
@@ -46,8 +47,9 @@ class FineTuningConfig(config_definitions.TaskConfig):
       frozen_layers: Number of the lowest layers that are frozen.
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
       loss_weights: Weight of each class in the training loss, one for all rows of a
-        regression, or two for each of several labels; see `loss_weights.choose`. Empty
-        weighs nothing.
+        regression, or two for each of several labels; see `loss_weights.Balance`.
+        Empty weighs nothing.
+      head_bias: Initial bias of each output of a new head; empty is 0.
       score_scale: The `ScoreScale` of a regression.
       window: Tokens of a window of long texts; 0 reads each text as a whole.
       pool: How the logits of a text follow from those of its windows, `mean` or `max`.
@@ -64,6 +66,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
     frozen_layers: int = 0
     gradient_clip_norm: float | None = 1.0
     loss_weights: list[float] = dataclasses.field(default_factory=list)
+    head_bias: list[float] = dataclasses.field(default_factory=list)
     score_scale: list[float] = dataclasses.field(
         default_factory=lambda: list(ScoreScale())
     )
@@ -124,6 +127,10 @@ class FineTuningTask(base_task.Task):
         )
         # One mask instead of upstream's two, whose seed follows from the step.
         head.dropout = Dropout(params.head_dropout)
+        if params.head_bias:
+            head.out_proj.bias_initializer = tf_keras.initializers.Constant(
+                params.head_bias
+            )
         if self.definition.is_regression:
             head.out_proj = self.build_score_projection(head.initializer)
         settings = {"dropout_rate": 0.0, "cls_head": head}
@@ -172,9 +179,13 @@ class FineTuningTask(base_task.Task):
 
         The mean of the shares is the mean over all real rows: cross entropy of classes,
         its mean over several labels, or squared error of standardized scores, each
-        times the weight of its row. A weight of a label is that of its part. As with
-        Keras's `class_weight`, the sum is divided by the number of rows, not by their
-        weights: a batch of heavy rows makes a large step.
+        times the weight of its row. As with Keras's `class_weight`, the sum is divided
+        by the number of rows, not by their weights: a batch of heavy rows makes a large
+        step. With several labels, the gradient is the sum over them.
+
+        The weight of a label multiplies the odds that minimize its part of the loss. So
+        the logarithm of the weight is added to the logits in the loss, and the logits
+        themselves fit the unweighted rows.
         """
         replica = tf.distribute.get_replica_context()
         rows = tf.reduce_sum(labels[inputs.WEIGHTS])
@@ -183,11 +194,20 @@ class FineTuningTask(base_task.Task):
         weights = labels[inputs.WEIGHTS]
         if inputs.ROW_WEIGHTS in labels:
             weights *= labels[inputs.ROW_WEIGHTS]
+        by_class = tf.constant(self.task_config.loss_weights, tf.float32)
+        if self.task_config.loss_weights and self.definition.is_multilabel:
+            without, having = tf.split(by_class, 2)
+            model_outputs = tf.cast(model_outputs, tf.float32)
+            model_outputs += tf.math.log(having / without)
         losses = self._output_losses(labels, model_outputs)
         if self.task_config.loss_weights:
-            by_class = tf.constant(self.task_config.loss_weights, tf.float32)
             losses *= self._weigh(by_class, labels[inputs.LABELS])
         share = tf.reduce_sum(_mean_of_row(losses) * weights) / rows
+        if self.definition.is_multilabel:
+            # Training minimizes the sum over the labels: the gradients of their mean
+            # are as small as AdamW's epsilon if there are many.
+            others = self.definition.outputs - 1
+            share += others * (share - tf.stop_gradient(share))
         if aux_losses:
             share += tf.add_n(aux_losses) / replica.num_replicas_in_sync
         return share * replica.num_replicas_in_sync
@@ -299,8 +319,13 @@ class FineTuningTask(base_task.Task):
         aggregated_logs: list[dict[str, np.ndarray]],
         global_step: tf.Variable | None = None,
     ) -> dict[str, float]:
-        """Returns the metrics over all rows, and the trainer's loss."""
+        """Returns the metrics over all rows, and the trainer's loss.
+
+        The metrics are those at the `selection_threshold` of these rows.
+        """
         rows = collect(aggregated_logs)
+        threshold = selection_threshold(self.definition, rows.labels, rows.outputs)
+        rows = dataclasses.replace(rows, threshold=threshold)
         values = rows.compute_metrics(self.definition)
         del values["loss"]
         return {summary_names.VALIDATION_LOSS: float(rows.losses.mean()), **values}

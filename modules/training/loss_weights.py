@@ -1,9 +1,9 @@
-"""The weights of classes and rows in the training loss; metrics are unweighted."""
+"""The balance of the training split: weights in its loss, and log odds of labels."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,21 +17,39 @@ _BATCH = 1024  # rows that are counted at once
 # The positive rows of a label weigh at most this many times the negative ones by
 # themselves. More would let a handful of rows decide each step.
 _MOST_AUTO_WEIGHT = 20.0
+# Added to the rows with and without a label: the odds of none or all rows are finite.
+_SMOOTHING = 0.5
 
 logger = logging.getLogger(__name__)
 
 
-def choose(
+class Balance(NamedTuple):
+    """The weights and the log odds of a training split.
+
+    Attributes:
+      weights: A weight for each class, one for all rows of a regression, or none if
+        neither classes nor rows are weighted. With several labels, the weights of the
+        rows without each label, and then of the rows with it.
+      log_odds: The log odds of each of several labels, with the weights of
+        `task.weight_column` alone; none for other tasks.
+    """
+
+    weights: list[float]
+    log_odds: list[float]
+
+
+def measure(
     class_weights: ClassWeights,
     task: TaskConfig,
     data: inputs.ExamplesConfig,
     strategy: tf.distribute.Strategy,
-) -> list[float]:
-    """Returns the weight of each class, by which a row's own weight is multiplied.
+) -> Balance:
+    """Returns the weight of each class, and the log odds of each of several labels.
 
-    They are scaled so that the mean of all products over the training split is 1: the
-    learning rate, its warmup and the clipping act as without weights. Call it in the
-    processes of all hosts.
+    A row's own weight is multiplied by the weight of its class. The weights are scaled
+    so that the mean of all products over the training split is 1: the learning rate,
+    its warmup and the clipping act as without weights. Call it in the processes of all
+    hosts.
 
     Args:
       class_weights: Setting `trainer.class_weights`.
@@ -39,17 +57,13 @@ def choose(
       data: The training split, or this host's own files of it.
       strategy: The strategy.
 
-    Returns:
-      A weight for each class, one for all rows of a regression, or none if neither
-      classes nor rows are weighted. For several labels, those of the rows without each
-      label, and then those of the rows with it.
-
     Raises:
       ValueError: `auto` finds no row of a class, a weight of a row is not allowed, or
         all weights of rows are 0.
     """
-    if class_weights is None and task.weight_column is None:
-        return []
+    is_weighted = class_weights is not None or task.weight_column is not None
+    if not is_weighted and not task.is_multilabel:
+        return Balance([], [])
     rows, sums = _count(data, task.outputs * (2 if task.is_multilabel else 1))
     if data.host_examples:  # the split is larger than this host's files
         counts = [*rows, *sums]
@@ -69,6 +83,13 @@ def choose(
             "the training split; at least one must be above 0"
         )
     weights = weights * (rows.sum() / total)
+    log_odds = []
+    if task.is_multilabel:
+        smoothed = sums * (rows.sum() / sums.sum()) + _SMOOTHING
+        without, having = np.split(np.log(smoothed), 2)
+        log_odds = (having - without).tolist()
+    if not is_weighted:
+        return Balance([], log_odds)
     parts = []
     if class_weights is not None and task.classes is not None:
         by_class = _by_class(task, weights.tolist()).items()
@@ -77,7 +98,7 @@ def choose(
     if task.weight_column is not None:
         parts.append(f"row weights in the training loss: column {task.weight_column}")
     logger.info("%s; metrics are unweighted", "; ".join(parts))
-    return weights.tolist()
+    return Balance(weights.tolist(), log_odds)
 
 
 def describe(task: TaskConfig, weights: list[float]) -> dict[str, Any] | None:
@@ -85,7 +106,7 @@ def describe(task: TaskConfig, weights: list[float]) -> dict[str, Any] | None:
 
     Args:
       task: Names the classes and the weight column.
-      weights: The result of `choose`.
+      weights: Those of `measure`.
     """
     if not weights:
         return None

@@ -22,6 +22,7 @@ from ingest.examples.splits import TEST, GoodRow, Report
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
 from modules import label_cells
+from modules.config.decision import MICRO_F1
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
 from modules.errors import UsageError
 from pipeline.config import policy, recipe
@@ -44,6 +45,9 @@ from pipeline.onboarding.recipe_settings import (
 RECIPE_FILE = "recipe.yaml"
 _DATA_FOLDER = "data"
 _OUTPUT_FOLDER = "output"
+_BASE_SIZE = 768  # hidden size of BERT-base, for which the default rate is
+# Smaller encoders learn faster (Turc et al. 2019; configs/mrpc_minilm.yaml).
+_SMALL_ENCODER_RATE = 1e-4
 _DATA_KEPT = ("data.license", "data.schema_file", "data.slice_columns")
 
 
@@ -228,7 +232,8 @@ class _Builder:
         with BadRows(on_bad_rows, self._directory) as bad_rows:
             splits = self._read_rows(inspector, bad_rows)
         config.require_split(splits)
-        longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
+        encoder_directory = encoder_lib.open_encoder(resolved.directory)
+        longest = encoder_directory.max_seq_length
         if config.preprocessing.long_text:
             longest = sys.maxsize  # windows do not limit the text
         # Settings that depend on the rows.
@@ -246,13 +251,21 @@ class _Builder:
             settings.set("preprocessing.max_seq_length", length, reason)
         rows = splits[TRAIN_SPLIT]
         settings.set("trainer.epochs", choose_epochs(rows), f"{rows} training rows")
+        if (size := int(encoder_directory.config["hidden_size"])) < _BASE_SIZE:
+            reason = f"the encoder's hidden size, {size}; BERT-base has {_BASE_SIZE}"
+            settings.set("trainer.learning_rate", _SMALL_ENCODER_RATE, reason)
         settings.set("evaluator.split", gate, f"{splits[gate]} rows")
         counts = inspector.count_labels(gate)
         if len(gated):
             add_gate(settings, task, counts, gated.labels, config.data_gate)
         else:
             settings.set("evaluator.thresholds", {task.metric: 0.0})
-        if task.classes and len(train):
+        if task.is_multilabel:
+            reason = (
+                "one threshold for all labels; few probabilities of rare ones reach 0.5"
+            )
+            settings.set("task.decision", {"maximize": MICRO_F1}, reason)
+        elif task.classes and len(train):
             counts = inspector.count_labels(TRAIN_SPLIT)
             add_class_weights(settings, counts, len(train))
         for key, value in self._overrides.items():

@@ -96,6 +96,18 @@ def test_each_kind_of_task_trains_and_is_evaluated(build, task, metric, task_cla
     assert float(output["examples"]) == 44  # 5 batches of 8 and one of 4
 
 
+@pytest.mark.parametrize("class_weights", [None, {"cat": 9.0}])
+def test_labels_are_as_probable_at_first_as_in_the_training_split(
+    tmp_path, class_weights
+):
+    trainer = build_trainer(tmp_path, LABELS, class_weights=class_weights)
+    data = trainer.config.task.train_data.replace(is_training=False)
+    rows = collect(trainer_lib.predict(trainer.task, trainer.model, data))
+    np.testing.assert_allclose(
+        rows.outputs, np.tile(rows.labels.mean(axis=0), [44, 1]), atol=0.06
+    )
+
+
 def test_loss_of_a_small_batch_is_the_mean_of_its_own_rows(encoder):
     task = build_task(encoder)
     targets = {

@@ -1,4 +1,4 @@
-"""Weights of classes and rows in the training loss."""
+"""Weights of classes and rows in the training loss, and log odds of labels."""
 
 import math
 
@@ -25,14 +25,15 @@ LABELS = [0, 0, 0, 0, 0, 0, 1, 2, 2]
 SEVERAL = TaskConfig(kind="multilabel", classes=["rude", "threat"]).model_copy(
     update={"weight_column": "weight"}
 )
+SEVERAL_EQUAL = SEVERAL.model_copy(update={"weight_column": None})
 ROWS_OF_SEVERAL = [[1, 0], [1, 0], [0, 0], [1, 1]] + [[0, 0]] * 96
 
 
 @pytest.fixture
-def choose(tmp_path):
-    """Chooses the weights of a split with given labels and row weights."""
+def measure(tmp_path):
+    """Measures a split with given labels and row weights."""
 
-    def choose(task, class_weights=None, labels=LABELS, weights=None):
+    def measure(task, class_weights=None, labels=LABELS, weights=None):
         columns = {task.label_column: labels}
         if weights is not None:
             columns[task.weight_column] = weights
@@ -49,9 +50,15 @@ def choose(tmp_path):
             label_count=task.outputs if task.is_multilabel else 0,
         )
         strategy = tf.distribute.get_strategy()
-        return loss_weights.choose(class_weights, task, data, strategy)
+        return loss_weights.measure(class_weights, task, data, strategy)
 
-    return choose
+    return measure
+
+
+@pytest.fixture
+def choose(measure):
+    """Returns the weights alone."""
+    return lambda *args, **options: measure(*args, **options).weights
 
 
 def test_automatic_weights_are_scikit_learns_balanced_ones(choose, lines):
@@ -112,10 +119,34 @@ def test_automatic_weight_of_a_label_balances_it_within_bounds(choose):
         choose(SEVERAL, "auto", [[1, 0], [0, 0]], [1.0, 1.0])
 
 
-def test_nothing_is_weighted_without_a_setting(choose, lines):
-    assert choose(CLASSES) == []
+def test_nothing_is_weighted_without_a_setting(measure, lines):
+    assert measure(CLASSES) == ([], [])
+    assert measure(SEVERAL_EQUAL, labels=ROWS_OF_SEVERAL).weights == []
     assert lines() == []
     assert loss_weights.describe(CLASSES, []) is None
+
+
+@pytest.mark.parametrize("class_weights", [None, "auto", {"threat": 5.0}])
+def test_log_odds_of_a_label_are_those_of_its_rows(measure, class_weights):
+    odds = measure(SEVERAL_EQUAL, class_weights, ROWS_OF_SEVERAL).log_odds
+    assert odds == pytest.approx(np.log([3 / 97, 1 / 99]), abs=0.5)
+    many = ROWS_OF_SEVERAL * 50
+    odds = measure(SEVERAL_EQUAL, class_weights, many).log_odds
+    assert odds == pytest.approx(np.log([3 / 97, 1 / 99]), abs=0.02)
+
+
+def test_log_odds_count_the_weights_of_rows(measure):
+    labels, rows = [[1, 0], [0, 0], [0, 1]] * 400, [0.5, 1.0, 0.0] * 400
+    odds = measure(SEVERAL, labels=labels, weights=rows).log_odds
+    assert odds[0] == pytest.approx(math.log(0.5), abs=0.01)
+    assert odds[1] < -7
+    scaled = measure(SEVERAL, labels=labels, weights=[100 * row for row in rows])
+    assert scaled.log_odds == pytest.approx(odds)
+
+
+def test_log_odds_of_a_label_of_no_or_all_rows_are_finite(measure):
+    odds = measure(SEVERAL_EQUAL, labels=[[1, 0]] * 100).log_odds
+    assert odds == pytest.approx([math.log(201), -math.log(201)])
 
 
 def test_class_without_a_row_is_named(choose):
@@ -186,9 +217,41 @@ def test_loss_of_several_labels_is_the_mean_of_their_weighted_parts(build_task):
     parts = -np.log(1 / (1 + np.exp([[-2.0, 1.0], [-1.0, -3.0]])))
     loss = build_task([], SEVERAL).build_losses(targets, logits)
     assert float(loss) == pytest.approx(parts.mean())
-    loss = build_task([0.5, 0.25, 2.0, 4.0], SEVERAL).build_losses(targets, logits)
+    # The weights 4 and 16 multiply the odds that the loss fits.
+    loss = build_task([0.5, 0.25, 2.0, 4.0], SEVERAL).build_losses(
+        targets, logits - np.log([4, 16])
+    )
     weighted = parts * [[2.0, 0.25], [0.5, 4.0]]
     assert float(loss) == pytest.approx(weighted.mean())
+
+
+def test_gradient_of_several_labels_is_the_sum_over_them(build_task):
+    """The steps for a label do not depend on how many others there are."""
+    gradients = []
+    for labels in (2, 8):
+        task = TaskConfig(kind="multilabel", classes=[f"l{i}" for i in range(labels)])
+        targets = {
+            inputs.LABELS: tf.ones([4, labels], tf.int64),
+            inputs.WEIGHTS: tf.ones([4]),
+        }
+        logits = tf.Variable(tf.zeros([4, labels]))
+        with tf.GradientTape() as tape:
+            loss = build_task([], task).build_losses(targets, logits)
+        assert float(loss) == pytest.approx(math.log(2))
+        gradients.append(tape.gradient(loss, logits).numpy()[0, 0])
+    assert gradients == pytest.approx([-0.5 / 4] * 2)
+
+
+@pytest.mark.parametrize("weights", [[], [0.5, 0.25, 2.0, 4.0]])
+def test_loss_of_several_labels_is_lowest_at_the_odds_of_the_rows(build_task, weights):
+    labels = tf.constant([[1, 1]] + [[0, 1]] + [[0, 0]] * 8, tf.int64)
+    targets = {inputs.LABELS: labels, inputs.WEIGHTS: tf.ones([10])}
+    logits = tf.Variable(np.log([[1 / 9, 2 / 8]]), dtype=tf.float32)
+    with tf.GradientTape() as tape:
+        loss = build_task(weights, SEVERAL).build_losses(
+            targets, tf.repeat(logits, 10, axis=0)
+        )
+    np.testing.assert_allclose(tape.gradient(loss, logits), 0, atol=1e-6)
 
 
 def test_weighted_squared_error_of_scores(build_task):

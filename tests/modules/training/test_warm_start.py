@@ -75,6 +75,7 @@ def test_logits_before_the_first_step_are_the_champions(
     params = FineTuningConfig(
         init_checkpoint=encoder,
         base_model=str(champion.directory),
+        head_bias=[5.0] * champion.task.outputs,  # of a new head
         dropout=0.5,
         frozen_layers=frozen,
     )

@@ -599,6 +599,19 @@ def test_project_of_several_labels_trains_on_what_the_file_has(
     assert written == {text: set(labels) for text, labels in rows}
 
 
+def test_rare_label_of_several_is_not_weighed_and_all_share_a_threshold(init, tmp_path):
+    table = [
+        {"comment": text, "mood": "|".join([*labels, *["grief"] * (n % 40 == 0)])}
+        for n, (text, labels) in enumerate(emotional_rows(1000))
+    ]
+    result, folder = init(write(tmp_path / "rows.csv", table))
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert "grief" in config.task.classes
+    assert config.trainer.class_weights is None
+    assert config.task.decision.maximize == "micro_f1"
+
+
 def test_folders_of_classes_lead_to_a_recipe_that_reads_them(init, tmp_path):
     for split, count in (("train", 300), ("test", 120)):
         for number, row in enumerate(make_rows(count, seed=count)):
