@@ -39,7 +39,7 @@ def read_cell(value: Any, separator: str) -> list[Any]:
     """Returns the labels of a cell: names or indices, each once.
 
     Args:
-      value: A list, or text. `[]`, `['']` and an empty text are no label.
+      value: A list, or text. `[]`, `['']` and an empty text mean no label.
       separator: Separates the labels of a text that is not a list. Blanks around it,
         and a separator at either end, do not matter.
 
@@ -62,8 +62,8 @@ def parse_list(value: Any) -> list[Any] | None:
       value: A list, or text.
 
     Raises:
-      CellError: The value is an object; or it is a list with values other than texts
-        and whole numbers, or one that cannot be read.
+      CellError: The value is an object; or it is a list that cannot be read, or has
+        other values than texts and whole numbers.
     """
     parsed = _parse(value.strip()) if isinstance(value, str) else value
     if not isinstance(parsed, _Container):
@@ -95,7 +95,7 @@ def join(labels: tuple[str, ...]) -> str:
     """Returns a cell that `read_cell` reads with `SEPARATOR`.
 
     It has names with the separator between them, or a JSON list where a name would be
-    read as another one, such as a name that contains the separator.
+    read differently, such as a name that contains the separator.
     """
     text = SEPARATOR.join(labels)
     try:

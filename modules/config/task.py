@@ -108,9 +108,11 @@ class TaskConfig(Settings):
         or more. Splits other than `train` may lack it. None weighs all rows equally.
       classes: Class names; the index is the label. Of two classes, the second is the
         positive one. None for a regression. With `multilabel`, they are the labels.
-      label_separator: With `multilabel`, files have the names of a row's labels in
-        `label_column`, with this between them; empty is no label. None: files have a
-        column of 0 and 1 for each label, with its name.
+      label_separator: With `multilabel`, files have the labels of a row in
+        `label_column`: as a list, or as a text with this separator, such as `|`, a
+        blank, a line break or fastText's `__label__`; empty means no label. None: files
+        have a column of 0 and 1 for each label, with its name. Predictions and records
+        join labels by `|`.
       labels: How files, except TFRecords, write a class. `name`: as its name; `1.0`,
         `01` and `1` are one name. `index`: as its index, from 0. None: as its index if
         every label of every split is one, or else as its name.

@@ -77,8 +77,8 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
 @click.option(
     "--label-separator",
     metavar="TEXT",
-    help="What is between the names of several labels in --label-column; without it, "
-    "--labels has a column of 0 and 1 for each label.",
+    help="Separator between several labels in --label-column, which may also be a "
+    "list; without it, --labels has a column of 0 and 1 for each label.",
 )
 @click.option(
     "--threshold",

@@ -44,7 +44,7 @@ class Names:
       moving: The names that occur at different positions.
       alone: The names that are a value.
       several: The number of values of several names.
-      odd: The number of values that are no names, or 0 or 1 for each label.
+      odd: The number of values that hold no names, or 0 or 1 for each label.
       problem: Why the first of these holds no labels.
     """
 
@@ -195,7 +195,7 @@ class Column:
 
     @property
     def unclear_separator(self) -> str | None:
-        """What may separate labels, although each value may be one class; or None."""
+        """What separates labels, unless each value is one class; or None."""
         return self._fewest_names(self._may_separate)
 
     def _fewest_names(self, is_separator: Callable[[str, Names], bool]) -> str | None:
@@ -234,7 +234,7 @@ class Column:
 
     def _varies(self, separator: str, names: Names) -> bool:
         """Returns whether values have different numbers of names."""
-        # An empty text is no label; of names with a comma, it may be missing.
+        # An empty text means no label; next to names with a comma, a missing one.
         has_empty = separator not in (",", *_IN_NAMES) and any(
             not mark.strip() for mark in self.missing
         )
@@ -358,7 +358,7 @@ def add_row(
     Args:
       columns: The columns so far.
       row: Values by column.
-      separators: What may separate labels in a text.
+      separators: Possible separators of labels in a text.
     """
     if isinstance(row, RowError):
         return

@@ -48,7 +48,7 @@ _LABEL_NAMES = (
     *("topic", "score", "rating", "stars", "similarity", "gold_label", "quality"),
     *("is_duplicate", "polarity", "emotion", "grade", "points", "mark"),
 )
-# Any other usual name may be that of one of several labels.
+# A column with another usual name may be one of several labels.
 _CLEAR_LABEL_NAMES = ("label", "labels", "class", "target", "y", "gold_label")
 _NEGATIVE_NAMES = (
     *("0", "-1", "no", "n", "false", "neg", "negative", "ham", "bad", "nein", "non"),

@@ -25,6 +25,15 @@ def test_lack_of_memory_refuses_no_row(monkeypatch):
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
 
+@pytest.mark.parametrize(
+    ("labels", "cell"),
+    [([], b""), (["a", "b, c"], b'"a|b, c"'), (["a|b"], b'"[""a|b""]"')],
+)
+def test_labels_are_one_cell_of_a_table(labels, cell):
+    table = serializers.Table(["id", "prediction"], "csv")
+    assert table.serialize({"id": 1, "prediction": labels}) == b"1," + cell
+
+
 @hypothesis.settings(deadline=None)
 @hypothesis.given(
     rows=st.lists(st.fixed_dictionaries({"a": TEXTS, "b": TEXTS}), min_size=1)

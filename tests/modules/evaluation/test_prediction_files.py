@@ -84,8 +84,7 @@ def test_class_named_nan_is_a_class(tmp_path):
 def test_several_labels_are_read_back_with_their_names(tmp_path):
     task = TaskConfig(
         kind="multilabel",
-        classes=["rude", "a threat"],
-        label_separator=", ",
+        classes=["rude|mean", "a threat"],
     )
     labels = np.array([[1, 1], [0, 0], [0, 1]])
     outputs = np.array([[0.75, 0.25], [0.5, 0.0625], [np.nan, 0.875]])
@@ -94,7 +93,7 @@ def test_several_labels_are_read_back_with_their_names(tmp_path):
     model_run.write_predictions(str(path), task, predictions)
     rows = list(csv.reader(path.read_text().splitlines(), delimiter="\t"))
     assert [row[1:3] for row in rows[1:]] == [
-        ["rude|a threat", "rude|a threat"],
+        ['["rude|mean", "a threat"]'] * 2,
         ["", ""],
         ["a threat", "nan"],
     ]

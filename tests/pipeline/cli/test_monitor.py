@@ -361,8 +361,8 @@ def write_description(directory, **task):
     [
         ("ab", ("--label-separator", ""), "label_separator: String should have at le"),
         ("ab", ("--label-column", "a"), "--label-column a: without --label-separator"),
-        (["a|b", "c"], (), "the label 'a|b' has '|' in it"),
         # No reason to refuse the task, so that the file is read.
+        (["a|b", "c"], (), "labels.csv:2: the row has no column a|b, c"),
         (["label", "idx"], (), "labels.csv:2: the row has no column idx, label"),
     ],
 )
