@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from modules.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    Data: TypeAlias = pd.DataFrame | str | Path
+    Texts: TypeAlias = (
+        pd.DataFrame | pd.Series | Iterable[str] | Iterable[tuple[str, str]]
+    )
+else:  # pandas is imported when there is a DataFrame
+    Data = Texts = Any
 
 FILE = "data.parquet"
 

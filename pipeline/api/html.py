@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from modules.run_states import MARKS
-from pipeline.runs.comparison import Comparison
+from pipeline.runs.comparison import LETTERS, Comparison
 from report import page, templates
 from report.content import Report
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MAX_CHANGED = 10
 
 

@@ -11,6 +11,7 @@ from modules import verdicts
 from modules.errors import UsageError
 from modules.run_metadata import ComponentRun
 from modules.run_states import RunState
+from pipeline.api.arguments import checked
 from pipeline.api.recipes import Recipe
 from pipeline.config import recipe as recipe_lib
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
@@ -206,6 +207,7 @@ class Run(runs.Run):
         return html.render("run.html.jinja", run=self)
 
 
+@checked
 def list_runs(output: Output = None) -> list[Run]:
     """Lists the runs of an output directory, the newest first.
 
@@ -219,6 +221,7 @@ def list_runs(output: Output = None) -> list[Run]:
     return [Run(paths, record) for record in RunList(paths)]
 
 
+@checked
 def load_run(name: str = LATEST, output: Output = None) -> Run:
     """Returns a run.
 
@@ -234,6 +237,7 @@ def load_run(name: str = LATEST, output: Output = None) -> Run:
     return Run(paths, RunList(paths).find(name))
 
 
+@checked
 def compare(
     *compared: Run | str | Path,
     output: Output = None,
@@ -252,16 +256,17 @@ def compare(
       with_texts: Whether to read the texts, which takes some seconds.
 
     Raises:
-      UsageError: There are fewer than two runs, the tasks differ, a run has no
-        predictions of the split, or the runs have no row in common.
+      UsageError: There are fewer than 2 runs or more than 26, the tasks differ, a run
+        has no predictions of the split, or the runs have no row in common.
     """
-    if len(compared) < 2:
+    if not 2 <= len(compared) <= len(comparison_lib.LETTERS):
         raise UsageError(
-            f"{len(compared)} runs: name at least 2, as in compare(before, after)",
+            f"{len(compared)} runs: name at least 2 and at most "
+            f"{len(comparison_lib.LETTERS)}, as in compare(before, after)",
             "E-compare-run-count",
         )
     first = next((run for run in compared if isinstance(run, Run)), None)
-    paths = first.paths if first and output is None else find_output(output)
+    paths = first.paths if first and output is None else _paths_of(output)
     found = [
         find_run(run.paths, run.id)
         if isinstance(run, Run)
@@ -278,12 +283,7 @@ def find_output(output: Output) -> OutputPaths:
     Raises:
       UsageError: It does not exist.
     """
-    if isinstance(output, Recipe):
-        paths = OutputPaths.of(output.settings)
-    elif output is None:
-        paths = OutputPaths.of(recipe_lib.load_config(DEFAULT_CONFIG, is_past=True))
-    else:
-        paths = OutputPaths.at(output, "")
+    paths = _paths_of(output)
     if not paths.root.is_dir():
         raise UsageError(
             f"output {paths.root} does not exist; name the directory of the runs, or "
@@ -291,3 +291,11 @@ def find_output(output: Output) -> OutputPaths:
             "E-output-not-found",
         )
     return paths
+
+
+def _paths_of(output: Output) -> OutputPaths:
+    if isinstance(output, Recipe):
+        return OutputPaths.of(output.settings)
+    if output is None:
+        return OutputPaths.of(recipe_lib.load_config(DEFAULT_CONFIG, is_past=True))
+    return OutputPaths.at(output, "")

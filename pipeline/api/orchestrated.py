@@ -6,17 +6,20 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from pipeline.api.arguments import checked
 from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
+from pipeline.config.orchestrators import Orchestrator
 from pipeline.orchestrators import compilation
 from pipeline.orchestrators.compilation import CompiledJob
 
 logger = logging.getLogger(__name__)
 
 
+@checked
 def compile_job(
     recipe: Recipe,
-    orchestrator: str,
+    orchestrator: Orchestrator,
     package: str | Path,
     *,
     report: Callable[[str], None] = logger.info,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.config import DataConfig
 from modules.data import row_values
 from modules.errors import UsageError
-from pipeline.api.data_frames import describe_row
+from pipeline.api.arguments import MinProbability, checked
+from pipeline.api.data_frames import Texts, describe_row
 from pipeline.api.looking import Run
 from pipeline.api.notebook import without_interactive_beam
 from pipeline.api.quiet import quiet
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
     from prediction.batch import Summary
 
 
+@checked
 def predict(
     model: Run | str | Path,
-    texts: pd.DataFrame | pd.Series | Iterable[str] | Iterable[tuple[str, str]],
+    texts: Texts,
     *,
-    min_probability: float | None = None,
+    min_probability: MinProbability | None = None,
 ) -> pd.DataFrame:
     """Predicts the class, the labels or the score of texts with a pushed model.
 
@@ -116,13 +118,14 @@ def predict(
     return pd.concat([kept, predicted], axis=1)
 
 
+@checked
 def predict_files(
     model: Run | str | Path,
     source: str | Path,
     destination: str | Path,
     *,
     recipe: Recipe | None = None,
-    min_probability: float | None = None,
+    min_probability: MinProbability | None = None,
     strict: bool = False,
 ) -> Summary:
     """Predicts any number of rows of files with Beam, and keeps their columns.

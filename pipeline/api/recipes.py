@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from ingest.working_directory import WorkingDirectory
 from modules import environment, uris
 from modules.errors import DataRefusedError, UsageError
 from pipeline.api import data_frames
+from pipeline.api.arguments import Settings, TestSize, checked
+from pipeline.api.data_frames import Data
 from pipeline.api.quiet import quiet
 from pipeline.config import recipe
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
@@ -23,8 +25,6 @@ from pipeline.onboarding.data_set import Choices, DataSet, Report, look_at
 from pipeline.onboarding.guess import Kind
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pipeline.onboarding import inspection as details
     from pipeline.onboarding.create import Project
     from pipeline.onboarding.inspection import Progress
@@ -80,18 +80,18 @@ class Recipe:
       UsageError: The file cannot be read, or a key or a value is not allowed.
     """
 
-    def __init__(
-        self, path: str | Path, settings: Mapping[str, Any] | None = None
-    ) -> None:
+    @checked
+    def __init__(self, path: str | Path, settings: Settings | None = None) -> None:
         self.path = Path(path)
         self._overrides = dict(settings or {})
         self.settings: Config = recipe.load_config(path, self._overrides)
         self.inspection: Inspection | None = None
 
     @classmethod
+    @checked
     def from_data(
         cls,
-        data: pd.DataFrame | str | Path,
+        data: Data,
         folder: str | Path,
         *,
         text: str | Sequence[str] = (),
@@ -99,9 +99,9 @@ class Recipe:
         kind: Kind | None = None,
         group: str | None = None,
         columns: str | Sequence[str] = (),
-        test_size: float | None = None,
+        test_size: TestSize | None = None,
         encoder: str | Path | None = None,
-        settings: Mapping[str, Any] | None = None,
+        settings: Settings | None = None,
     ) -> Recipe:
         """Writes a project for your own data, as the command `init` does.
 
@@ -147,7 +147,8 @@ class Recipe:
         written.inspection = Inspection(project)
         return written
 
-    def with_settings(self, settings: Mapping[str, Any]) -> Recipe:
+    @checked
+    def with_settings(self, settings: Settings) -> Recipe:
         """Returns the recipe with other settings.
 
         Args:
@@ -176,17 +177,18 @@ class Recipe:
         )
 
 
+@checked
 def inspect(
-    data: pd.DataFrame | str | Path,
+    data: Data,
     *,
     text: str | Sequence[str] = (),
     label: str | None = None,
     kind: Kind | None = None,
     group: str | None = None,
     columns: str | Sequence[str] = (),
-    test_size: float | None = None,
+    test_size: TestSize | None = None,
     encoder: str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
 ) -> Inspection:
     """Describes data, and what a run would refuse or warn about; writes nothing.
 
@@ -211,10 +213,10 @@ def inspect(
 
 def write_project(
     target: Path,
-    data: pd.DataFrame | str | Path,
+    data: Data,
     choices: Choices,
     *,
-    test_size: float | None,
+    test_size: TestSize | None,
     encoder: str | None,
     overrides: dict[str, Any],
     report: Report = logger.info,
@@ -250,10 +252,10 @@ def write_project(
 
 
 def inspect_project(
-    data: pd.DataFrame | str | Path,
+    data: Data,
     choices: Choices,
     *,
-    test_size: float | None,
+    test_size: TestSize | None,
     encoder: str | None,
     overrides: dict[str, Any],
     report: Report = logger.info,
@@ -295,9 +297,9 @@ def _choices(
 
 @contextlib.contextmanager
 def _look_at(
-    data: pd.DataFrame | str | Path,
+    data: Data,
     choices: Choices,
-    test_size: float | None,
+    test_size: TestSize | None,
     overrides: dict[str, Any],
     report: Report,
 ) -> Iterator[DataSet]:

@@ -6,8 +6,11 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import InstanceOf
+
 from modules.errors import UsageError
 from pipeline import cleaning
+from pipeline.api.arguments import Keep, Version, checked
 from pipeline.api.looking import Output, Run, find_output
 from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
@@ -22,17 +25,22 @@ if TYPE_CHECKING:
     from pipeline.releases.journal import Release
 
 
+@checked
 def list_versions(recipe: Recipe) -> list[PushedVersion]:
     """Lists the versions that runs of a recipe pushed, the newest first.
 
     Args:
       recipe: The recipe, whose `output` has the versions.
+
+    Raises:
+      UsageError: The output directory does not exist.
     """
-    return pushed_versions.list_pushed(OutputPaths.of(recipe.settings))
+    return pushed_versions.list_pushed(find_output(recipe))
 
 
+@checked
 def roll_back(
-    recipe: Recipe, version: int | None = None, *, reason: str = ""
+    recipe: Recipe, version: Version | None = None, *, reason: str = ""
 ) -> Release:
     """Serves an earlier version, or one that was rolled back before.
 
@@ -50,10 +58,11 @@ def roll_back(
     Raises:
       UsageError: There is no such version, it is incomplete, or it is served already.
     """
-    return rollback.roll_back(OutputPaths.of(recipe.settings).pushed, version, reason)
+    return rollback.roll_back(find_output(recipe).pushed, version, reason)
 
 
-def override(run: Run, *, reason: str) -> Release:
+@checked
+def override(run: InstanceOf[Run], *, reason: str) -> Release:
     """Pushes the model of a run that the gate refused.
 
     A model that the serving check refused is never pushed.
@@ -83,6 +92,7 @@ def override(run: Run, *, reason: str) -> Release:
         return override_lib.override(paths, run.record, reason)
 
 
+@checked
 def lineage(model: Run | str | Path, output: Output = None) -> Node:
     """Returns where a model came from: data, code, encoder, settings, libraries.
 
@@ -100,8 +110,9 @@ def lineage(model: Run | str | Path, output: Output = None) -> Node:
     return lineage_lib.trace(model.paths, str(model.require_pushed()))
 
 
+@checked
 def clean(
-    output: Output = None, *, keep: int = 3, delete: bool = False
+    output: Output = None, *, keep: Keep = 3, delete: bool = False
 ) -> list[Obsolete]:
     """Finds what no kept run, served version or resumable training needs.
 

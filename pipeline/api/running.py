@@ -13,12 +13,14 @@ from pathlib import Path
 
 from modules import environment
 from modules.errors import UsageError
+from pipeline.api.arguments import checked
 from pipeline.api.looking import Run
 from pipeline.api.notebook import NotebookConsole, is_notebook
 from pipeline.api.recipes import Recipe
 from pipeline.console import Console, OutputStream, log_loss, open_terminal
 
 
+@checked
 def run(recipe: Recipe | str | Path, *, verbose: bool = False) -> Run:
     """Runs the whole pipeline on this machine, as the command `run` does.
 

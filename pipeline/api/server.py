@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
 import os
 import re
@@ -12,13 +13,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from modules.errors import UsageError
+from pipeline.api.arguments import Port, Seconds, checked
 from pipeline.api.looking import Run
 from pipeline.config.paths import REPOSITORY
 from serving import discovery
@@ -64,23 +67,45 @@ class Server:
           The predictions as the server returns them, in the order of the instances.
 
         Raises:
-          urllib.error.HTTPError: The server refused the request.
+          UsageError: The instances are not a list of values that JSON can hold.
+          urllib.error.HTTPError: The server refused the request; its message says why.
         """
+        if isinstance(instances, (str, bytes, Mapping)) or hasattr(
+            instances, "columns"
+        ):
+            raise UsageError(
+                f"instances: {type(instances).__name__} is not a list of rows; give "
+                "a list of texts, or of a dictionary for each row, such as "
+                "frame.to_dict('records')",
+                "E-predict-texts",
+            )
+        try:
+            content = json.dumps({"instances": list(instances)})
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"instances: {error}", "E-predict-texts") from error
         name = urllib.parse.quote(self.name, safe="")
         request = urllib.request.Request(
             f"{self.url}/v1/models/{name}:predict",
-            json.dumps({"instances": list(instances)}).encode(),
+            content.encode(),
             {"Content-Type": "application/json"},
         )
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with direct.open(request) as response:
-            predictions: list[Any] = json.load(response)["predictions"]
+        try:
+            with direct.open(request) as response:
+                predictions: list[Any] = json.load(response)["predictions"]
+        except urllib.error.HTTPError as error:
+            body = error.read()
+            message = body.decode("utf-8", "replace")
+            raise urllib.error.HTTPError(
+                request.full_url, error.code, message, error.headers, io.BytesIO(body)
+            ) from None
         return predictions
 
 
+@checked
 @contextlib.contextmanager
 def serve(
-    model: Run | str | Path, *, port: int = 0, timeout_seconds: float = 120.0
+    model: Run | str | Path, *, port: Port = 0, timeout_seconds: Seconds = 120.0
 ) -> Iterator[Server]:
     """Serves a model on this machine as long as the context is open.
 

@@ -9,6 +9,7 @@ import click
 from rich import filesize
 from rich.table import Column
 
+from pipeline.api.arguments import Keep
 from pipeline.cli import options
 from pipeline.cli.tables import plain_table
 from pipeline.console import Console, print_json
@@ -17,7 +18,7 @@ from pipeline.console import Console, print_json
 @click.command("clean")
 @click.option(
     "--keep",
-    type=click.IntRange(min=1),
+    type=options.allowed(Keep),
     default=3,
     show_default=True,
     help="How many of the newest runs to keep.",

@@ -50,7 +50,7 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
 )
 @click.option(
     "--hours",
-    type=click.FloatRange(0, min_open=True),
+    type=options.FloatRange(0, min_open=True),
     default=24.0,
     show_default=True,
     help="Length of the window, which ends now; the previous one is as long.",

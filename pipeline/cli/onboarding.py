@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Column, Table
@@ -16,11 +16,12 @@ from ingest.config import DataConfig
 from modules import environment
 from modules.errors import UsageError
 from pipeline import exit_status
+from pipeline.api.arguments import TestSize
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.invocation import command
 from pipeline.console import Console, print_json
-from pipeline.onboarding.data_set import MOST_TEST_SIZE, Choices
+from pipeline.onboarding.data_set import Choices
 from pipeline.onboarding.guess import Kind
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
     click.option("--label", metavar="COLUMN", help="Label column. By default guessed."),
     click.option(
         "--kind",
-        type=click.Choice(get_args(Kind)),
+        type=options.allowed(Kind),
         help="Whether the label is a class, a score, or any number of labels. By "
         "default guessed.",
     ),
@@ -66,7 +67,7 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option(
         "--test-size",
-        type=click.FloatRange(0, MOST_TEST_SIZE, min_open=True),
+        type=options.allowed(TestSize),
         help="Share of the rows of the split eval.  "
         f"[default: {DataConfig().test_size}, more if there are few rows]",
     ),

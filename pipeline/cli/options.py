@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import TypeAdapter
 
 from modules.errors import UsageError
 from pipeline.cli import completion
@@ -15,6 +17,37 @@ from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
 
 _Decorator = Callable[[Any], Any]
 _SAMPLE = str(DEFAULT_CONFIG.relative_to(REPOSITORY))
+
+
+class FloatRange(click.FloatRange):
+    """A range of numbers, which NaN is not in."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Returns the number."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+def allowed(kind: Any) -> click.ParamType[Any]:
+    """Returns the type of an option from the annotation of Python's argument.
+
+    Args:
+      kind: Names, or a range: see `pipeline.api.arguments`.
+    """
+    schema = TypeAdapter(kind).json_schema()
+    if "enum" in schema:
+        return click.Choice(schema["enum"])
+    of_number = click.IntRange if schema["type"] == "integer" else FloatRange
+    return of_number(
+        schema.get("minimum", schema.get("exclusiveMinimum")),
+        schema.get("maximum", schema.get("exclusiveMaximum")),
+        min_open="exclusiveMinimum" in schema,
+        max_open="exclusiveMaximum" in schema,
+    )
 
 
 def config_option(description: str, **attributes: Any) -> _Decorator:

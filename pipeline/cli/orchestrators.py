@@ -18,7 +18,7 @@ from pipeline.api.orchestrated import compile_job
 from pipeline.api.recipes import Recipe
 from pipeline.cli import options
 from pipeline.config import parameters, recipe
-from pipeline.config.orchestrators import KUBEFLOW, ORCHESTRATORS
+from pipeline.config.orchestrators import KUBEFLOW, Orchestrator
 from pipeline.config.recipe import Config
 from pipeline.console import Console
 from pipeline.orchestrators import compilation, staging
@@ -36,7 +36,7 @@ _ORCHESTRATOR = click.option(
     "--orchestrator",
     "--target",
     "orchestrator",
-    type=click.Choice(ORCHESTRATORS),
+    type=options.allowed(Orchestrator),
     required=True,
     help="Where the pipeline runs. --target is the former name of this option.",
 )
@@ -48,7 +48,7 @@ _ORCHESTRATOR = click.option(
     "-o",
     "--output",
     "package",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path),
     required=True,
     help="File to write: .yaml, or .json for Vertex.",
 )
@@ -60,7 +60,7 @@ _ORCHESTRATOR = click.option(
 @options.CONFIG
 @options.SET
 def compile_command(
-    orchestrator: str,
+    orchestrator: Orchestrator,
     package: Path,
     stage: bool,
     config_file: Path,
@@ -113,7 +113,7 @@ def compile_command(
 @click.option(
     "--wait",
     "wait_seconds",
-    type=float,
+    type=options.FloatRange(0),
     # click: the value is optional; `--wait` without a value means `flag_value`.
     is_flag=False,
     flag_value=math.inf,

@@ -15,6 +15,7 @@ from ingest.rows.formats import ARROW, FORMATS, SPREADSHEETS, format_of
 from modules import environment
 from modules.data import row_values
 from modules.errors import UsageError
+from pipeline.api.arguments import MinProbability
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
@@ -59,7 +60,7 @@ _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
 )
 @click.option(
     "--min-probability",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=options.allowed(MinProbability),
     metavar="P",
     help="Predict no class with a probability below P.",
 )

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from modules import environment
 from modules.errors import UsageError
+from pipeline.api.arguments import Version
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value
 from pipeline.cli.tables import plain_table, short_id
@@ -99,7 +100,7 @@ def versions_command(
 
 
 @click.command("rollback")
-@click.argument("version", required=False, type=click.IntRange(min=1))
+@click.argument("version", required=False, type=options.allowed(Version))
 @click.option("--reason", default="", help="Why; it is recorded.")
 @options.RUNS_OUTPUT
 @options.RUNS_CONFIG

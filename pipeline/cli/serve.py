@@ -14,7 +14,8 @@ import click
 
 from modules import environment, served_versions, uris
 from modules.errors import UsageError
-from pipeline.cli.options import ALLOWED_HOSTS, HOST
+from pipeline.api.arguments import Port
+from pipeline.cli.options import ALLOWED_HOSTS, HOST, FloatRange, allowed
 
 if TYPE_CHECKING:
     from serving.settings import SamplingSettings
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
 @ALLOWED_HOSTS
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=allowed(Port),
     default=8501,
     show_default=True,
     help="HTTP port. 0 picks a free one.",
 )
 @click.option(
     "--grpc-port",
-    type=click.IntRange(0, 65535),
+    type=allowed(Port),
     default=8500,
     show_default=True,
     help="gRPC port. 0 picks a free one.",
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--batch-timeout-ms",
-    type=click.FloatRange(0),
+    type=FloatRange(0),
     default=2.0,
     show_default=True,
     help="Maximum time that a request waits for others while a batch is running.",
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--request-seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=FloatRange(0, min_open=True),
     default=60.0,
     show_default=True,
     help="Time to receive a request, and time to predict; then it is refused with 504. "
@@ -100,7 +101,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--header-seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=FloatRange(0, min_open=True),
     default=10.0,
     show_default=True,
     help="Time for a connection to send the headers of a request.",
@@ -115,7 +116,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--poll-seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=FloatRange(0, min_open=True),
     default=1.0,
     show_default=True,
     help="Time between scans for new versions.",
@@ -156,7 +157,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--drain-seconds",
-    type=click.FloatRange(0),
+    type=FloatRange(0),
     default=30.0,
     show_default=True,
     help="Maximum time to finish requests in flight after SIGTERM.",
@@ -169,7 +170,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--sample-rate",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FloatRange(0, 1, min_open=True),
     default=0.1,
     show_default=True,
     help="Share of the rows that --sample-dir keeps.",
@@ -188,7 +189,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--check-rate",
-    type=click.FloatRange(0, 1),
+    type=FloatRange(0, 1),
     default=0.1,
     show_default=True,
     help="Share of the rows whose texts are counted as empty, cut or unreadable, and "

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from modules.errors import UsageError
+from pipeline.api.arguments import Port
 from pipeline.cli import options
 from pipeline.cli.serve import check_host
 from pipeline.config.paths import DEFAULT_OUTPUT, OutputPaths
@@ -23,7 +24,7 @@ from pipeline.config.paths import DEFAULT_OUTPUT, OutputPaths
 @options.ALLOWED_HOSTS
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=options.allowed(Port),
     default=8600,
     show_default=True,
     help="Port. 0 picks a free one.",

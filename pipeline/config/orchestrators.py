@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
 from modules import uris
@@ -9,7 +11,8 @@ from modules.config.settings import Settings
 from pipeline.config.beam import BeamConfig
 
 # Their sections of a recipe have the same names.
-ORCHESTRATORS = KUBEFLOW, VERTEX = ("kubeflow", "vertex")
+Orchestrator = Literal["kubeflow", "vertex"]
+ORCHESTRATORS = KUBEFLOW, VERTEX = get_args(Orchestrator)
 
 
 class OrchestratorConfig(Settings):

@@ -179,13 +179,17 @@ def write_job(job: CompiledJob, path: Path) -> None:
 
 
 def check_package(path: Path) -> None:
-    """Checks the extension of a file for `write_job`.
+    """Checks the name of a file for `write_job`.
 
     Raises:
-      UsageError: It is not allowed.
+      UsageError: The extension is not allowed, or it is a directory.
     """
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise UsageError(
             f"--output {path}: the name must end in .yaml, .yml or, for Vertex, .json",
             "E-file-extension",
+        )
+    if path.is_dir():
+        raise UsageError(
+            f"--output {path} is a directory; name a file", "E-file-access-failed"
         )

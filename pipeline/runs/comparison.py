@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,6 +20,8 @@ from modules.metrics import Rows
 from modules.verdicts import CHANGED_SHARE
 from pipeline.runs import row_texts
 from pipeline.runs.compared_run import FinishedRun
+
+LETTERS = string.ascii_uppercase  # names of compared runs in tables
 
 # Id, labels and texts of a row; and the number of earlier rows that are equal.
 _Row = tuple[int, tuple[float, ...], tuple[str, ...]]

@@ -113,6 +113,15 @@ def predict_files(
         cannot be cancelled.
     """
     started = time.monotonic()
+    name = destination.lower().removesuffix(".gz")
+    if name.endswith(
+        (*formats.SPREADSHEETS, ".txt", ".json", ".csv", ".tsv", ".jsonl")
+    ):
+        raise UsageError(
+            f"--output {destination}: Beam writes a directory; name one without the "
+            "extension of a file",
+            "E-file-extension",
+        )
     target = destination_lib.create(destination)
     file_format, paths = readers.find_files(source, options.reading.format)
     directory = find_model(os.path.abspath(model) if uris.is_local(model) else model)
