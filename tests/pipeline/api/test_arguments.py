@@ -93,6 +93,7 @@ ARGUMENTS = {
     **of_data("text", NAMES),
     **of_data("label", NAMES),
     **of_data("group", NAMES),
+    **of_data("columns", ["id,b", "id", "", ","]),
     **of_data("encoder", [MISSING, "package:no/thing", "rows.csv"]),
     "Recipe.from_data.data": Both(
         lambda value: Recipe.from_data(value, "project"),
