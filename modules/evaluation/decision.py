@@ -102,16 +102,21 @@ def choose_threshold(
     # Between two neighbors in float32 there is none.
     middles = np.where(middles > values[:-1], middles, values[1:])
     thresholds = np.concatenate([[0.0], middles, [_ABOVE_ALL]])
-    thresholds[np.searchsorted(values, _DEFAULT)] = _DEFAULT
-    # The rows below each threshold, and how many of them are positive.
-    below, missed = (
-        np.concatenate([[0], np.bincount(indices, weights).cumsum()])
-        for weights in (None, labels == POSITIVE_CLASS)
+    default = np.searchsorted(values, _DEFAULT)
+    thresholds[default] = _DEFAULT
+    negatives, positives = (
+        np.bincount(indices, labels == label) for label in range(len(classes))
     )
-    right = missed[-1] - missed
-    predicted = len(labels) - below
-    counts = np.array([below - missed, predicted - right, missed, right])
-    best = _best(classes, config, thresholds, counts)
+    # The rows of each class below each threshold, and above it.
+    other, missed = (
+        np.concatenate([[0], rows.cumsum()]) for rows in (negatives, positives)
+    )
+    counts = np.array([other, other[-1] - other, missed, missed[-1] - missed])
+    # Every other cut gets better by moving it past rows of one class.
+    changes = 1 + np.flatnonzero((negatives[:-1] > 0) & (positives[1:] > 0))
+    candidates = np.unique([0, default, *changes, len(values)])
+    chosen = _best(classes, config, thresholds[candidates], counts[:, candidates])
+    best = candidates[chosen]
     drawn = np.linspace(0, len(thresholds) - 1, _SHOWN_POINTS).astype(int)
     shown = np.unique([*drawn, best])
     points = _points(classes, config, thresholds[shown], counts[:, shown])

@@ -118,6 +118,24 @@ def test_class_of_two_is_decided_by_the_threshold(tmp_path):
     assert outputs["class"].numpy().tolist() == names
 
 
+def test_class_with_a_threshold_above_1_is_never_predicted(tmp_path):
+    """Even if its probability is exactly 1; with a threshold of 0, it always is."""
+    above = float(np.nextafter(np.float32(1), np.float32(2)))
+    exported = exported_lib.export_tiny(tmp_path, "sentences", threshold=above)
+    description_file = description.read_description(str(exported.directory))
+    assert description_file["threshold"] == above
+    model = tf.saved_model.load(str(exported.directory))
+    texts = {"sentence": tf.constant([first for first, _ in PAIRS])}
+    for temperature in (1e-9, -1e-9):  # makes one of both certain
+        model.temperature.assign(temperature)
+        outputs = model(texts)
+        assert outputs["probabilities"].numpy().max() == 1
+        assert not outputs["class_id"].numpy().any()
+        model.threshold.assign(0.0)
+        assert model(texts)["class_id"].numpy().all()
+        model.threshold.assign(above)
+
+
 def test_each_label_of_several_is_decided_by_its_threshold(tmp_path):
     thresholds = [0.3, 0.5, 0.7]
     exported = exported_lib.export_tiny(tmp_path, "labels", threshold=thresholds)

@@ -158,7 +158,7 @@ class InferenceSession:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("threshold", [None, [0.3, 0.5, 0.7]])
+@pytest.mark.parametrize("threshold", [None, [0.3, 0.5, 0.7], [0.0, 1 + 2**-23, 0.0]])
 def test_file_of_several_labels_is_compared_and_its_readme_predicts_them(
     tmp_path, monkeypatch, capsys, threshold
 ):
