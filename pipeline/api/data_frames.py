@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import dataclasses
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ingest.rows import readers
+from ingest.rows.row_errors import RowError
+from modules.data.row_values import find_surrogate, is_missing
 from modules.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
+
+    from pipeline.onboarding.create import Project
 
     Data: TypeAlias = pd.DataFrame | str | Path
     Texts: TypeAlias = (
@@ -18,22 +29,95 @@ if TYPE_CHECKING:
 else:  # pandas is imported when there is a DataFrame
     Data = Texts = Any
 
-FILE = "data.parquet"
+_FILE = "data.parquet"
+_SHOWN = 40
+# Those of pyarrow, and of the methods of objects.
+_ERRORS = (
+    *(ValueError, TypeError, ArithmeticError, AttributeError, RecursionError),
+    *(NotImplementedError, KeyError),
+)
 
 
-def write(frame: pd.DataFrame, directory: Path) -> Path:
-    """Writes a frame, without its index, to a file that `ingest` reads.
+@dataclasses.dataclass(frozen=True)
+class FrameFile:
+    """A file with the rows of a DataFrame, without its index.
+
+    Attributes:
+      path: The file, which `ingest` reads.
+      index: The index of the DataFrame.
+      problems: Why no file can hold the values of a column, by its name. The file has
+        texts in place of them, so that a task can be guessed without such columns.
+    """
+
+    path: Path
+    index: pd.Index
+    problems: dict[str, str]
+
+    def refuse(self, used: Iterable[Any], advice: str = "") -> None:
+        """Refuses columns whose values no file can hold.
+
+        Args:
+          used: The columns that a task, or the split, uses.
+          advice: What else to do.
+
+        Raises:
+          UsageError: One of them has such values.
+        """
+        for name in used:
+            if isinstance(name, str) and name in self.problems:
+                raise UsageError(
+                    f"data: the column {name!r} of the DataFrame cannot be written: "
+                    f"{self.problems[name]}; convert its values to one type, such as "
+                    f"with frame[{name!r}].astype(str), or drop it{advice}",
+                    "E-frame-values",
+                )
+
+    def name_rows(self, text: str) -> str:
+        """Replaces the locations of rows in the file by those in the DataFrame."""
+        text = re.sub(
+            rf"{re.escape(str(self.path))}:(\d+)",
+            lambda match: describe_row(int(match[1]) - 1, self.index),
+            text,
+        )
+        return text.replace(str(self.path), "a pandas.DataFrame")
+
+    def name_rows_of(self, project: Project) -> None:
+        """Does so in the inspection and in the skipped rows of a project."""
+        inspection = project.inspection
+        for texts in (inspection.refused, inspection.warnings):
+            texts[:] = map(self.name_rows, texts)
+        for split in inspection.splits.values():
+            split.shortest = self.name_rows(split.shortest)
+            split.longest = self.name_rows(split.longest)
+        file = project.skipped_file
+        if file is not None and file.exists():
+            rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+            for row in rows:
+                row["file"], row["row"] = "a pandas.DataFrame", row["row"] - 1
+                (row["index"],) = self.index[row["row"] : row["row"] + 1].tolist()
+            lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
+            file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+    @contextlib.contextmanager
+    def naming_rows(self) -> Iterator[None]:
+        """Names rows in errors by their place in the DataFrame."""
+        try:
+            yield
+        except UsageError as error:
+            message = self.name_rows(error.message)
+            raise UsageError(message, error.name) from error
+
+
+def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
+    """Writes a frame to a file that `ingest` reads.
 
     Args:
       frame: The rows.
       directory: Where the file is written.
 
-    Returns:
-      The file.
-
     Raises:
       UsageError: It is not a DataFrame, the names of the columns are not different
-        strings, there are no rows, or a column has values of several types.
+        strings, or it has no rows.
     """
     import pandas as pd
     import pyarrow as pa
@@ -65,26 +149,65 @@ def write(frame: pd.DataFrame, directory: Path) -> Path:
             "drop all but one",
             "E-frame-columns",
         )
+    for name in frame.columns:
+        if problem := find_surrogate(name):
+            raise UsageError(
+                f"data: the name {name!a} of a column {problem}", "E-frame-columns"
+            )
     if frame.empty:
         raise UsageError(
             f"data: the DataFrame has {len(frame)} rows and {len(frame.columns)} "
             "columns; give one with rows",
             "E-frame-empty",
         )
-    columns = []
+    columns, problems = [], {}
     for name in frame.columns:
+        values = frame[name]
         try:
-            columns.append(pa.Array.from_pandas(frame[name]))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise UsageError(
-                f"data: the column {name!r} of the DataFrame cannot be written: "
-                f"{error}; convert its values to one type, such as with "
-                f"frame[{name!r}].astype(str), or drop it",
-                "E-frame-values",
-            ) from error
-    path = directory / FILE
+            column = pa.Array.from_pandas(values)
+            if isinstance(column.type, pa.BaseExtensionType):
+                raise TypeError(f"{column.type} is read as another type")
+            if not _is_simple(column.type):
+                file = io.BytesIO()
+                parquet.write_table(pa.table([column], ["values"]), file)
+                for _, row in readers.read_parquet(file):
+                    if isinstance(row, RowError):
+                        raise row
+        except _ERRORS as error:
+            problems[name] = _find_surrogate(values) or str(error)
+            column = pa.array(map(_as_text, values), pa.string())
+        columns.append(column)
+    path = directory / _FILE
     parquet.write_table(pa.table(columns, list(frame.columns)), path)
-    return path
+    return FrameFile(path, frame.index, problems)
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    """Returns whether a file surely holds values of a type."""
+    from pyarrow import types
+
+    tests = (
+        *(types.is_string, types.is_large_string, types.is_boolean),
+        *(types.is_integer, types.is_float32, types.is_float64),
+    )
+    if types.is_dictionary(kind) or types.is_list(kind):
+        kind = kind.value_type
+    return any(test(kind) for test in tests)
+
+
+def _find_surrogate(values: pd.Series) -> str | None:
+    for position, value in enumerate(values):
+        if isinstance(value, str) and (problem := find_surrogate(value)):
+            return f"{describe_row(position, values.index)} {problem}"
+    return None
+
+
+def _as_text(value: Any) -> str | None:
+    """Returns a text, or a short one without blanks, which is not taken for one."""
+    if not isinstance(value, str):
+        text = "_".join(str(value).split())[:_SHOWN]
+        value = None if is_missing(text) else text
+    return value and value.encode("utf-8", "backslashreplace").decode()
 
 
 def describe_row(position: int, index: pd.Index | None) -> str:
@@ -93,4 +216,5 @@ def describe_row(position: int, index: pd.Index | None) -> str:
 
     if index is None or index.equals(pd.RangeIndex(len(index))):
         return f"row {position}"
-    return f"row {position} (index {index[position]!r})"
+    (label,) = index[position : position + 1].tolist()
+    return f"row {position} (index {label!r})"

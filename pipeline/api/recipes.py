@@ -16,7 +16,7 @@ from modules import environment, uris
 from modules.errors import DataRefusedError, UsageError
 from pipeline.api import data_frames
 from pipeline.api.arguments import Settings, TestSize, checked
-from pipeline.api.data_frames import Data
+from pipeline.api.data_frames import Data, FrameFile
 from pipeline.api.quiet import quiet
 from pipeline.config import recipe
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
@@ -241,14 +241,17 @@ def write_project(
     with (
         environment.collecting_rarely(),
         WorkingDirectory.creating(target, report) as working,
-        _look_at(data, choices, test_size, overrides, report) as data_set,
+        _look_at(data, choices, test_size, overrides, report) as (data_set, frame),
         quiet(),
     ):
         from pipeline.onboarding.create import create_project
 
-        return create_project(
+        project = create_project(
             target, working, data_set, encoder, overrides, report, progress
         )
+        if frame is not None:
+            frame.name_rows_of(project)
+        return project
 
 
 def inspect_project(
@@ -264,12 +267,15 @@ def inspect_project(
     """Returns the project that `write_project` would write."""
     with (
         environment.collecting_rarely(),
-        _look_at(data, choices, test_size, overrides, report) as data_set,
+        _look_at(data, choices, test_size, overrides, report) as (data_set, frame),
         quiet(),
     ):
         from pipeline.onboarding.create import inspect_data_set
 
-        return inspect_data_set(data_set, encoder, overrides, report, progress)
+        project = inspect_data_set(data_set, encoder, overrides, report, progress)
+        if frame is not None:
+            frame.name_rows_of(project)
+        return project
 
 
 def describe_refusal(inspection: details.Inspection) -> str:
@@ -302,7 +308,7 @@ def _look_at(
     test_size: TestSize | None,
     overrides: dict[str, Any],
     report: Report,
-) -> Iterator[DataSet]:
+) -> Iterator[tuple[DataSet, FrameFile | None]]:
     """Reads data, and guesses their task; adds the choices to the overrides.
 
     A DataFrame is in a temporary file as long as the context is open.
@@ -317,6 +323,7 @@ def _look_at(
             names = [name.strip() for name in names.split(",")]
         overrides["data.columns"] = list(names)
     settings = recipe.load_data(DEFAULT_CONFIG, overrides)
+    frame: FrameFile | None = None
     with contextlib.ExitStack() as temporary:
         if not isinstance(data, (str, Path)):
             if settings.columns:
@@ -326,8 +333,18 @@ def _look_at(
                     "E-columns-refused",
                 )
             directory = temporary.enter_context(tempfile.TemporaryDirectory())
-            file = data_frames.write(data, Path(directory))
-            data_set = look_at(str(file), settings, choices, overrides)
+            frame = data_frames.write(data, Path(directory))
+            temporary.enter_context(frame.naming_rows())
+            named = (overrides.get(f"task.{kind}_column") for kind in ("id", "weight"))
+            columns = [*choices.text, choices.label, settings.group_column, *named]
+            frame.refuse([*columns, *settings.slice_columns])
+            try:
+                data_set = look_at(str(frame.path), settings, choices, overrides)
+            except UsageError as error:
+                frame.refuse(frame.problems, f". Without it, {error.message}")
+                raise
+            task = data_set.task
+            frame.refuse([*task.text_columns, *task.label_columns, task.id_column])
             data_set = dataclasses.replace(data_set, origin="a pandas.DataFrame")
         else:
             data_set = look_at(str(data), settings, choices, overrides)
@@ -340,4 +357,4 @@ def _look_at(
             )
         for line in data_set.source.describe_reading():
             report(line)
-        yield data_set
+        yield data_set, frame

@@ -1,5 +1,9 @@
 """Recipes from a user's own data, which come as a DataFrame."""
 
+import decimal
+import json
+import uuid
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,8 +63,20 @@ def test_frame_becomes_a_project_that_keeps_its_rows(tmp_path, encoder):
             ["0", "1"],
         ),
         ([bool(row % 2) for row in range(ROWS)], ["false", "true"]),
+        (
+            pd.array([bool(row % 2) if row % 9 else None for row in range(ROWS)]),
+            ["false", "true"],
+        ),
+        (pd.array(["no", "yes"] * (ROWS // 2), "string[pyarrow]"), ["no", "yes"]),
+        (pd.Categorical([0, 1] * (ROWS // 2)), ["0", "1"]),
+        (pd.Categorical([False, True] * (ROWS // 2)), ["false", "true"]),
+        ([decimal.Decimal(row % 2) for row in range(ROWS)], ["0", "1"]),
     ],
-    ids=["floats with NaN", "nullable integers", "booleans"],
+    ids=[
+        *("floats with NaN", "nullable integers", "booleans", "nullable booleans"),
+        *("strings of pyarrow", "categories of integers", "categories of booleans"),
+        "decimals",
+    ],
 )
 def test_labels_of_every_dtype_are_read(label, classes, encoder):
     found = inspect(
@@ -93,6 +109,11 @@ def test_lists_of_labels_are_any_number_of_labels(encoder):
             "E-frame-columns",
             "have 2 levels",
         ),
+        (
+            pd.DataFrame({"cut \ud83d": ["a"]}),
+            "E-frame-columns",
+            r"the name 'cut \ud83d' of a column has a lone surrogate",
+        ),
         (pd.DataFrame({"text": []}), "E-frame-empty", "has 0 rows"),
         (
             pd.DataFrame({"text": ["a", "b"], "label": [1, "one"]}),
@@ -101,7 +122,10 @@ def test_lists_of_labels_are_any_number_of_labels(encoder):
         ),
         ([{"text": "a"}], "E-frame-type", "list is neither a pandas.DataFrame nor"),
     ],
-    ids=["numbers", "duplicates", "levels", "empty", "mixed", "no frame"],
+    ids=[
+        *("numbers", "duplicates", "levels", "surrogate"),
+        *("empty", "mixed", "no frame"),
+    ],
 )
 def test_frame_that_no_file_can_hold_is_refused(frame, name, said, tmp_path):
     with pytest.raises(UsageError) as refused:
@@ -109,6 +133,88 @@ def test_frame_that_no_file_can_hold_is_refused(frame, name, said, tmp_path):
     assert refused.value.name == name
     assert said in str(refused.value)
     assert not (tmp_path / "project").exists()
+
+
+ODD = {
+    "bins": lambda: pd.cut(range(ROWS), 4),
+    "half": lambda: np.arange(ROWS, dtype=np.float16),
+    "empty objects": lambda: [{}] * ROWS,
+    "uuids": lambda: [uuid.UUID(int=row) for row in range(ROWS)],
+    "mixed": lambda: [1, "one"] * (ROWS // 2),
+    "complex": lambda: np.arange(ROWS) * 1j,
+    "matrices": lambda: [np.eye(3)] * ROWS,
+    "objects": lambda: [object()] * ROWS,
+    "periods": lambda: pd.period_range("2020-01", periods=ROWS, freq="D"),
+    "surrogates": lambda: ["cut \ud83d"] * ROWS,
+    "functions": lambda: [len] * ROWS,
+}
+
+
+def test_columns_that_are_not_used_need_not_be_storable(encoder, tmp_path):
+    plain = reviews(["good", "bad"] * (ROWS // 2))
+    frame = plain.assign(**{name: make() for name, make in ODD.items()})
+    frame["money"] = [decimal.Decimal("1.50")] * ROWS
+    frame["when"] = pd.Timestamp("2026-01-02", tz="UTC")
+    found = [
+        inspect(each, encoder=encoder, settings=SETTINGS) for each in (plain, frame)
+    ]
+    task = {key: value for key, value, _ in found[1].guesses if "task." in key}
+    assert task == {key: value for key, value, _ in found[0].guesses if "task." in key}
+    assert found[1].details.splits == found[0].details.splits
+    recipe = Recipe.from_data(
+        frame, tmp_path / "project", encoder=encoder, settings=SETTINGS
+    )
+    assert recipe.settings.task.text_columns == ["review"]
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("use", ["label", "text", "group", "task.weight_column"])
+def test_column_in_use_that_no_file_can_hold_is_refused_by_name(name, use, encoder):
+    frame = reviews(["good", "bad"] * (ROWS // 2)).assign(**{name: ODD[name]()})
+    choice = {use: name} if "." not in use else {"settings": {use: name}}
+    with pytest.raises(UsageError) as refused:
+        inspect(frame, encoder=encoder, **choice)
+    assert refused.value.name == "E-frame-values"
+    assert f"the column {name!r} of the DataFrame cannot be wr" in str(refused.value)
+    if name == "surrogates":
+        assert "row 0 (index 5000) has a lone surrogate, '\\ud83d'" in str(
+            refused.value
+        )
+
+
+def test_guessed_column_that_no_file_can_hold_is_refused_by_name(encoder):
+    for label in (pd.cut(range(ROWS), 3), np.arange(ROWS, dtype=np.float16) % 2):
+        with pytest.raises(UsageError, match="the column 'stars' of the DataFrame"):
+            inspect(reviews(label), encoder=encoder)
+
+
+@pytest.mark.parametrize(
+    ("index", "place"),
+    [
+        (pd.RangeIndex(ROWS), "row 7"),
+        (pd.RangeIndex(5000, 5000 + ROWS), r"row 7 \(index 5007\)"),
+        (pd.Index(["same"] * ROWS), r"row 7 \(index 'same'\)"),
+        (
+            pd.MultiIndex.from_product([["a"], range(ROWS)]),
+            r"row 7 \(index \('a', 7\)\)",
+        ),
+    ],
+)
+def test_bad_row_is_named_by_its_place_in_the_frame(index, place, encoder, tmp_path):
+    frame = reviews(["good", "bad"] * (ROWS // 2)).set_index(index)
+    frame.iloc[7, 0] = " "
+    with pytest.raises(DataRefusedError, match=rf"{place}: review is ' '") as refused:
+        Recipe.from_data(frame, tmp_path / "a", encoder=encoder, settings=SETTINGS)
+    found = inspect(frame, encoder=encoder, settings=SETTINGS)
+    texts = [str(refused.value), *found.refused, *found.warnings]
+    texts += [split.shortest for split in found.details.splits.values()]
+    assert not any("parquet" in text for text in texts)
+    settings = {**SETTINGS, "data.on_bad_rows": "skip"}
+    Recipe.from_data(frame, tmp_path / "b", encoder=encoder, settings=settings)
+    (row,) = (tmp_path / "b" / "skipped.jsonl").read_text().splitlines()
+    row = json.loads(row)
+    assert (row["file"], row["row"]) == ("a pandas.DataFrame", 7)
+    assert row["index"] == json.loads(json.dumps(index[7:8].tolist()[0]))
 
 
 def test_refused_data_raise_the_text_of_the_command(tmp_path, encoder):
