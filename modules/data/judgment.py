@@ -348,10 +348,14 @@ class _Judgment:
         rare = sorted((n, name) for name, n in labels.items() if 0 < n < limit * rows)
         if rare:
             shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:SHOWN])
+            # Weights do not change how often one of several labels is predicted.
+            setting = (
+                "task.decision" if self.task.is_multilabel else "trainer.class_weights"
+            )
             message = (
                 f"{TRAIN_SPLIT}: {len(rare)} of {len(labels)} classes have less than "
                 f"{limit:.1%} of the rows (data_gate.warn_class_share): {shown}; a "
-                "model may never predict them: add rows, or set trainer.class_weights"
+                f"model may never predict them: add rows, or set {setting}"
             )
             count = sum(n for n, _ in rare)
             yield Finding(RARE_CLASS, TRAIN_SPLIT, message, count=count)

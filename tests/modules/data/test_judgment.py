@@ -533,6 +533,7 @@ def test_rare_label_and_drift_of_a_label_are_warnings():
     rare = find(findings, judgment.RARE_CLASS)
     assert "1 of 3 classes have less than 5.0% of the rows" in rare.message
     assert "`love` 2.0%" in rare.message
+    assert rare.message.endswith("add rows, or set task.decision")
     drift = find(findings, judgment.LABEL_DRIFT)
     assert drift.message.startswith(
         "eval: the class `love` has 20.0% of the rows, and 2.0% in train"
