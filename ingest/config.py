@@ -140,7 +140,7 @@ class DataConfig(Settings):
             )
         if self.columns and (self.source or "").startswith(TFDS_PREFIX):
             raise ValueError(
-                f"columns names those of files without a header, but source is "
+                "columns is for files without a header, but source is "
                 f"{self.source}, whose columns have names; leave data.columns out"
             )
         return self

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from ingest.config import DataConfig, FileFormat
-from ingest.rows import text_lines
+from ingest.rows import json_conversion, text_lines
 from ingest.rows.formats import FORMATS, format_of
 from ingest.rows.row_errors import FileError, Row, RowError
 from modules import uris
@@ -95,24 +95,32 @@ def _match(source: str) -> tuple[list[str], bool]:
     return sorted(file.path for file in files), is_directory
 
 
-def read_json_lines(file: IO[bytes], encoding: str) -> Iterator[tuple[int, Row]]:
+def read_json_lines(
+    file: IO[bytes], encoding: str, path: str
+) -> Iterator[tuple[int, Row]]:
     """Yields the number of each line from 1, and its object or why it is not one.
 
-    JSON over several lines, such as an array, ends the file.
+    JSON over several lines, such as an array, and an object of rows end the file.
+
+    Args:
+      file: A buffered file, which is read from its start.
+      encoding: Its encoding.
+      path: Its path, for messages.
     """
-    numbered = enumerate(text_lines.decode(file, encoding), start=1)
+    lines = text_lines.decode(file, encoding)
+    numbered = enumerate(lines, start=1)
     # Blank lines are skipped, as pandas does.
     filled = ((number, line) for number, line in numbered if line.strip())
     start = list(itertools.islice(filled, 2))
     first, following = ([line for _, line in start] + ["", ""])[:2]
-    if _starts_other_json(first, following):
-        jq = "." if first.lstrip()[0] == "{" else "'.[]'"
-        message = (
-            "each line must be a JSON object, and this one starts JSON over several "
-            f"lines, or an array; convert it: jq -c {jq} IN.json > OUT.jsonl"
-        )
-        yield start[0][0], FileError(message)
-        return
+    is_other = _starts_other_json(first, following)
+    if is_other or len(start) == 1:
+        lines.seek(0)
+        advice = json_conversion.advise(lines, path, encoding, is_one_line=not is_other)
+        if advice:
+            message = f"each line must be a JSON object, and {advice}"
+            yield start[0][0], FileError(message)
+            return
     for number, line in itertools.chain(start, filled):
         try:
             text_lines.check(line, encoding)

@@ -168,7 +168,9 @@ class RowFile:
                     file, dialect, self._settings.encoding, task
                 )
             elif self.file_format == JSONL:
-                yield from readers.read_json_lines(file, self._settings.encoding)
+                yield from readers.read_json_lines(
+                    file, self._settings.encoding, self.path
+                )
             elif self.file_format == PARQUET:
                 yield from readers.read_parquet(file)
             elif self.file_format == ARROW:

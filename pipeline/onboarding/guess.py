@@ -62,6 +62,7 @@ _DATE = re.compile(r"\d+[-./]\d+[-./]\d+")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 _SHOWN = 6
 _SHOWN_CHARACTERS = 60
+_MOST_SHOWN = 500  # characters of the names of all columns
 _LEAST_FLAGS = 3  # that are taken for labels; one of two may be a feature
 _MOST_LABELS_WITHOUT_A_NAME = 50
 _MOST_NUMBERS = 20  # that are taken for classes without a usual name of a label
@@ -123,7 +124,7 @@ def guess_task(
         if name is not None and name not in columns:
             raise UsageError(
                 f"{option} {name}: there is no such column; there are "
-                f"{', '.join(columns)}",
+                f"{_join_names(columns)}",
                 "E-option-column-unknown",
             )
     if len(text) > 2:
@@ -265,6 +266,10 @@ def guess_task(
     return Guess(make_task(settings), reasons)
 
 
+def _join_names(columns: Iterable[str]) -> str:
+    return textwrap.shorten(", ".join(columns), _MOST_SHOWN, placeholder=" ...")
+
+
 def _is_sentence(name: str) -> bool:
     return len(name.split()) > _STRONG_WORDS
 
@@ -332,8 +337,8 @@ def _guess_texts(
     texts = {n: c for n, c in texts.items() if c.separator is None} or texts
     if not texts:
         raise UsageError(
-            f"none of the columns {', '.join(columns)} looks like text; name the text "
-            "column with --text COLUMN, twice for a pair",
+            f"none of the columns {_join_names(columns)} looks like text; name the "
+            "text column with --text COLUMN, twice for a pair",
             "E-text-column-unclear",
         )
     words = {name: column.mean_words for name, column in texts.items()}
@@ -427,7 +432,7 @@ def _guess_labels(
         if kind == "multilabel" and crowded:
             _refuse_names(crowded[0], min(crowded[0].crowded))
         raise UsageError(
-            f"none of the columns {', '.join(columns) or '(no others)'} looks like a "
+            f"none of the columns {_join_names(columns) or '(no others)'} looks like a "
             f"label; name it with --label COLUMN{rounding}",
             "E-label-column-unclear",
         )

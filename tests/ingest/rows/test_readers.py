@@ -68,7 +68,7 @@ def test_columns_get_the_names_of_tfds_if_the_first_row_cannot_be_read(tmp_path)
             '{"text": "a",\n "label": "x"}\n{"text": "b",\n "label": "y"}\n',
             "jq -c . IN",
         ),
-        ('{ "data": [\n  {"text": "a"},\n  {"text": "b"}\n]}\n', "jq -c . IN"),
+        ('{ "data": [\n  {"text": "a"},\n  {"text": "b"}\n]}\n', 'for r in d["data"]'),
         ("[1,\n2]\n", "jq -c '.[]' IN"),
     ],
 )
