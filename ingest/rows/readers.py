@@ -22,6 +22,7 @@ from ingest.rows import json_conversion, text_lines
 from ingest.rows.formats import FORMATS, format_of
 from ingest.rows.row_errors import FileError, Row, RowError
 from modules import uris
+from modules.data.row_values import find_surrogate
 from modules.errors import UsageError
 
 DEFAULTS = DataConfig()
@@ -181,11 +182,12 @@ def find_repeated(names: Iterable[str]) -> str:
 def _refuse_surrogates(row: dict[str, Any]) -> None:
     """Refuses lone surrogates, which JSON can escape but no coder of Beam encodes."""
     for column, value in row.items():
-        try:
-            json.dumps({column: value}, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
+        text = (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        )
+        if problem := find_surrogate(column) or find_surrogate(text):
             name = column.encode(errors="backslashreplace").decode()
-            raise RowError(f"column {name} is not Unicode text: {error}") from error
+            raise RowError(f"column {name} is not Unicode text: it {problem}")
 
 
 def read_parquet(file: IO[bytes]) -> Iterator[tuple[int, Row]]:

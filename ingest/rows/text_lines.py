@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ingest.rows.row_errors import EncodingError, RowError
+from modules.data.row_values import find_surrogate
 
 # The codecs that skip them; the mark of UTF-32 starts with one of UTF-16.
 _MARKS = {
@@ -19,8 +20,9 @@ _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
 }
 MARK_BYTES = max(map(len, _MARKS))
-# `surrogateescape` turns bytes that do not decode into these.
-_BAD = re.compile("[\udc80-\udcff]")
+# `surrogateescape` turns bytes that do not decode into the last 128 of these. Some
+# encodings, such as UTF-7, can also have them.
+_BAD = re.compile("[\ud800-\udfff]")
 _BAD_OFFSET = 0xDC00
 
 
@@ -79,12 +81,16 @@ def check(line: str, encoding: str, place: str = "") -> None:
 
     Raises:
       EncodingError: Names the first such byte.
+      RowError: The line has half of a character.
     """
     if line.isascii():
         return
     bad = _BAD.search(line)
     if bad:
         byte = ord(bad.group()) - _BAD_OFFSET
+        if not 0x80 <= byte <= 0xFF:
+            problem = find_surrogate(line)
+            raise RowError(f"{place}the line {problem}")
         raise EncodingError(
             f"{place}column {bad.start() + 1}: the byte 0x{byte:02x} is not {encoding}"
         )

@@ -67,15 +67,14 @@ class FrameFile:
             if isinstance(name, str) and name in self.problems:
                 raise UsageError(
                     f"data: the column {name!r} of the DataFrame cannot be written: "
-                    f"{self.problems[name]}; convert its values to one type, such as "
-                    f"with frame[{name!r}].astype(str), or drop it{advice}",
+                    f"{self.problems[name]}{advice}",
                     "E-frame-values",
                 )
 
     def name_rows(self, text: str) -> str:
         """Replaces the locations of rows in the file by those in the DataFrame."""
         text = re.sub(
-            rf"{re.escape(str(self.path))}:(\d+)",
+            rf"(?:\brow )?{re.escape(str(self.path))}:(\d+)",
             lambda match: describe_row(int(match[1]) - 1, self.index),
             text,
         )
@@ -91,12 +90,13 @@ class FrameFile:
             split.longest = self.name_rows(split.longest)
         file = project.skipped_file
         if file is not None and file.exists():
-            rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+            with file.open(encoding="utf-8") as lines:
+                rows = list(map(json.loads, lines))
             for row in rows:
                 row["file"], row["row"] = "a pandas.DataFrame", row["row"] - 1
                 (row["index"],) = self.index[row["row"] : row["row"] + 1].tolist()
-            lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
-            file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+            texts = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
+            file.write_text("\n".join([*texts, ""]), "utf-8")
 
     @contextlib.contextmanager
     def naming_rows(self) -> Iterator[None]:
@@ -174,7 +174,10 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
                     if isinstance(row, RowError):
                         raise row
         except _ERRORS as error:
-            problems[name] = _find_surrogate(values) or str(error)
+            problems[name] = _find_surrogate(values) or (
+                f"{error}; convert its values to one type, such as with "
+                f"frame[{name!r}].astype(str), or drop it"
+            )
             column = pa.array(map(_as_text, values), pa.string())
         columns.append(column)
     path = directory / _FILE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from modules.config.task import EVAL_SPLIT, INPUT_NAME, TaskConfig, input_name
 from modules.config.trainer import TrainerConfig
 from modules.config.tuner import TunerConfig
 from modules.config.words import WordSettings
+from modules.data.row_values import find_surrogate
 from modules.errors import UsageError
 from modules.verdicts import CHANGED_SHARE
 from pipeline.config import policy, secrets, typed_yaml
@@ -488,6 +489,10 @@ def _load(
     """Reads and validates a recipe, or one of its sections."""
     settings = _section(_read(path, overrides), section)
     secrets.refuse(settings, "")  # first: other errors show the refused value
+    for key, text in _find_texts(settings, section):
+        # The name of a file may have bytes that are not UTF-8.
+        if key not in _PATH_KEYS and (problem := find_surrogate(text)):
+            raise UsageError(f"{key} {problem}", "E-settings-refused")
     try:
         return model.model_validate(settings)
     except ValidationError as error:
@@ -510,6 +515,19 @@ def _load(
 
 def _section(settings: dict[str, Any], section: str) -> Any:
     return settings.get(section, {}) if section else settings
+
+
+def _find_texts(settings: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yields each text of settings, which may be nested, after its dotted key."""
+    if isinstance(settings, str):
+        yield key, settings
+    elif isinstance(settings, Mapping):
+        for name, value in settings.items():
+            yield key, str(name)
+            yield from _find_texts(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(settings, list | tuple):
+        for value in settings:
+            yield from _find_texts(value, key)
 
 
 def _describe_errors(

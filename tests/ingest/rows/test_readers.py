@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from ingest.config import DataConfig
 from ingest.examples import tf_examples
 from ingest.rows import readers
-from ingest.rows.row_errors import FileError
+from ingest.rows.row_errors import FileError, RowError
 from ingest.rows.row_file import RowFile
 from modules.errors import UsageError
 from tests.prediction.batch.conftest import write_rows
@@ -141,3 +142,24 @@ def test_rows_of_a_long_file_are_numbered_in_order(tmp_path, name, first):
         tf_examples.to_row(row) if isinstance(row, bytes) else row for _, row in located
     )
     assert list(decoded) == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "content"),
+    [
+        ("in.jsonl", "utf-8", b'{"a": "cut \\ud83d"}\n{"a": "b"}\n'),
+        ("in.jsonl", "utf-8", b'{"b": {"c": ["cut \\ud83d"]}, "a": ""}\n{"a": "b"}\n'),
+        ("in.csv", "utf-7", b"a\ncut +2D0-\nb\n"),
+        ("in.tsv", "raw_unicode_escape", b"a\tc\ncut \\ud83d\td\nb\td\n"),
+    ],
+)
+def test_row_with_a_lone_surrogate_is_refused_and_the_next_is_read(
+    tmp_path, name, encoding, content
+):
+    path = tmp_path / name
+    path.write_bytes(content)
+    settings = DataConfig(encoding=encoding)
+    (_, refused), (_, row) = RowFile(str(path), path.suffix[1:], settings).read()
+    assert isinstance(refused, RowError)
+    assert r"has a lone surrogate, '\ud83d', at character" in str(refused)
+    assert row["a"] == "b"

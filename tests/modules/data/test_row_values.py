@@ -151,3 +151,12 @@ def test_several_labels_are_0_or_1_each(values, label):
 )
 def test_label_is_one_value(values, label):
     assert row_values.read_label(values, TaskConfig(classes=["a", "b", "c"])) == label
+
+
+def test_lone_surrogate_in_a_text_is_named_by_its_place():
+    for text, place in (("\ud83d", 1), ("an \ud83d\U0001f600", 4), ("\udcff x", 1)):
+        problem = row_values.find_text_problem(text)
+        assert f"has a lone surrogate, {text[place - 1]!a}, at character {place}:" in (
+            problem
+        )
+    assert row_values.find_text_problem("whole \U0001f600") is None

@@ -1,5 +1,8 @@
 """A server as long as a block of code runs; tests/e2e/ predicts with one."""
 
+import urllib.error
+
+import pandas as pd
 import pytest
 
 from modules.errors import UsageError
@@ -24,6 +27,11 @@ def test_model_of_any_name_that_the_server_accepts_is_reached(tmp_path, monkeypa
     with serve(tmp_path / name) as server:
         assert server.name == name
         assert server.predict([1.0]) == [3.5]
+        with pytest.raises(urllib.error.HTTPError, match=r'400.*Input .*has \\"cut'):
+            server.predict(["cut \ud83d"])
+        for rows in ("text", {"text": ["a"]}, pd.DataFrame({"text": ["a"]}), [b"a"]):
+            with pytest.raises(UsageError, match=r"^instances: "):
+                server.predict(rows)
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a:b", "a\ud800"])

@@ -567,3 +567,20 @@ def test_unknown_override_is_refused_by_commands_that_read_one_section(recipe, l
             recipe,
             {"task.label_column": 3, "data.span": 1, "beam.runner": "no"},
         )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("data.license", "cut \ud83d"),
+        ("task.classes", ["no", "cut \ud83d"]),
+        ("evaluator.group_words", {"age": [["young", "cut \ud83d"]]}),
+    ],
+)
+def test_lone_surrogate_in_a_setting_is_refused_by_key(recipe, key, value):
+    with pytest.raises(UsageError, match=rf"^{key}\S* has a lone surrogate, '.ud83d'"):
+        load_config(recipe, {key: value})
+    recipe.write_text(recipe.read_text().replace("pairs", r'pairs, license: "\ud83d"'))
+    with pytest.raises(UsageError, match=r"^data\.license has a lone surrogate"):
+        load_config(recipe)
+    assert load_config(recipe, {"data.license": "", "output": "not UTF-8 \udcff"})
