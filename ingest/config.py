@@ -47,15 +47,17 @@ class DataConfig(Settings):
       quote: Character around the fields of CSV and TSV; None detects `"` or `'`.
       columns: Names of the columns of CSV and TSV files without a header; None reads
         them from the first line. Other formats have names, and refuse it.
-      test_size: Share of the rows that become the split `eval`, if the source has no
-        splits.
+      test_size: Share of the rows that become the split `test`, if the source has no
+        splits. A larger share only moves rows out of `train`.
+      eval_size: The same for `eval`, whose rows choose the checkpoint. `train` has the
+        rest.
       group_column: Column, such as an author or a question; rows with equal values go
         to the same split. If the source has splits, a value in two of them is refused.
         TFRecords are not checked, so it is refused with them.
       slice_columns: Columns, such as a region or a source, that are no input of the
         model. The evaluation has the metrics of each of their values, at most 50 of a
         column; `evaluator.slice_thresholds` can bound them.
-      split_seed: Seed of the random split, if the source has no splits.
+      split_seed: Another seed splits the rows of a source without splits differently.
       on_bad_rows: What happens if a row cannot be read, has an empty text, or has a
         label that the task does not allow. `refuse` stops before any long work and
         names the first rows; `skip` leaves such rows out and writes them with their
@@ -73,6 +75,7 @@ class DataConfig(Settings):
     quote: str | None = Field(default=None, min_length=1, max_length=1)
     columns: list[str] | None = Field(default=None, min_length=1)
     test_size: float = Field(default=0.2, gt=0, lt=1)
+    eval_size: float = Field(default=0.1, gt=0, lt=1)
     group_column: str | None = None
     slice_columns: list[str] = Field(default_factory=list)
     split_seed: int = Field(default=0, ge=0)
@@ -142,6 +145,15 @@ class DataConfig(Settings):
             raise ValueError(
                 "columns is for files without a header, but source is "
                 f"{self.source}, whose columns have names; leave data.columns out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> DataConfig:
+        if self.test_size + self.eval_size >= 1:
+            raise ValueError(
+                f"test_size is {self.test_size:g} and eval_size {self.eval_size:g}, "
+                "which leaves no rows for train; their sum must be below 1"
             )
         return self
 

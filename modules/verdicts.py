@@ -365,6 +365,7 @@ class Evaluation(pydantic.BaseModel):
       metrics: The metrics on all rows by name.
       data: Name of the data: the last part of their source, such as a span's directory.
       data_version: Their hash.
+      splitting: The `splitting` of their card; None if their splits were not made here.
     """
 
     split: str
@@ -373,6 +374,7 @@ class Evaluation(pydantic.BaseModel):
     metrics: dict[str, Estimate]
     data: str
     data_version: str
+    splitting: dict[str, Any] | None = None
 
 
 class OlderVersion(pydantic.BaseModel):

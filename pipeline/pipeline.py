@@ -51,6 +51,8 @@ def create_pipeline(
       inputs: The resolved sources.
       platform: The arguments that differ by orchestrator.
     """
+    config = config.with_split(inputs.examples.patterns)
+    assert config.evaluator.split is not None
     task, encoder = config.task, inputs.encoder
     parameters = RunParameters.of(
         config, inputs.examples.input_base, platform.parameter
@@ -272,8 +274,9 @@ def create_pipeline(
                 timeout_seconds=config.serving.timeout_seconds,
             ),
             data_version=inputs.examples.card.fingerprint or "unknown",
-            is_split_here=inputs.examples.card.splitting is not None
-            and inputs.examples.span is None,
+            splitting=inputs.examples.card.splitting
+            if inputs.examples.span is None
+            else None,
         )
         older_versions = [
             OlderVersions(

@@ -10,6 +10,7 @@ from modules import files
 from modules.commits import Commits
 from modules.config.decision import describe_threshold
 from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
+from modules.config.run_settings import describe_selection
 from modules.config.task import EVAL_SPLIT, TaskConfig
 from modules.evaluation import abstention
 from modules.run_states import Outcome
@@ -745,6 +746,11 @@ class Report(_Part):
     serving_check: dict[str, Any] | None = None
     pushed: str | None = None
     settings: dict[str, Any] = {}
+
+    @property
+    def selection(self) -> str:
+        """See `describe_selection`."""
+        return describe_selection(self.split)
 
     @property
     def column_warnings(self) -> list[str]:

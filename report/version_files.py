@@ -39,5 +39,6 @@ def write(
         },
         data=data.name,
         data_version=data.version,
+        splitting=report.data.card.get("splitting"),
     )
     served_versions.write_evaluation(version, evaluation.model_dump(mode="json"))

@@ -80,11 +80,17 @@ def measure(
         start = time.monotonic()
         try:
             evaluation = _describe(version, path)
-            trained_on = evaluation.data_version if evaluation else "unknown"
-            if settings.is_split_here and trained_on != settings.data_version:
+            trained_on = evaluation and (evaluation.data_version, evaluation.splitting)
+            if settings.splitting is not None and (
+                trained_on is None
+                or (
+                    settings.data_version != trained_on[0]
+                    and settings.splitting != trained_on[1]
+                )
+            ):
                 version.problem = (
-                    "other data were split anew for it, and it may have trained on the "
-                    "evaluated rows; split the data yourself, or use spans"
+                    "its data were split by other settings of data, or by an older "
+                    "release, so that it may have trained on the evaluated rows"
                 )
                 continue
             served_versions.verify(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pydantic
 
 from components.serving_check.request import Limits
@@ -18,8 +20,9 @@ class OlderVersionsSettings(Settings):
       rows: `evaluator.older_version_rows`.
       limits: Those of ServingCheck.
       data_version: The hash of the data.
-      is_split_here: Whether the pipeline splits the data, without spans. Other data are
-        split anew, and an older version may have trained on rows that are evaluated.
+      splitting: The `splitting` of the data's card. None if their splits were not made
+        here, or if they are a span. A version of other data that were split in another
+        way may have trained on rows that are evaluated.
     """
 
     run: RunSettings
@@ -27,4 +30,4 @@ class OlderVersionsSettings(Settings):
     rows: pydantic.PositiveInt
     limits: Limits
     data_version: str = ""
-    is_split_here: bool = False
+    splitting: dict[str, Any] | None = None

@@ -38,8 +38,9 @@ class DataCard(BaseModel):
       fingerprint: SHA-256 of the source's files; None if they were not read here.
       files: How each kind of file was read: its format, delimiter and quoting.
       splits: The rows by split; empty if they were not read here.
-      splitting: `test_size`, `group_column` and `split_seed`, if the source had no
-        splits.
+      splitting: `test_size`, `eval_size`, `group_column` and `split_seed`, if the
+        source had no splits. A card without `eval_size` is of a random split.
+      is_halved: Whether `eval` of the source was halved into `eval` and `test`.
       on_bad_rows: What happened to bad rows.
       skipped_file: The file with the skipped rows and the reasons.
       license: What `data.license` names.
@@ -52,6 +53,7 @@ class DataCard(BaseModel):
     files: list[str] = []
     splits: dict[str, SplitCard] = {}
     splitting: dict[str, Any] | None = None
+    is_halved: bool = False
     on_bad_rows: str = "refuse"
     skipped_file: str | None = None
     license: str | None = None
@@ -92,4 +94,5 @@ def read_card(directory: str) -> DataCard | None:
 
 def describe_splitting(settings: DataConfig) -> dict[str, Any]:
     """Returns the settings for splitting a source without splits."""
-    return settings.model_dump(include={"test_size", "group_column", "split_seed"})
+    names = {"test_size", "eval_size", "group_column", "split_seed"}
+    return settings.model_dump(include=names)

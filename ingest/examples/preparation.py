@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,15 +14,17 @@ from ingest.examples import (
     sources,
     spans,
     splits,
+    splitting,
     text_source,
     tf_examples,
     tfds_source,
 )
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
 from ingest.examples.data_card import DataCard, SplitCard, describe_splitting, read_card
+from ingest.examples.halving import Halving
 from ingest.examples.label_parser import NotAnIndexError
 from ingest.examples.spans import Span
-from ingest.examples.splits import GoodRow, MissingSplitError, Report
+from ingest.examples.splits import TEST, GoodRow, MissingSplitError, Report
 from ingest.examples.tfrecords import (
     ExamplesDirectory,
     find_examples,
@@ -39,7 +42,13 @@ from ingest.working_directory import (
     refuse_existing,
 )
 from modules import fingerprint, uris, written_files
-from modules.config.task import NOT_TRAINED, TOKENIZED_FEATURES, TaskConfig
+from modules.config.task import (
+    EVAL_SPLIT,
+    NOT_TRAINED,
+    TOKENIZED_FEATURES,
+    TRAIN_SPLIT,
+    TaskConfig,
+)
 from modules.data import row_values
 from modules.errors import UsageError
 
@@ -52,6 +61,7 @@ def resolve_examples(
     directory_for: Callable[[str], Path],
     report: Report = lambda _: None,
     settings: DataConfig = DEFAULTS,
+    halving: Halving | None = None,
 ) -> ExamplesDirectory:
     """Returns the Examples of a run; other formats are written as TFRecords first.
 
@@ -64,15 +74,17 @@ def resolve_examples(
         source. Those of the same source are reused.
       report: Called with a line for the user.
       settings: How the source is read and split, and the number of the span.
+      halving: When `eval` is halved, if there is no `test`; None: never. TFRecords are
+        used as they are.
 
     Raises:
       UsageError: The source does not exist or cannot be read.
     """
     if not spans.has_span(source):
-        return _resolve(source, task, directory_for, report, settings)
+        return _resolve(source, task, directory_for, report, settings, halving)
     directory, span = spans.find_span(source, settings.span, report)
     try:
-        return _resolve(directory, task, directory_for, report, settings, span)
+        return _resolve(directory, task, directory_for, report, settings, halving, span)
     except MissingSplitError as error:
         raise UsageError(
             f"{error.message}. It is span {span.number} of {source}: complete it, or "
@@ -87,6 +99,7 @@ def _resolve(
     directory_for: Callable[[str], Path],
     report: Report,
     settings: DataConfig,
+    halving: Halving | None,
     span: Span | None = None,
 ) -> ExamplesDirectory:
     files = None
@@ -106,8 +119,12 @@ def _resolve(
     number = "" if span is None else str(span.number)
     # The rows are the same.
     reading = settings.model_dump_json(exclude={"span", "source"})
+    if halving and not _is_halved(source, task, settings, files, halving):
+        halving = None
+    # Not on its thresholds: another one should not train again.
+    kind = "halved" if halving else ""
     key = fingerprint.of_text(
-        key, task.model_dump_json(exclude=NOT_TRAINED), reading, code, number
+        key, task.model_dump_json(exclude=NOT_TRAINED), reading, code, number, kind
     )
     destination = directory_for(key)
     if span is not None:
@@ -116,11 +133,55 @@ def _resolve(
     delete_damaged(destination, report)
     # The name is a hash of the content: an existing directory has the same files.
     with contextlib.suppress(DestinationExistsError):
-        prepare(source, str(destination), task, report, settings, files)
+        prepare(source, str(destination), task, report, settings, files, halving)
     examples = find_examples(str(destination))
     # An earlier run may have read the same rows from another path.
     card = examples.card.model_copy(update={"source": source})
     return dataclasses.replace(examples, card=card, span=span)
+
+
+def _is_halved(
+    source: str,
+    task: TaskConfig,
+    settings: DataConfig,
+    files: sources.Source | None,
+    halving: Halving,
+) -> bool:
+    """Reads `eval`, if there is no `test`, and returns whether it is halved."""
+    if files is not None:
+        read = {name: f for name, f in files.files.items() if name != TRAIN_SPLIT}
+        files = dataclasses.replace(files, files=read)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,
+    ):
+        arguments = task, settings, lambda _: None, bad_rows
+        try:
+            opened = _open(source, files, *arguments)
+            if opened.get(EVAL_SPLIT) is None or opened.get(TEST) is not None:
+                return False
+            completed = splitting.complete_splits(
+                opened, bad_rows, task, settings, halving
+            )
+        except NotAnIndexError:
+            task = task.model_copy(update={"labels": "name"})
+            return _is_halved(source, task, settings, files, halving)
+    return TEST in completed
+
+
+def _open(
+    source: str,
+    files: sources.Source | None,
+    task: TaskConfig,
+    settings: DataConfig,
+    report: Report,
+    bad_rows: BadRows,
+    halving: Halving | None = None,
+) -> dict[str, Iterator[GoodRow] | None]:
+    arguments = task, settings, report, bad_rows
+    if files is None:
+        return tfds_source.open_splits(source, *arguments, halving=halving)
+    return text_source.open_splits(files, *arguments, halving=halving)
 
 
 def prepare(
@@ -130,6 +191,7 @@ def prepare(
     report: Report = lambda _: None,
     settings: DataConfig = DEFAULTS,
     files: sources.Source | None = None,
+    halving: Halving | None = None,
 ) -> dict[str, int]:
     """Writes the rows of a source as TFRecords, a folder for each split.
 
@@ -140,6 +202,7 @@ def prepare(
       report: Called with a line for the user.
       settings: How the source is read and split, and what happens to bad rows.
       files: The source's files, if they were found already.
+      halving: When `eval` is halved, if there is no `test`; None: never.
 
     Returns:
       The number of examples of each split.
@@ -162,7 +225,7 @@ def prepare(
             card.splitting = describe_splitting(settings)
         card.origin = read_card(source)
     with WorkingDirectory.creating(target, report) as working:
-        arguments = settings, report, files, card, working.path
+        arguments = settings, report, files, halving, card, working.path
         try:
             bad_rows = _write_splits(source, task, *arguments)
         except NotAnIndexError as error:
@@ -198,19 +261,17 @@ def _write_splits(
     settings: DataConfig,
     report: Report,
     files: sources.Source | None,
+    halving: Halving | None,
     card: DataCard,
     directory: Path,
 ) -> BadRows:
     """Writes the splits, completes their card, and returns the skipped rows."""
     with BadRows(settings.on_bad_rows, directory) as bad_rows:
-        opened: dict[str, Iterator[GoodRow] | None]
-        if files is None:
-            opened = tfds_source.open_splits(source, task, settings, report, bad_rows)
-        else:
-            opened = text_source.open_splits(files, task, settings, report, bad_rows)
-            card.files = files.describe_reading()
+        opened = _open(source, files, task, settings, report, bad_rows, halving)
+        card.files = [] if files is None else files.describe_reading()
         for line in card.files:
             report(line)
+        card.is_halved = bool(halving and opened.get(TEST) is not None)
         for name, rows in opened.items():
             if rows is None:
                 continue  # the split has no labels

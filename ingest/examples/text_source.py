@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ingest.config import DataConfig
-from ingest.examples import groups, splits, splitting
+from ingest.examples import splits, splitting
 from ingest.examples.bad_rows import BadRows
+from ingest.examples.halving import Halving
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.sources import Source
-from ingest.examples.splits import GoodRow, Report, Row, by_index
+from ingest.examples.splits import TEST, GoodRow, Report, Row, by_index
 from ingest.rows import hugging_face_datasets
 from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import RowError
-from modules.config.task import TRAIN_SPLIT, TaskConfig
+from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.errors import UsageError
 
 
@@ -25,16 +26,19 @@ def open_splits(
     report: Report,
     bad_rows: BadRows,
     watch: Callable[[Row | RowError], None] | None = None,
+    halving: Halving | None = None,
 ) -> dict[str, Iterator[GoodRow] | None]:
     """Returns the rows of each split of a source.
 
     Args:
-      source: The files. Without splits, their rows are split.
+      source: The files. Rows of no split are split into `train` and `eval`, and into
+        `test` if the source has no such split with labels.
       task: Names the columns.
       settings: How the rows are split, and which rows are bad.
       report: Called with a line for the user.
       bad_rows: Collects the bad rows.
       watch: Called with each row of `train`, or of a source without splits.
+      halving: When `eval` is halved, if there is no `test`; None: never.
 
     Returns:
       The splits; None for one without labels.
@@ -46,7 +50,7 @@ def open_splits(
     """
     opened: dict[str, Iterator[GoodRow] | None] = {}
     labels = LabelParser(task, settings)
-    for split in source.files:
+    for split in sorted(source.files, key=lambda split: split is None):
         is_records = source.files[split][0].file_format == TFRECORD
         names: dict[str, str] = {}
         if not task.has_label_columns:
@@ -66,14 +70,18 @@ def open_splits(
         parser = RowParser(task, settings, labels, names, has_examples=is_records)
         if labelled is None:
             opened[str(split)] = None
-        elif split is None:
-            opened |= splitting.split_rows(labelled, parser, bad_rows, task, settings)
+            continue
+        rows_of_split = bad_rows.filter(split or TRAIN_SPLIT, labelled, parser)
+        if split is None:
+            shares = {TEST: settings.test_size, EVAL_SPLIT: settings.eval_size}
+            if opened.get(TEST) is not None:
+                del shares[TEST]
+            opened |= splitting.split_rows(
+                rows_of_split, bad_rows, task, settings, shares
+            )
         else:
-            opened[split] = bad_rows.filter(split, labelled, parser)
-    return {
-        name: rows and splits.number_rows(rows, task.id_column)
-        for name, rows in groups.refuse_shared(opened, settings).items()
-    }
+            opened[split] = rows_of_split
+    return splitting.complete_splits(opened, bad_rows, task, settings, halving)
 
 
 def find_class_names(source: Source, split: str | None, column: str) -> dict[str, str]:

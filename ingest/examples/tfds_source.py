@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ingest.config import TFDS_PREFIX, DataConfig
-from ingest.examples import groups, splits
+from ingest.examples import splits, splitting
 from ingest.examples.bad_rows import BadRows
+from ingest.examples.halving import Halving
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.splits import GoodRow, LocatedRow, Report, Row, by_index
@@ -28,6 +29,7 @@ def open_splits(
     report: Report,
     bad_rows: BadRows,
     watch: Callable[[Row | RowError], None] | None = None,
+    halving: Halving | None = None,
 ) -> dict[str, Iterator[GoodRow] | None]:
     """Returns the rows of each split of a data set.
 
@@ -38,6 +40,7 @@ def open_splits(
       report: Called with a line for the user.
       bad_rows: Collects the bad rows.
       watch: Called with each row of `train`.
+      halving: When `eval` is halved, if there is no `test`; None: never.
 
     Returns:
       The splits; None for one without labels.
@@ -95,10 +98,7 @@ def open_splits(
             f"{', '.join(data)}",
             "E-split-missing",
         )
-    return {
-        split: good_rows and splits.number_rows(good_rows, task.id_column)
-        for split, good_rows in groups.refuse_shared(opened, settings).items()
-    }
+    return splitting.complete_splits(opened, bad_rows, task, settings, halving)
 
 
 def _require_network(urls: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
 from modules.config.settings import Settings
-from modules.config.task import TaskConfig
+from modules.config.task import EVAL_SPLIT, TaskConfig
 
 
 class RunSettings(Settings):
@@ -25,3 +25,14 @@ class RunSettings(Settings):
     max_seq_length: int
     keep: Keep = DEFAULT_KEEP
     long_text: LongTextConfig | None = None
+
+
+def describe_selection(gate_split: str) -> str:
+    """Returns a sentence if the rows that thresholds apply to also chose the model."""
+    if gate_split != EVAL_SPLIT:
+        return ""
+    return (
+        f"The rows of {EVAL_SPLIT} also chose the model (checkpoint, temperature and "
+        "threshold), so its metrics are a little too good: evaluate it on others, such "
+        "as a split `test`"
+    )

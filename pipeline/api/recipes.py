@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ingest.examples.splits import TEST
 from ingest.working_directory import WorkingDirectory
 from modules import environment, uris
 from modules.errors import DataRefusedError, UsageError
@@ -117,7 +118,7 @@ class Recipe:
           group: A column, such as an author; rows with equal values stay in one split.
           columns: The names of the columns of CSV and TSV without a header, or a text
             with commas between them; by default, they are in the first line.
-          test_size: Share of the rows of the split `eval`.
+          test_size: Share of the rows of the split `test`.
           encoder: The pre-trained encoder; None is a small BERT for English.
           settings: Values by dotted key. Those of `data` apply to reading, the others
             to the recipe.
@@ -228,7 +229,7 @@ def write_project(
       target: The new folder.
       data: A DataFrame, a file, or a directory of splits.
       choices: What the user chose instead of a guess.
-      test_size: Share of the rows of the split `eval`; None is the default.
+      test_size: Share of the rows of the split `test`; None is the default.
       encoder: The source of the encoder; None uses the sample's.
       overrides: Settings by dotted key.
       report: Called with a line for the user.
@@ -348,7 +349,8 @@ def _look_at(
             data_set = dataclasses.replace(data_set, origin="a pandas.DataFrame")
         else:
             data_set = look_at(str(data), settings, choices, overrides)
-        if not data_set.needs_split and test_size is not None:
+        has_test = not data_set.needs_split or TEST in data_set.source.files
+        if has_test and test_size is not None:
             raise UsageError(
                 f"{data} already has the splits "
                 f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "

@@ -12,6 +12,7 @@ import click
 
 from ingest import examples
 from modules import environment, uris
+from modules.config.run_settings import describe_selection
 from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.cli import (
@@ -222,6 +223,8 @@ def show(run: Run, console: Console) -> int:
     for table in verdict_tables(verdict.metrics):
         console.print(table)
     _print_prose(verdict.comparison, console)
+    if selection := describe_selection(*verdict.splits):
+        _print_prose(selection, console)
     if ages and ages.conclusion and not ages.warnings:
         _print_prose(ages.conclusion, console)
     page = run.directory / PAGE_FILE

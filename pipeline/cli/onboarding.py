@@ -68,7 +68,7 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--test-size",
         type=options.allowed(TestSize),
-        help="Share of the rows of the split eval.  "
+        help="Share of the rows of the split test.  "
         f"[default: {DataConfig().test_size}, more if there are few rows]",
     ),
 )

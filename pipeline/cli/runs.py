@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
+from modules.config.run_settings import describe_selection
 from modules.config.trainer import TrainerConfig
 from modules.run_states import MARKS, PUSHED
 from pipeline.cli import options
@@ -123,6 +124,8 @@ def show_command(
         console.print(search.sentence, soft_wrap=True)
     if verdict:
         lines = [f"verdict: {verdict.summary}"]
+        if selection := describe_selection(*verdict.splits):
+            lines.append(selection)
         if verdict.linear_model:
             lines.append(verdict.linear_model.sentence)
         if ages := outputs.ages:

@@ -13,6 +13,8 @@ import yaml
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from ingest.config import TFDS_PREFIX, DataConfig
+from ingest.examples.halving import Halving
+from ingest.examples.splits import TEST
 from modules import metrics, uris
 from modules.config import cluster, slices
 from modules.config.data_gate import DataGateConfig
@@ -46,6 +48,11 @@ _PATH_KEYS = (
 )
 NAME_PATTERN = "^[a-z][a-z0-9_-]*$"  # of a recipe, and of the directory it pushes to
 _OVERRIDES = "overrides are refused (--set and other options, settings= in Python):"
+_SEARCHED_GATE = (
+    f"tuner searches the settings that are best on {EVAL_SPLIT}, and evaluator.split "
+    f"is {EVAL_SPLIT}, too: on these rows any model would seem too good. Set "
+    "evaluator.split to other rows, such as test"
+)
 _VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
@@ -111,11 +118,18 @@ class Config(Settings):
         return RunSettings(
             pipeline=self.name,
             task=self.task,
-            gate_split=self.evaluator.split,
+            gate_split=self.evaluator.split or TEST,
             max_seq_length=self.preprocessing.max_seq_length,
             keep=self.preprocessing.keep,
             long_text=self.preprocessing.long_text,
         )
+
+    @property
+    def halving(self) -> Halving | None:
+        """When `eval` of data without `test` is halved; None: never."""
+        if self.evaluator.split not in (None, TEST):
+            return None
+        return Halving(self.evaluator.thresholds, self.data_gate.max_interval)
 
     @property
     def slice_settings(self) -> SliceSettings:
@@ -262,11 +276,7 @@ class Config(Settings):
                 "vertex.pipeline_root, or tuner.service to optuna"
             )
         if self.evaluator.split == EVAL_SPLIT:
-            raise ValueError(
-                f"tuner searches the settings that are best on {EVAL_SPLIT}, and "
-                f"evaluator.split is {EVAL_SPLIT}, too: on these rows any model would "
-                "seem too good. Set evaluator.split to other rows, such as test"
-            )
+            raise ValueError(_SEARCHED_GATE)
         trainer = self.trainer
         if (
             "batch_size" in self.tuner.space
@@ -290,22 +300,27 @@ class Config(Settings):
         data = self.data.model_copy(update={"span": span})
         return self.model_copy(update={"data": data})
 
-    def require_split(self, splits: Iterable[str]) -> None:
-        """Refuses data without `evaluator.split`.
+    def with_split(self, splits: Iterable[str]) -> Config:
+        """Returns the same settings with `evaluator.split` set.
 
         Args:
           splits: The splits of the data.
 
         Raises:
-          UsageError: The split is not one of them.
+          UsageError: The split is not one of them, or a search has chosen its settings
+            on the same rows.
         """
         names = sorted(splits)
-        if self.evaluator.split not in names:
+        split = self.evaluator.split or (TEST if TEST in names else EVAL_SPLIT)
+        if split not in names:
             raise UsageError(
-                f"evaluator.split is {self.evaluator.split!r}; the data has "
-                f"{', '.join(names)}",
+                f"evaluator.split is {split!r}; the data has {', '.join(names)}",
                 "E-evaluator-split",
             )
+        if self.tuner is not None and split == EVAL_SPLIT:
+            raise UsageError(_SEARCHED_GATE, "E-settings-refused")
+        evaluator = self.evaluator.model_copy(update={"split": split})
+        return self.model_copy(update={"evaluator": evaluator})
 
     def to_yaml(self) -> str:
         """Returns the settings as YAML that `load_config` reads back equal."""

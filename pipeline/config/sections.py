@@ -17,7 +17,7 @@ from ingest.examples.splits import SPLITS
 from modules.config.evaluator import LinearModelMode
 from modules.config.long_text import DEFAULT_KEEP, MIN_SEQ_LENGTH, Keep, LongTextConfig
 from modules.config.settings import Settings
-from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT
+from modules.config.task import TRAIN_SPLIT
 from modules.config.words import ChangedByWords, GroupWords, find_problem
 
 PACKAGE_PREFIX = "package:"  # of sources that are not paths
@@ -97,7 +97,9 @@ class EvaluatorConfig(Settings):
     """The quality that a model must reach before it is pushed.
 
     Attributes:
-      split: Split that the thresholds apply to; not `train`.
+      split: Split that the thresholds apply to; not `train`. None takes `test` if the
+        data have it, else `eval`. The rows of `eval` also choose the checkpoint, so
+        that a model seems a little better on them than it is.
       thresholds: Lowest value by metric, in the range of the metric.
       slice_thresholds: The same in each slice by a column of `data.slice_columns`, such
         as `{region: {accuracy: 0.7}}`.
@@ -132,7 +134,7 @@ class EvaluatorConfig(Settings):
         sample is predicted.
     """
 
-    split: str = EVAL_SPLIT
+    split: str | None = None
     thresholds: dict[str, float] = Field(default_factory=dict)
     slice_thresholds: dict[str, dict[str, float]] = Field(default_factory=dict)
     min_slice_rows: PositiveInt = 30
@@ -148,9 +150,9 @@ class EvaluatorConfig(Settings):
 
     @field_validator("split")
     @classmethod
-    def _check_split(cls, split: str) -> str:
+    def _check_split(cls, split: str | None) -> str | None:
         allowed = [name for name in SPLITS if name != TRAIN_SPLIT]
-        if split not in allowed:
+        if split is not None and split not in allowed:
             raise ValueError(f"allowed are {', '.join(allowed)}")
         return split
 

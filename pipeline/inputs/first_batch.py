@@ -49,7 +49,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     encoder = encoder_source.resolve_encoder(config, paths, report)
     source, task = config.data_source, config.task
     examples = examples_lib.resolve_examples(
-        source, task, paths.examples, report, config.data
+        source, task, paths.examples, report, config.data, config.halving
     )
     files = examples_lib.list_examples(examples, TRAIN_SPLIT)
     # TFRecordDataset does not detect the compression.

@@ -57,8 +57,13 @@ def resolve_inputs(
         raise UsageError(str(error), "E-settings-refused") from error
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = examples_lib.resolve_examples(
-        config.data_source, config.task, paths.examples, report, config.data
+        config.data_source,
+        config.task,
+        paths.examples,
+        report,
+        config.data,
+        config.halving,
     )
-    config.require_split(examples.patterns)
+    config.with_split(examples.patterns)
     span = examples.span.number if examples.span else None
     return ResolvedInputs(examples, str(schema_file), encoder, span)

@@ -345,7 +345,7 @@ def _describe_data(config: Config) -> str:
     source = examples.find_source(location, settings)
     if task.is_tokenized or not source.files:
         records = examples.find_examples(location, settings)
-        config.require_split(records.patterns)
+        config.with_split(records.patterns)
         return f"{location}: TFRecords of {', '.join(sorted(records.patterns))}"
     if source.has_splits:
         # Reading the first rows writes no file of bad rows.
@@ -353,10 +353,13 @@ def _describe_data(config: Config) -> str:
         opened = text_source.open_splits(
             source, task, settings, lambda _: None, bad_rows
         )
-        config.require_split(name for name, rows in opened.items() if rows is not None)
+        labelled = [name for name, rows in opened.items() if rows is not None]
+        if config.halving is not None:
+            labelled.append(splits.TEST)  # a run knows whether it can halve `eval`
+        config.with_split(labelled)
         names = ", ".join(filter(None, source.files))
         return f"{location}: {names}; `inspect-data` reads all rows"
-    config.require_split(splits.REQUIRED_SPLITS)
+    config.with_split([*splits.REQUIRED_SPLITS, splits.TEST])
     text_source.find_class_names(source, None, task.label_column)
     return f"{location}: split by a run; `inspect-data` reads all rows"
 

@@ -201,9 +201,11 @@ def _run(
     record.dependencies = dependencies.find(inputs.encoder)
     record.write(directory)
     dependencies.warn_of_changes(record, paths)
+    # The record has the resolved split and span, so that its settings repeat the run.
+    config = config.with_split(inputs.examples.patterns)
     if inputs.examples.span is not None:
-        # The record has the resolved span, so that its settings repeat the run.
-        _write_config(config.with_span(inputs.examples.span.number), directory)
+        config = config.with_span(inputs.examples.span.number)
+    _write_config(config, directory)
     card = inputs.examples.card
     card.write(directory)
     dag = create_pipeline(config, inputs, platform)

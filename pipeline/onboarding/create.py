@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,10 +18,12 @@ import numpy as np
 
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
 from ingest.examples.data_card import DataCard, SplitCard, describe_splitting
+from ingest.examples.halving import Halving, count_labels
 from ingest.examples.splits import TEST, GoodRow, Report
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
 from modules import label_cells
+from modules.config.data_gate import DataGateConfig
 from modules.config.decision import MICRO_F1
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
 from modules.errors import UsageError
@@ -192,10 +194,12 @@ class _Builder:
             settings.set("task.label_range", task.label_range)
         settings.set("task.metric", task.metric)
         if data_set.needs_split:
-            share = f"{data_set.settings.test_size:.0%}"
-            group = data_set.settings.group_column
+            sizes, group = data_set.settings, data_set.settings.group_column
+            shares = f"{sizes.eval_size:.0%} of the rows are in eval"
+            if TEST not in data_set.source.files:
+                shares = f"{sizes.test_size:.0%} of the rows are in test, {shares}"
             kept = f"equal texts and rows of one {group}" if group else "equal texts"
-            reason = f"{share} of the rows are in eval; {kept} are in one split"
+            reason = f"{shares}; {kept} are in one split"
             settings.set("data.source", _DATA_FOLDER, reason)
         else:
             source = os.path.abspath(data_set.source.location)
@@ -230,14 +234,17 @@ class _Builder:
         inspector = Inspector(task, resolved.vocab_file, slices, progress)
         on_bad_rows = data_set.settings.on_bad_rows
         with BadRows(on_bad_rows, self._directory) as bad_rows:
-            splits = self._read_rows(inspector, bad_rows)
-        config.require_split(splits)
+            halving = config.halving
+            if halving and "evaluator.thresholds" not in self._overrides:
+                halving = _GuessedHalving({}, halving.max_interval)
+            splits = self._read_rows(inspector, bad_rows, halving)
+        gate = config.with_split(splits).evaluator.split
+        assert gate is not None
         encoder_directory = encoder_lib.open_encoder(resolved.directory)
         longest = encoder_directory.max_seq_length
         if config.preprocessing.long_text:
             longest = sys.maxsize  # windows do not limit the text
         # Settings that depend on the rows.
-        gate = TEST if TEST in splits else EVAL_SPLIT
         train, gated = inspector.facts[TRAIN_SPLIT], inspector.facts[gate]
         if len(train):
             length = choose_length(train.lengths, longest)
@@ -254,7 +261,12 @@ class _Builder:
         if (size := int(encoder_directory.config["hidden_size"])) < _BASE_SIZE:
             reason = f"the encoder's hidden size, {size}; BERT-base has {_BASE_SIZE}"
             settings.set("trainer.learning_rate", _SMALL_ENCODER_RATE, reason)
-        settings.set("evaluator.split", gate, f"{splits[gate]} rows")
+        reason = f"{splits[gate]} rows"
+        if gate == EVAL_SPLIT:
+            reason += ", which also choose the checkpoint and the threshold"
+        elif gate == TEST not in data_set.source.files and not data_set.needs_split:
+            reason += ": half of eval, whose other half chooses the checkpoint"
+        settings.set("evaluator.split", gate, reason)
         counts = inspector.count_labels(gate)
         if len(gated):
             add_gate(settings, task, counts, gated.labels, config.data_gate)
@@ -274,7 +286,7 @@ class _Builder:
         inspection = inspector.finish(
             config.data_gate,
             bad_rows,
-            gate_split=config.evaluator.split,
+            gate_split=gate,
             thresholds=config.evaluator.thresholds,
             max_seq_length=config.preprocessing.max_seq_length,
             columns=data_set.columns.values(),
@@ -308,11 +320,14 @@ class _Builder:
             is_split=data_set.needs_split,
         )
 
-    def _read_rows(self, inspector: Inspector, bad_rows: BadRows) -> dict[str, int]:
+    def _read_rows(
+        self, inspector: Inspector, bad_rows: BadRows, halving: Halving | None
+    ) -> dict[str, int]:
         """Inspects all rows, and writes the splits; returns their good rows."""
         data_set, counts = self._data_set, {}
         (self._directory / _DATA_FOLDER).mkdir()
-        for name, good_rows in data_set.open(self._report, bad_rows).items():
+        opened = data_set.open(self._report, bad_rows, halving)
+        for name, good_rows in opened.items():
             rows = inspector.add(name, self._number(good_rows))
             if data_set.needs_split:
                 path = self._directory / _DATA_FOLDER / f"{name}.csv"
@@ -368,6 +383,20 @@ class _Builder:
         except UsageError as error:  # show the final name of the folder
             message = error.message.replace(str(self._directory), str(self._target))
             raise UsageError(message, error.name) from error
+
+
+class _GuessedHalving(Halving):
+    """Halves `eval` by the threshold that the recipe gets."""
+
+    def allows(self, task: TaskConfig, halves: Sequence[np.ndarray]) -> bool:
+        if not all(map(len, halves)):
+            return False
+        settings, tested = ProjectSettings({}, {}), halves[-1]
+        counts = dict(enumerate(count_labels(task, tested)))
+        limits = DataGateConfig(max_interval=self.max_interval)
+        add_gate(settings, task, counts, tested, limits)
+        thresholds = settings.values["evaluator"]["thresholds"]
+        return Halving(thresholds, self.max_interval).allows(task, halves)
 
 
 def _input_names(task: TaskConfig, others: Iterable[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples import text_source
 from ingest.examples.bad_rows import BadRows
+from ingest.examples.halving import Halving
 from ingest.examples.sources import Source, find_source
 from ingest.examples.splits import GoodRow, Report
 from ingest.rows.formats import DELIMITED
@@ -22,8 +24,9 @@ from pipeline.onboarding import columns as columns_lib
 from pipeline.onboarding.columns import Column
 from pipeline.onboarding.guess import Guess, Kind, guess_task
 
-# A small data set gets a larger share, so that its gate is precise enough.
-_LEAST_EVAL_ROWS = 100
+# A small data set gets a larger share, so that its gate is precise enough. It grows in
+# steps, because another share moves rows.
+_LEAST_TEST_ROWS = 120
 MOST_TEST_SIZE = 0.5
 _OPTIONS = {
     "text_columns": "--text",
@@ -103,11 +106,16 @@ class DataSet:
 
     @property
     def needs_split(self) -> bool:
-        """Whether the source has no split `eval`, so that `train` is split."""
+        """Whether the source has no split `eval`, so that its rows are split."""
         return EVAL_SPLIT not in self.source.files
 
-    def open(self, report: Report, bad_rows: BadRows) -> dict[str, Iterator[GoodRow]]:
-        """Returns the rows of each split with labels, `train` and `eval` among them."""
+    def open(
+        self, report: Report, bad_rows: BadRows, halving: Halving | None
+    ) -> dict[str, Iterator[GoodRow]]:
+        """Returns the rows of each split with labels, `train` and `eval` among them.
+
+        The arguments are those of `text_source.open_splits`.
+        """
         arguments = self.task, self.settings, report, bad_rows
         source = self.source
         if self.needs_split and source.has_splits:
@@ -119,7 +127,7 @@ class DataSet:
                 },
                 kept={None: source.kept[TRAIN_SPLIT]},
             )
-        opened = text_source.open_splits(source, *arguments)
+        opened = text_source.open_splits(source, *arguments, halving=halving)
         return {name: rows for name, rows in opened.items() if rows is not None}
 
 
@@ -164,9 +172,10 @@ def look_at(
     separator = overrides.get("task.label_separator")
     separators = columns_lib.SEPARATORS if separator is None else (separator,)
     columns, count = _summarize(source, split, settings, separators)
-    if "data.test_size" not in overrides:
-        share = min(max(_LEAST_EVAL_ROWS / count, settings.test_size), MOST_TEST_SIZE)
-        settings = settings.model_copy(update={"test_size": round(share, 2)})
+    if not {"data.test_size", "data.eval_size"} & overrides.keys():
+        share = math.ceil(10 * _LEAST_TEST_ROWS / count) / 10
+        share = min(max(share, settings.test_size), MOST_TEST_SIZE)
+        settings = settings.model_copy(update={"test_size": share})
     taken: dict[str | None, str] = {
         choices.group: "--group",
         overrides.get("task.weight_column"): "--set task.weight_column",

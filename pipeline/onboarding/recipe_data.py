@@ -65,7 +65,8 @@ def _inspect(
         watch = functools.partial(add_row, columns)
         opened = _open(config, report, bad_rows, watch)
         labelled = {name: rows for name, rows in opened.items() if rows is not None}
-        config.require_split(labelled)
+        config = config.with_split(labelled)
+        assert config.evaluator.split is not None
         for name, rows in labelled.items():
             collections.deque(inspector.add(name, rows), maxlen=0)
         return inspector.finish(
@@ -87,7 +88,7 @@ def _open(
     location, task, settings = config.data_source, config.task, config.data
     if location.startswith(TFDS_PREFIX):
         return tfds_source.open_splits(
-            location, task, settings, report, bad_rows, watch
+            location, task, settings, report, bad_rows, watch, config.halving
         )
     if not uris.is_local(location):
         raise UsageError(
@@ -97,8 +98,9 @@ def _open(
         )
     if spans.has_span(location):
         location, _ = spans.find_span(location, settings.span, report)
-    source = sources.find_source(location, settings)
+    source, halving = sources.find_source(location, settings), config.halving
     if not source.files:
+        halving = None  # a run reads TFRecords as they are
         records = examples_lib.find_examples(location, settings)
         source = sources.open_source(
             location,
@@ -106,7 +108,7 @@ def _open(
             settings,
         )
     opened = text_source.open_splits(
-        source, task, settings, report, bad_rows, watch=watch
+        source, task, settings, report, bad_rows, watch, halving
     )
     for line in source.describe_reading():
         report(line)

@@ -225,18 +225,22 @@ def test_version_says_which_data_it_was_trained_on(measure, models, tmp_path):
     )
 
 
-def test_version_of_other_data_that_were_split_here_is_not_compared(
+def test_version_of_other_data_that_were_split_in_another_way_is_not_compared(
     measure, models, tmp_path
 ):
     directory = tmp_path / "serving"
-    for number, data in ((LATER, "new"), (LATER - 1, "old")):
+    splitting = {"test_size": 0.2, "eval_size": 0.1}
+    for number, data in ((LATER, {}), (LATER - 1, splitting)):
         served_versions.push(str(models[by_first]), str(directory), str(number))
         evaluation = {"split": "eval", "rows": 60, "metric": "accuracy", "metrics": {}}
-        recorded = {**evaluation, "data": "a.csv", "data_version": data}
+        recorded = {**evaluation, "data": "a.csv", "data_version": "old"}
+        recorded["splitting"] = data
         served_versions.write_evaluation(str(directory / str(number)), recorded)
-    newer, older = measure({}, is_split_here=True, data_version="new").versions
-    assert (newer.problem, older.measured) == ("", None)
-    assert older.problem.startswith("other data were split anew for it")
+    other, same = measure({}, splitting=splitting, data_version="new").versions
+    assert (same.problem, other.measured) == ("", None)
+    assert other.problem.startswith("its data were split by other settings of data")
+    versions = measure({}, splitting=splitting, data_version="old").versions
+    assert [version.problem for version in versions] == ["", ""]
 
 
 def test_new_model_that_is_nan_is_compared_with_no_conclusion(measure):

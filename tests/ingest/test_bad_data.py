@@ -251,7 +251,7 @@ def test_unusual_file_passes_with_the_count_of_its_rows(tmp_path, case):
 
 def test_equal_texts_of_one_file_cannot_be_split(tmp_path):
     (tmp_path / "all.csv").write_bytes(b"text,label\n" + b"same,no\nsame,yes\n" * 20)
-    with pytest.raises(UsageError, match="fewer than two different texts of"):
+    with pytest.raises(UsageError, match="fewer than three different texts of"):
         examples.prepare(str(tmp_path / "all.csv"), str(tmp_path / "records"), CLASSES)
 
 

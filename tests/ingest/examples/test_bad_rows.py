@@ -134,7 +134,12 @@ def test_card_of_a_split_file_has_the_seed(tmp_path):
     settings = DataConfig(split_seed=7, test_size=0.25)
     examples_lib.prepare(str(path), str(tmp_path / "r"), TASK, settings=settings)
     card = examples_lib.find_examples(str(tmp_path / "r")).card
-    assert card.splitting == {"test_size": 0.25, "group_column": None, "split_seed": 7}
+    assert card.splitting == {
+        "test_size": 0.25,
+        "eval_size": 0.1,
+        "group_column": None,
+        "split_seed": 7,
+    }
 
 
 def test_card_of_an_unknown_format_is_refused(tmp_path, source):

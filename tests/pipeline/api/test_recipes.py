@@ -13,6 +13,7 @@ from pipeline import DataRefusedError, Recipe, UsageError, inspect
 from tests import tiny
 
 ROWS = 240
+SPLITS = ("train", "eval", "test")
 SETTINGS = {"data_gate.max_interval": 0.9}
 
 
@@ -41,7 +42,7 @@ def test_frame_becomes_a_project_that_keeps_its_rows(tmp_path, encoder):
     assert {"review", "stars"} <= {c.name for c in recipe.inspection.details.columns}
     guesses = {key: value for key, value, _ in recipe.inspection.guesses}
     assert guesses["task.label_column"] == '"stars"'
-    splits = [pd.read_csv(folder / "data" / f"{s}.csv") for s in ("train", "eval")]
+    splits = [pd.read_csv(folder / "data" / f"{s}.csv") for s in SPLITS]
     rows = pd.concat(splits).sort_values("idx")
     assert rows["stars"].tolist() == frame["stars"].tolist()
     # pandas reads a line break in any form as it is.

@@ -83,7 +83,7 @@ def test_slices_that_a_run_would_refuse_are_refused(invoke, tmp_path):
     status, inspected = inspect(invoke, path, *slices)
     assert status == 2
     (refused,) = inspected["refused"]
-    assert refused.startswith("eval: Kunde has more than 50 values, such as 'K")
+    assert refused.startswith("test: Kunde has more than 50 values, such as 'K")
     rows = [{**row, "Kunde": "AB"[n % 2]} for n, row in enumerate(rows)]
     status, inspected = inspect(invoke, write(path, rows), *slices)
     assert (status, inspected["refused"]) == (0, [])
@@ -134,7 +134,7 @@ def test_inspection_reads_in_a_terminal_and_writes_nothing(invoke, tmp_path):
     result = invoke("inspect-data", path)
     assert result.exit_code == 0, result.output
     row = "[v1]/row100.csv:100: ok"  # no markup, and no emoji
-    for text in ("good rows", "480", "class spam", "tokens, median", "█", row):
+    for text in ("good rows", "test", "class spam", "tokens, median", "█", row):
         assert text in result.output
     assert sorted(tmp_path.rglob("*")) == before
 

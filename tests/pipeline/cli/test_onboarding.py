@@ -18,6 +18,8 @@ from tests.pipeline.cli.own_rows import make_rows, write
 
 pytestmark = pytest.mark.slow
 
+SPLITS = ("train", "eval", "test")
+
 
 @pytest.fixture
 def init(invoke, tmp_path):
@@ -44,16 +46,31 @@ def test_project_has_a_recipe_that_loads_the_splits_and_a_short_readme(init, tmp
     assert config.task.classes == ["ham", "spam"]
     assert config.task.metric == "f1"
     assert config.data.source == str(folder / "data")
-    assert config.evaluator.split == "eval"
-    assert config.evaluator.thresholds == {"accuracy": 0.78}
+    assert config.evaluator.split == "test"
+    assert config.evaluator.thresholds == {"accuracy": pytest.approx(0.78, abs=0.05)}
     assert config.preprocessing.max_seq_length == 16
     assert config.output == str(folder / "output")
-    splits = {split: read_split(folder, split) for split in ("train", "eval")}
-    assert {split: len(rows) for split, rows in splits.items()} == {
-        "train": 480,
-        "eval": 120,
-    }
-    assert sum(row["Art"] == "spam" for row in splits["eval"]) == 30
+    splits = {split: read_split(folder, split) for split in SPLITS}
+    assert sum(map(len, splits.values())) == 600
+    assert 95 <= len(splits["test"]) <= 145
+    assert 40 <= len(splits["eval"]) <= 80
+    assert all({"ham", "spam"} == {r["Art"] for r in rows} for rows in splits.values())
+
+
+def test_new_rows_of_a_file_move_no_other_row(invoke, tmp_path):
+    split_of = []
+    rows = make_rows(800)
+    for number, part in enumerate((rows[:700], rows[::-1])):
+        path = write(tmp_path / f"rows{number}.csv", part)
+        folder = tmp_path / f"project{number}"
+        result = invoke("init", folder, "--data", path)
+        assert result.exit_code == 0, result.output
+        split_of.append(
+            {r["Nachricht"]: s for s in SPLITS for r in read_split(folder, s)}
+        )
+    before, after = split_of
+    assert len(before) < len(after)
+    assert {text: after[text] for text in before} == before
     readme = (folder / "README.md").read_text()
     assert len(readme.splitlines()) <= 10
     for command in ("run --config", "predict --model", "serve --model"):
@@ -84,7 +101,7 @@ def test_ids_of_the_splits_are_the_lines_of_the_file(init, tmp_path):
     _, folder = init(write(tmp_path / "rows.csv", rows))
     lines = {
         int(row["idx"]): row["Nachricht"]
-        for split in ("train", "eval")
+        for split in SPLITS
         for row in read_split(folder, split)
     }
     assert lines[2] == rows[0]["Nachricht"]
@@ -125,14 +142,15 @@ def test_choices_overrule_the_guesses(init, tmp_path):
     assert config.data.license == "CC0-1.0"
     train, evaluated = (
         {row["Nachricht"] for row in read_split(folder, split)}
-        for split in ("train", "eval")
+        for split in ("train", "test")
     )
-    assert 270 <= len(evaluated) <= 330
+    assert 230 <= len(evaluated) <= 370
     authors = {row["Nachricht"]: row["Autor"] for row in rows}
     assert not {authors[t] for t in train} & {authors[t] for t in evaluated}
     card = json.loads((folder / "data" / "data_card.json").read_text())
     assert card["splitting"] == {
         "test_size": 0.5,
+        "eval_size": 0.1,
         "group_column": "Autor",
         "split_seed": 0,
     }
@@ -195,6 +213,29 @@ def test_splits_of_a_directory_stay_where_they_are(init, tmp_path):
     config = load_config(folder / "recipe.yaml")
     assert config.data.source == str(tmp_path / "data")
     assert not (folder / "data").exists()
+    # A run halves `dev`, which is large enough, by the same rule.
+    assert config.evaluator.split == "test"
+    assert (
+        "rows: half of eval, whose other half" in (folder / "recipe.yaml").read_text()
+    )
+    examples = resolve_examples(
+        str(tmp_path / "data"),
+        config.task,
+        lambda key: tmp_path / "examples",
+        halving=config.halving,
+    )
+    assert sorted(examples.patterns) == ["eval", "test", "train"]
+
+
+def test_eval_that_is_too_small_to_be_halved_also_tests(init, tmp_path):
+    rows = make_rows(720)
+    (tmp_path / "data").mkdir()
+    for split, part in (("train", rows[:600]), ("dev", rows[600:])):
+        write(tmp_path / "data" / f"{split}.csv", part)
+    result, folder = init(tmp_path / "data")
+    assert result.exit_code == 0, result.output
+    assert load_config(folder / "recipe.yaml").evaluator.split == "eval"
+    assert "120 rows, which also choose" in (folder / "recipe.yaml").read_text()
 
 
 def test_eval_is_split_from_train_and_the_gate_takes_the_test_split(init, tmp_path):
@@ -206,7 +247,9 @@ def test_eval_is_split_from_train_and_the_gate_takes_the_test_split(init, tmp_pa
     assert result.exit_code == 0, result.output
     assert load_config(folder / "recipe.yaml").evaluator.split == "test"
     counts = [len(read_split(folder, split)) for split in ("train", "eval", "test")]
-    assert counts == [480, 120, 300]
+    assert sum(counts) == 900
+    assert 40 <= counts[1] <= 80
+    assert counts[2] == 300
 
 
 def test_stars_are_classes_in_the_splits(init, tmp_path):
@@ -239,7 +282,7 @@ def test_rare_class_is_weighed(init, tmp_path):
         (lambda rows: rows[:40], "too small for evaluator.thresholds"),
         (
             lambda rows: [{**row, "Nachricht": "The same text."} for row in rows],
-            "fewer than two different texts",
+            "fewer than three different texts",
         ),
         (
             lambda rows: [{**r, "Art": a} for r in rows for a in ("ham", "spam")],
@@ -281,10 +324,10 @@ def test_parent_that_is_a_file_is_refused_before_the_rows_are_read(invoke, tmp_p
     [
         ("auc", {"auc": 0.55}),
         ("matthews", {"matthews": 0.1}),
-        ("f1/ham", {"f1/ham": 0.87}),
+        ("f1/ham", {"f1/ham": pytest.approx(0.87, abs=0.03)}),
         # A model that always predicts one class has the best recall.
-        ("recall", {"accuracy": 0.78}),
-        ("recall/ham", {"accuracy": 0.78}),
+        ("recall", {"accuracy": pytest.approx(0.78, abs=0.05)}),
+        ("recall/ham", {"accuracy": pytest.approx(0.78, abs=0.05)}),
     ],
 )
 def test_any_metric_of_the_task_may_be_chosen(init, tmp_path, metric, thresholds):
@@ -302,7 +345,14 @@ def test_any_metric_of_the_task_may_be_chosen(init, tmp_path, metric, thresholds
     ("choices", "message"),
     [
         (("evaluator.split=train",), "evaluator.split: allowed are eval, "),
-        (("evaluator.split=test",), "evaluator.split is 'test'; the data has eval, t"),
+        (
+            ("evaluator.split=test_mismatched",),
+            "evaluator.split is 'test_mismatched'; the data has eval, test, train",
+        ),
+        (
+            ("data.test_size=0.5", "data.eval_size=0.5"),
+            "test_size is 0.5 and eval_size 0.5, which leaves no rows for train",
+        ),
         (
             ("task.classes=[ham, spam, eggs]",),
             "refused: train: it has no row of `eggs`",
@@ -469,10 +519,21 @@ def test_bytes_of_another_encoding_are_named_before_any_guess(init, tmp_path):
     assert "task.text_columns" not in result.output
 
 
-def test_few_rows_get_a_larger_share_in_eval(init, tmp_path):
+def test_few_rows_get_a_larger_share_in_test(init, tmp_path):
     result, folder = init(write(tmp_path / "rows.csv", make_rows(300)))
     assert result.exit_code == 0, result.output
-    assert 95 <= len(read_split(folder, "eval")) <= 105
+    assert 95 <= len(read_split(folder, "test")) <= 145
+    reason = "40% of the rows are in test, 10% of the rows are in eval"
+    assert reason in " ".join((folder / "recipe.yaml").read_text().split())
+
+
+def test_share_of_test_is_refused_if_the_data_have_the_split(init, tmp_path):
+    (tmp_path / "data").mkdir()
+    for split in ("train", "test"):
+        write(tmp_path / "data" / f"{split}.csv", make_rows(300))
+    result, _ = init(tmp_path / "data", "--test-size", "0.3")
+    assert result.exit_code == 2
+    assert "already has the splits train, test; --test-size applies" in result.output
 
 
 def test_advice_fits_what_is_refused(init, tmp_path):
@@ -591,7 +652,7 @@ def test_project_of_several_labels_trains_on_what_the_file_has(
         str(folder / "data"), config.task, lambda key: tmp_path / "examples"
     )
     written = {}
-    for split in ("train", "eval"):
+    for split in SPLITS:
         for row in records.read(f"{examples.directory}/{split}/*.gz"):
             names = zip(config.task.classes, row[config.task.label_column], strict=True)
             text = row["comment"][0].decode()

@@ -325,8 +325,12 @@ def test_setting_that_is_overridden_is_not_searched(recipe):
 
 def test_search_on_the_rows_that_decide_about_the_push_is_refused(recipe):
     space = {"tuner": {"space": {"epochs": [2, 3]}}}
-    with pytest.raises(UsageError, match=r"evaluator\.split is eval, too: .*as test"):
-        load_config(recipe, space)
+    message = r"evaluator\.split is eval, too: .*as test"
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, space | {"evaluator.split": "eval"})
+    assert load_config(recipe, space).with_split(["train", "eval", "test"])
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, space).with_split(["train", "eval"])
     several = {"evaluator.split": "test", "trainer.strategy": "parameter_server"}
     with pytest.raises(UsageError, match=r"tuner works in one process"):
         load_config(recipe, space | several)

@@ -1,0 +1,155 @@
+"""Halving `eval` of published data without `test`."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from ingest import examples as examples_lib
+from ingest.config import DataConfig
+from ingest.examples import sources, text_source
+from ingest.examples.bad_rows import BadRows
+from ingest.examples.halving import Halving
+from modules.config.task import TaskConfig
+
+TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"])
+SCORES = TaskConfig(text_columns=["text"], label_range=[0, 1])
+LABELS = TaskConfig(
+    text_columns=["text"],
+    kind="multilabel",
+    classes=["x", "y"],
+    label_separator=",",
+    metric="micro_f1",
+)
+HALVING = Halving({"accuracy": 0.8}, 0.1)
+
+
+def write(directory, **splits):
+    directory.mkdir(exist_ok=True)
+    for split, rows in splits.items():
+        with open(directory / f"{split}.csv", "w", newline="") as file:
+            csv.writer(file).writerows([["text", "label"], *rows])
+    return directory
+
+
+def rows_of(count, labels=("no", "yes"), start=0):
+    return [(f"text {n}", labels[n % len(labels)]) for n in range(start, start + count)]
+
+
+def read(directory, halving=HALVING, task=TASK, **settings):
+    """Returns the texts and labels of each split."""
+    settings = DataConfig(**settings)
+    source = sources.find_source(str(directory), settings)
+    with BadRows("refuse", directory) as bad_rows:
+        arguments = task, settings, lambda line: None, bad_rows
+        opened = text_source.open_splits(source, *arguments, halving=halving)
+        return {
+            name: {row.features["text"]: row.features["label"] for row in rows}
+            for name, rows in opened.items()
+            if rows is not None
+        }
+
+
+def test_eval_is_halved_and_new_rows_move_no_other_row(tmp_path):
+    train, rows = rows_of(10, start=5000), rows_of(400)
+    before = read(write(tmp_path, train=train, eval=rows))
+    assert list(before) == ["train", "eval", "test"]
+    assert len(before["train"]) == 10
+    assert 160 <= len(before["test"]) <= 240
+    assert before["eval"] | before["test"] == {t: int(y == "yes") for t, y in rows}
+    after = read(write(tmp_path, train=train, eval=[*rows_of(50, start=900), *rows]))
+    for split in ("eval", "test"):
+        assert before[split].items() <= after[split].items()
+
+
+@pytest.mark.parametrize(
+    ("halving", "rows"),
+    [
+        (None, 400),
+        (HALVING, 100),  # a half has about 50 rows, and 61 are needed
+        (Halving({"accuracy": 0.8}, 0.02), 400),
+        (Halving({"accuracy": 0.8, "f1": 0.5}, 0.1), 200),
+        (Halving({"accuracy": 0.0}, 0.1), 400),  # no threshold that needs rows
+        (Halving({}, 0.1), 400),
+    ],
+)
+def test_eval_stays_whole_if_a_half_is_too_small(tmp_path, halving, rows):
+    splits = read(write(tmp_path, train=rows_of(4), eval=rows_of(rows)), halving)
+    assert list(splits) == ["train", "eval"]
+    assert len(splits["eval"]) == rows
+
+
+def test_labelled_test_is_used_and_unlabelled_test_is_not(tmp_path):
+    rows = {"train": rows_of(4), "eval": rows_of(400)}
+    splits = read(write(tmp_path, **rows, test=rows_of(9)))
+    assert (len(splits["eval"]), len(splits["test"])) == (400, 9)
+    splits = read(write(tmp_path, **rows, test=rows_of(9, labels=["-1"])))
+    assert len(splits["eval"]) + len(splits["test"]) == 400
+
+
+def test_groups_and_equal_texts_of_eval_stay_together(tmp_path):
+    rows = [*rows_of(300), *((f"TEXT {n}", "no") for n in range(300))]
+    splits = read(write(tmp_path, train=rows_of(4, start=900), eval=rows))
+    for n in range(300):
+        assert (f"text {n}" in splits["test"]) == (f"TEXT {n}" in splits["test"])
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "threshold"),
+    [
+        (SCORES, ("0.1", "0.7", "0.9"), {"pearson_spearman": 0.5}),
+        (LABELS, ("x", "x,y", "", "y"), {"micro_f1": 0.5}),
+    ],
+)
+def test_scores_and_several_labels_are_halved(tmp_path, task, labels, threshold):
+    rows = {"train": rows_of(9, labels, 900), "eval": rows_of(600, labels)}
+    splits = read(write(tmp_path, **rows), Halving(threshold, 0.1), task)
+    assert 240 <= len(splits["test"]) <= 360
+    splits = read(write(tmp_path, **rows), Halving(threshold, 0.001), task)
+    assert "test" not in splits
+
+
+def test_eval_of_a_split_by_the_same_seed_is_halved_evenly(tmp_path):
+    file = tmp_path / "all.csv"
+    with open(file, "w", newline="") as opened:
+        csv.writer(opened).writerows([["text", "label"], *rows_of(4000)])
+    split = read_file(file)
+    names = np.array(["no", "yes"])
+    rows = {
+        name: [(text, names[label]) for text, label in split[name].items()]
+        for name in ("train", "eval")
+    }
+    splits = read(write(tmp_path / "written", **rows))
+    assert 150 <= len(splits["test"]) <= 250
+
+
+def read_file(file):
+    settings = DataConfig()
+    source = sources.find_source(str(file), settings)
+    with BadRows("refuse", file.parent) as bad_rows:
+        opened = text_source.open_splits(
+            source, TASK, settings, lambda line: None, bad_rows
+        )
+        return {
+            name: {row.features["text"]: row.features["label"] for row in rows}
+            for name, rows in opened.items()
+        }
+
+
+@pytest.mark.slow
+def test_another_threshold_prepares_no_other_examples(tmp_path):
+    source = write(tmp_path / "data", train=rows_of(40), eval=rows_of(400))
+
+    def resolve(halving):
+        return examples_lib.resolve_examples(
+            str(source), TASK, lambda key: tmp_path / key, halving=halving
+        )
+
+    whole, halved = resolve(None), resolve(HALVING)
+    assert sorted(halved.patterns) == ["eval", "test", "train"]
+    assert halved.card.is_halved
+    assert not whole.card.is_halved
+    other = Halving({"accuracy": 0.9}, 0.1)
+    assert resolve(other).directory == halved.directory
+    too_large = Halving({"accuracy": 0.9}, 0.001)
+    assert resolve(too_large).directory == whole.directory
