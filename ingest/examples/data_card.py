@@ -92,6 +92,25 @@ def read_card(directory: str) -> DataCard | None:
     return None
 
 
+def describe_change(before: DataCard, card: DataCard) -> str:
+    """Returns a warning if the same source was split in another way before."""
+    if (before.splitting, before.is_halved) == (card.splitting, card.is_halved):
+        return ""
+    old, new = before.splitting or {}, card.splitting or {}
+    if old and "eval_size" not in old:
+        how = "an older release split them at random"
+    elif before.is_halved != card.is_halved:
+        how = f"eval was {'halved' if before.is_halved else 'whole'}"
+    else:
+        was = (f"{key} was {old.get(key)}" for key in new if old.get(key) != new[key])
+        how = ", ".join(f"data.{text}" for text in was)
+    return (
+        f"warning: the rows of {card.source} are not in the splits of the last run "
+        f"({how}): metrics of before are of other rows, and a champion of before may "
+        "have been trained on rows that it is compared on now"
+    )
+
+
 def describe_splitting(settings: DataConfig) -> dict[str, Any]:
     """Returns the settings for splitting a source without splits."""
     names = {"test_size", "eval_size", "group_column", "split_seed"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,13 @@ from ingest.examples import (
     tfds_source,
 )
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
-from ingest.examples.data_card import DataCard, SplitCard, describe_splitting, read_card
+from ingest.examples.data_card import (
+    DataCard,
+    SplitCard,
+    describe_change,
+    describe_splitting,
+    read_card,
+)
 from ingest.examples.halving import Halving
 from ingest.examples.label_parser import NotAnIndexError
 from ingest.examples.spans import Span
@@ -134,10 +141,22 @@ def _resolve(
     # The name is a hash of the content: an existing directory has the same files.
     with contextlib.suppress(DestinationExistsError):
         prepare(source, str(destination), task, report, settings, files, halving)
+        if span is None:
+            _warn_of_change(source, destination, report)
     examples = find_examples(str(destination))
     # An earlier run may have read the same rows from another path.
     card = examples.card.model_copy(update={"source": source})
     return dataclasses.replace(examples, card=card, span=span)
+
+
+def _warn_of_change(source: str, directory: Path, report: Report) -> None:
+    """Warns once, with the first Examples that are split in another way."""
+    earlier = sorted(directory.parent.iterdir(), key=os.path.getmtime, reverse=True)
+    cards = [read_card(str(path)) for path in earlier if path != directory]
+    before = next((card for card in cards if card and card.source == source), None)
+    card = read_card(str(directory))
+    if before and card and (change := describe_change(before, card)):
+        report(change)
 
 
 def _is_halved(

@@ -97,9 +97,10 @@ class EvaluatorConfig(Settings):
     """The quality that a model must reach before it is pushed.
 
     Attributes:
-      split: Split that the thresholds apply to; not `train`. None takes `test` if the
-        data have it, else `eval`. The rows of `eval` also choose the checkpoint, so
-        that a model seems a little better on them than it is.
+      split: Split that the thresholds apply to; not `train`. None takes `test`. If the
+        data lack it, `eval` is halved into `eval` and `test`, or evaluated as a whole
+        if its halves are too small for `data_gate.max_interval`. The rows of `eval`
+        also choose the checkpoint, so that a model seems a little better on them.
       thresholds: Lowest value by metric, in the range of the metric.
       slice_thresholds: The same in each slice by a column of `data.slice_columns`, such
         as `{region: {accuracy: 0.7}}`.

@@ -626,3 +626,37 @@ def test_token_ids_are_found_next_to_text(tmp_path):
     paths = OutputPaths(tmp_path / "output", "tiny")
     examples = examples_lib.resolve_examples(str(source), TOKENIZED, paths.examples)
     assert examples.patterns["train"] == "MRPC_train.tf_record"
+
+
+def test_first_examples_that_are_split_in_another_way_warn_once(tmp_path):
+    task = TaskConfig(text_columns=["text"], classes=["0", "1"])
+    source = tmp_path / "all.csv"
+    rows = "".join(f"text {n},{n % 2}\n" for n in range(60))
+    source.write_text("text,label\n" + rows)
+
+    def resolve(**settings):
+        lines = []
+        examples_lib.resolve_examples(
+            str(source),
+            task,
+            lambda key: tmp_path / "examples" / key,
+            lines.append,
+            DataConfig(**settings),
+        )
+        return [line for line in lines if line.startswith("warning: the rows of")]
+
+    assert resolve() == []
+    (card,) = (tmp_path / "examples").glob("*/data_card.json")
+    content = json.loads(card.read_text())
+    del content["splitting"]["eval_size"]  # as releases with random splits wrote it
+    card.write_text(json.dumps(content))
+    source.write_text(source.read_text() + "text 60,0\n")
+    (warning,) = resolve()
+    assert "an older release split them at random" in warning
+    assert "a champion of before may have been trained on rows that it is" in warning
+    assert resolve() == []
+    source.write_text(source.read_text() + "text 61,0\n")
+    assert resolve() == []
+    (warning,) = resolve(split_seed=7)
+    assert "(data.split_seed was 0)" in warning
+    assert resolve(split_seed=7) == []
