@@ -130,7 +130,7 @@ def _spread_classes(
 
     Args:
       splits: Index of the split of each unit, int64[units]; modified in place.
-      names: The splits, that of the rest first.
+      names: The splits. The first one has the rest of the units.
       positions: The position of each unit, float64[units].
       units: The unit of each pair of a unit and a class, int64[pairs].
       labels: The class of each pair.

@@ -27,9 +27,9 @@ class RunSettings(Settings):
     long_text: LongTextConfig | None = None
 
 
-def describe_selection(gate_split: str) -> str:
+def describe_selection(*gate_splits: str) -> str:
     """Returns a sentence if the rows that thresholds apply to also chose the model."""
-    if gate_split != EVAL_SPLIT:
+    if EVAL_SPLIT not in gate_splits:
         return ""
     return (
         f"The rows of {EVAL_SPLIT} also chose the model (checkpoint, temperature and "

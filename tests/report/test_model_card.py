@@ -121,6 +121,17 @@ def test_class_that_is_always_or_never_predicted_is_said_to_be(threshold, rule):
     assert f" is {rule}: the lowest cost on " in page.render(report)
 
 
+@pytest.mark.parametrize("kind", [samples.pushed, samples.regression, samples.labels])
+@pytest.mark.parametrize(("split", "chose"), [("eval", True), ("test", False)])
+def test_page_and_card_say_that_the_evaluated_rows_also_chose_the_model(
+    kind, split, chose
+):
+    report = kind().model_copy(update={"split": split})
+    sentence = "The rows of eval also chose the model"
+    assert (sentence in model_card.render(report)) == chose
+    assert (sentence in page.render(report)) == chose
+
+
 def test_metrics_have_the_names_of_the_hub():
     head = head_of(model_card.render(samples.pushed()))
     (result,) = head["model-index"][0]["results"]

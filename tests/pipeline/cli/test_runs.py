@@ -209,6 +209,18 @@ def test_swapped_words_are_shown_with_the_serving_check(invoke, past):
     ) in joined(invoke("show", "latest"))
 
 
+@pytest.mark.parametrize(("split", "chose"), [("eval", True), ("test", False)])
+def test_show_says_that_the_evaluated_rows_also_chose_the_model(
+    invoke, past, split, chose
+):
+    past.run("pushed")
+    (verdict,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
+    content = Verdict(blessed=True, splits=[split], champion=None, metrics=[])
+    past.write_json(verdict, "verdict.json", content.as_json())
+    printed = joined(invoke("show", "latest"))
+    assert ("The rows of eval also chose the model" in printed) == chose
+
+
 def test_unknown_model_has_no_lineage(invoke, past):
     past.run()
     assert "has no such version" in joined(invoke("lineage", "7", exit_code=2))
