@@ -33,8 +33,13 @@ class Halving:
         # Every command imports this file, and `--help` must not wait for SciPy.
         from modules.data import threshold_interval
 
-        return any(threshold > 0 for threshold in self.thresholds.values()) and all(
-            threshold_interval.is_exact(
+        has_threshold = any(threshold > 0 for threshold in self.thresholds.values())
+        return has_threshold and all(
+            len(labels)
+            and np.ptp(
+                labels
+            )  # DataGate refuses `eval` by name if all labels are equal
+            and threshold_interval.is_exact(
                 task.metric_table[name],
                 threshold,
                 count_labels(task, labels),
