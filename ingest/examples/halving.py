@@ -25,6 +25,8 @@ class Halving:
     def allows(self, task: TaskConfig, halves: Sequence[np.ndarray]) -> bool:
         """Returns whether each half is large enough for the thresholds.
 
+        Halves of equal labels are not: DataGate refuses all of them as `eval`.
+
         Args:
           task: The classes.
           halves: Indices of classes, or scores, float64[rows]; or 0 and 1,
@@ -36,9 +38,7 @@ class Halving:
         has_threshold = any(threshold > 0 for threshold in self.thresholds.values())
         return has_threshold and all(
             len(labels)
-            and np.ptp(
-                labels
-            )  # DataGate refuses `eval` by name if all labels are equal
+            and np.ptp(labels)
             and threshold_interval.is_exact(
                 task.metric_table[name],
                 threshold,
