@@ -48,7 +48,8 @@ def main(data: str | None, count: int, short: bool, without_pytorch: bool) -> No
     python = None if without_pytorch else peer_environment.build()
     steps = SHORT_STEPS if short else None
     results = measure(CONFIG, data, count, steps, functools.partial(peers, python))
-    print(throughput(results, [OURS, OURS_BFLOAT16]))
+    compared = [name for name in (OURS, OURS_BFLOAT16) if name in results]
+    print(throughput(results, compared))
     print()
     print(machine_share(results, OURS))
 
@@ -100,6 +101,8 @@ def measure(
 def peers(python: str | None, settings: rounds.Settings) -> list[Peer]:
     """Returns the trainings to measure, all with the same settings.
 
+    Those in bfloat16 are left out on a CPU that has no instructions for it.
+
     Args:
       python: The Python that has Transformers. None leaves out its trainings.
       settings: The common settings, from `measure`.
@@ -113,22 +116,24 @@ def peers(python: str | None, settings: rounds.Settings) -> list[Peer]:
         Peer(f"tutorial: Orbit, {padded}", tutorial, settings | {"loop": "orbit"}),
         Peer(f"Keras `fit`, {padded}", tutorial, settings | {"loop": "keras"}),
     ]
-    if python is None:
+    if python is not None:
+        trainings += [
+            Peer(
+                f"Transformers, {name}",
+                "transformers_training.py",
+                settings | {"padding": padding, "precision": precision},
+                python,
+            )
+            for padding, precision, name in (
+                ("batch", FLOAT32, "padded to the batch"),
+                ("group", FLOAT32, "grouped by length"),
+                ("group", BFLOAT16, "grouped by length, bfloat16 by `torch.autocast`"),
+                ("longest", FLOAT32, padded),
+            )
+        ]
+    if rounds.has_bfloat16():
         return trainings
-    return trainings + [
-        Peer(
-            f"Transformers, {name}",
-            "transformers_training.py",
-            settings | {"padding": padding, "precision": precision},
-            python,
-        )
-        for padding, precision, name in (
-            ("batch", FLOAT32, "padded to the batch"),
-            ("group", FLOAT32, "grouped by length"),
-            ("group", BFLOAT16, "grouped by length, bfloat16 by `torch.autocast`"),
-            ("longest", FLOAT32, padded),
-        )
-    ]
+    return [peer for peer in trainings if peer.settings.get("precision") != BFLOAT16]
 
 
 def throughput(

@@ -37,5 +37,5 @@ MARKS: dict[RunState | ComponentState, Mark] = {
     "refused": Mark("✕", "yellow"),
     "data refused": Mark("✕", "yellow"),
     "failed": Mark("✕", "red"),
-    "interrupted": Mark("✕", "yellow"),
+    "interrupted": Mark("\u2016", "magenta"),  # ‖: it can be resumed
 }

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import pydantic
 
+from modules import wording
 from modules.errors import named
 
 VERDICT_FILE = "verdict.json"  # of DataGate and of the Evaluator
@@ -196,9 +197,8 @@ class LinearComparison(pydantic.BaseModel):
     @property
     def sentence(self) -> str:
         """The comparison in a sentence."""
-        compared = (
-            f"compared with a linear model on words ({self.rows:,} rows of train)"
-        )
+        rows = wording.count(self.rows, "row")
+        compared = f"compared with a linear model on words ({rows} of train)"
         if self.paired is not None:
             return f"{compared}, {self.paired['sentence']}"
         other = self.metrics[self.metric]
@@ -410,8 +410,8 @@ class OlderVersion(pydantic.BaseModel):
         if self.age_days is None:
             return "of unknown age"
         if self.age_days < 2:
-            return f"{24 * self.age_days:.0f} hours old"
-        return f"{self.age_days:.0f} days old"
+            return f"{wording.count(24 * self.age_days, 'hour')} old"
+        return f"{wording.count(self.age_days, 'day')} old"
 
     @property
     def name(self) -> str:
@@ -474,7 +474,8 @@ class ModelAges(pydantic.BaseModel):
         return (
             f"no sign of ageing: {self.metric} of {compared[-1].name} and of newer "
             f"versions differs from the new model's by what may be noise "
-            f"({self.rows:,} rows of {self.split}); retraining may be unnecessary"
+            f"({wording.count(self.rows, 'row')} of {self.split}); retraining may be "
+            "unnecessary"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -563,7 +564,7 @@ def lowest(bound: float) -> float:
 
 def describe_slice(feature: str, value: str, rows: int) -> str:
     """Returns a slice in words, such as "region north (41 rows)"."""
-    return f"{feature} {value} ({rows:,} rows)"
+    return f"{feature} {value} ({wording.count(rows, 'row')})"
 
 
 def refusal(

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from modules import files
+from modules import files, wording
 from modules.commits import Commits
 from modules.config.decision import describe_threshold
 from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
@@ -266,7 +266,7 @@ class Search(_Part):
     def sentence(self) -> str:
         """What was searched and found, in a sentence."""
         best = self.trials[self.best]
-        counts = [f"{len(self.trials)} trials"]
+        counts = [wording.count(len(self.trials), "trial")]
         for state in ("pruned", "failed"):
             if count := sum(trial.state == state for trial in self.trials):
                 counts.append(f"{count} {state}")
@@ -496,7 +496,8 @@ class TextColumn(_Part):
             f" and {formatting.percent(time_share)} of the time" if time_share else ""
         )
         return (
-            f"{self.name}: no benefit was found on {self.rows:,} rows, but it has "
+            f"{self.name}: no benefit was found on {wording.count(self.rows, 'row')}, "
+            "but it has "
             f"{formatting.percent(self.token_share)} of the tokens{time}: leave the "
             "column out, or raise serving.rows for a narrower interval"
         )

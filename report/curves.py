@@ -29,6 +29,7 @@ from report.svg import (
 )
 
 _MAX_POINTS = 300
+_MAX_LABEL = 40  # the name of a run has to stay whole
 
 
 def losses(training: Training) -> Markup:
@@ -122,7 +123,7 @@ def overlay(
                 ls=DASHES[index % len(DASHES)],
                 marker="o" if len(curve.x) < 30 else None,
                 ms=3,
-                label=label_of(label),
+                label=label_of(label, _MAX_LABEL),
             )
         axes.legend(ncols=3 if max(map(len, curves)) < 12 else 1, **LEGEND_ABOVE)
 

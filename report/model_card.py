@@ -19,7 +19,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from modules import metrics
+from modules import metrics, wording
 from modules.config.task import TaskConfig
 from modules.evaluation import abstention
 from report import formatting
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _PLACEHOLDER = "*To be filled in by a person: {}*"
 _IS_PLACEHOLDER = re.compile(r"\*To be filled in by a person:[^\n]*\*")
-_OF_A_PERSON = ("language", "license", "base_model")  # keys of the head
+_OF_A_PERSON = ("language", "license")  # keys of the head
 _HEAD = re.compile(r"\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 # Up to the end or, if a person deleted it, up to the next block.
 _BLOCK = re.compile(
@@ -77,6 +77,8 @@ def render(
         settings=_dump({k: v for k, v in report.settings.items() if k in _SETTINGS}),
     )
     merged = _merge(_head(report), head)
+    if base_model := head.get("base_model", _base_model(report)):
+        merged["base_model"] = base_model
     missing = [key for key in _OF_A_PERSON if key not in merged]
     note = f"# To be filled in by a person: {', '.join(missing)}\n" if missing else ""
     return f"---\n{note}{_dump(merged)}---\n\n{body.strip()}\n"
@@ -122,6 +124,15 @@ def _dataset(report: Report) -> dict[str, str]:
         hub = {"name": f"GLUE {name.upper()}", "type": _HUB_GLUE, "config": name}
         return {**hub, "split": report.split}
     return {"name": name, "type": name, "split": report.split}
+
+
+def _base_model(report: Report) -> str | None:
+    """Returns the encoder's id on the Hub: folders have `ORGANIZATION__NAME` for it."""
+    for step in report.lineage:
+        organization, separator, name = step.name.partition("__")
+        if step.kind == "encoder" and organization and separator and name:
+            return f"{organization}/{name}"
+    return None
 
 
 def _parse(card: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -234,6 +245,7 @@ def _environment() -> jinja2.Environment:
             "" if ends is None else " to ".join(map(formatting.score, ends))
         ),
         "sentence": lambda text: f"{text[:1].upper()}{text[1:].rstrip('.')}.",
+        "count": wording.count,
         "label_counts": _describe_labels,
         "without_directories": lambda text: _DIRECTORIES.sub("", str(text)),
         "basename": lambda path: os.path.basename(str(path).rstrip("/")),

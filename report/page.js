@@ -57,7 +57,7 @@ function tokenList(row) {
   const tokens = row.tokens.map((token) => make("span",
     {className: /^\[.+\]$/.test(token) ? "special" : ""}, token));
   return make("details", {},
-    make("summary", {}, row.tokens.length + " tokens" + cut),
+    make("summary", {}, counted(row.tokens.length, "token") + cut),
     make("div", {className: "tokens"}, ...tokens));
 }
 
@@ -97,7 +97,7 @@ function startRows(data) {
     list.append(...rows.slice(start, start + PAGE_ROWS).map((row) => rowItem(row, data)));
     more.hidden = list.children.length >= rows.length;
     byId("row-count").textContent = rows.length.toLocaleString("en") + " of " +
-      data.rows.length.toLocaleString("en") + " rows";
+      counted(data.rows.length, "row");
     return list.children[start];
   }
 

@@ -88,6 +88,10 @@ def _view(report: Report) -> dict[str, Any]:
         "confusions": _confusions(report),
         "slice_metrics": _slice_metrics(report, overall),
         "rows": _rows(report),
+        "all_rows_shown": any(
+            split.name == report.split and split.rows <= len(report.worst_rows)
+            for split in report.data.splits
+        ),
         "labels": _labels(report.data.splits),
         "total_seconds": sum(component.seconds for component in report.components),
         "longest": max((c.seconds for c in report.components), default=0) or 1,

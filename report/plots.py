@@ -15,6 +15,7 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
+from modules import wording
 from modules.verdicts import ModelAges
 from report.content import (
     Abstention,
@@ -117,7 +118,11 @@ def precision_recall(curves: Sequence[PrecisionRecall]) -> Markup:
         for curve in worst
     ]
     if len(worst) < len(curves):
-        parts.append(f"{len(curves) - len(worst)} further classes are better")
+        count = len(curves) - len(worst)
+        verb = "is" if count == 1 else "are"
+        parts.append(
+            f"{wording.count(count, 'further class', 'further classes')} {verb} better"
+        )
     title = "Precision and recall"
     return draw("figure-precision-recall", title, sentence(parts), plot, 3.6)
 
@@ -125,9 +130,9 @@ def precision_recall(curves: Sequence[PrecisionRecall]) -> Markup:
 def reliability(classification: Classification) -> Markup:
     """Draws a reliability diagram, and below it how many rows each bin has."""
     bins = classification.calibration
-    probability, share, rows_name = "highest probability", "correct", "rows"
+    probability, share, unit = "highest probability", "correct", "row"
     if classification.label_rows:
-        probability, share, rows_name = "probability of a label", "with it", "labels"
+        probability, share, unit = "probability of a label", "with it", "label"
 
     def plot(figure: Figure) -> None:
         above, below = figure.subplots(
@@ -157,12 +162,13 @@ def reliability(classification: Classification) -> Markup:
         rows = [b.rows for b in bins]
         below.bar(lefts, rows, widths, align="edge", color=MUTED, alpha=0.6)
         below.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-        below.set(xlabel=probability, ylabel=rows_name, xlim=(0, 1))
+        below.set(xlabel=probability, ylabel=f"{unit}s", xlim=(0, 1))
 
     error = classification.expected_calibration_error
     parts = [f"expected calibration error {score(error)}"] + [
-        f"{probability} {number(b.low)} to {number(b.high)}: {number(b.rows)} "
-        f"{rows_name}, mean {score(b.confidence)}, {percent(b.accuracy)} {share}"
+        f"{probability} {number(b.low)} to {number(b.high)}: "
+        f"{wording.count(b.rows, unit)}, mean {score(b.confidence)}, "
+        f"{percent(b.accuracy)} {share}"
         for b in bins
         if b.rows
     ]
@@ -218,7 +224,12 @@ def abstention(splits: Sequence[Abstention]) -> Markup:
     parts = [
         f"{split.split}: with a least probability of {number(point.min_probability)}, "
         f"{percent(point.abstained / split.rows)} of {number(split.rows)} rows have no "
-        f"class, and the accuracy of the others is {score(point.accuracy)}"
+        "class"
+        + (
+            f", and the accuracy of the others is {score(point.accuracy)}"
+            if point.abstained < split.rows
+            else ""
+        )
         for split in splits
         for point in split.points
     ]
@@ -237,7 +248,8 @@ def scores(regression: Regression) -> Markup:
 
     error = float(np.nanmean(np.abs(predictions - labels)))
     text = (
-        f"{len(labels)} rows, predicted scores from {number(_least(predictions))} to "
+        f"{wording.count(len(labels), 'row')}, predicted scores from "
+        f"{number(_least(predictions))} to "
         f"{number(_most(predictions))}, mean absolute error {number(error)}; the "
         "dashed line is a perfect prediction"
     )
@@ -265,7 +277,7 @@ def ages(measured: ModelAges) -> Markup:
         axes.invert_xaxis()  # time passes from left to right
 
     parts = [
-        f"{number(round(age, 1))} days: {score(estimate.value)}"
+        f"{number(round(age, 1))} d: {score(estimate.value)}"
         for age, estimate in points
     ]
     title = f"{measured.metric} by age"
@@ -290,10 +302,10 @@ def lengths(split: str, histogram: Lengths, max_seq_length: int) -> Markup:
     rows = sum(histogram.counts)
     most = int(np.argmax(histogram.counts)) if rows else 0
     text = (
-        f"{number(rows)} rows; most have {number(histogram.edges[most])} to "
+        f"{wording.count(rows, 'row')}; most have {number(histogram.edges[most])} to "
         f"{number(histogram.edges[most + 1])} tokens; truncation at {max_seq_length} "
-        f"cut {number(histogram.cut_rows)} rows and "
-        f"{number(histogram.cut_tokens)} tokens"
+        f"cut {wording.count(histogram.cut_rows, 'row')} and "
+        f"{wording.count(histogram.cut_tokens, 'token')}"
     )
     name = "figure-lengths-" + "".join(c if c.isalnum() else "-" for c in split)
     return draw(
@@ -305,16 +317,16 @@ def batch(content: Batch) -> list[Markup]:
     """Draws ids, mask and segments of a batch as heat maps."""
     maps = _heat_maps(content)
     rows, length = maps["mask"].shape
-    shape = f"{rows} rows of {length} positions"
+    shape = f"{wording.count(rows, 'row')} of {wording.count(length, 'position')}"
     ids = maps["ids"]
     tokens = int(np.nansum(maps["mask"]))
     share = percent(tokens / max(rows * length, 1))
     second = int(np.nansum(maps["segments"] > 0))
     texts = {
         "ids": f"ids from {number(_least(ids))} to {number(_most(ids))}",
-        "mask": f"{number(tokens)} tokens, {share} of them filled, the others are "
-        "padding",
-        "segments": f"{number(second)} tokens of segment 1",
+        "mask": f"{wording.count(tokens, 'token')}, {share} of them filled, the "
+        "others are padding",
+        "segments": f"{wording.count(second, 'token')} of segment 1",
     }
     height = 0.9 + 2.4 * min(1.0, rows / 32)
     return [

@@ -166,9 +166,9 @@ def axes_of(figure: FigureBase, x_label: str, y_label: str) -> Axes:
     return axes
 
 
-def label_of(text: str) -> str:
-    """Returns a text of the data so that it fits into a figure."""
-    label = printable(shorten(text, _LABEL_LENGTH))
+def label_of(text: str, length: int = _LABEL_LENGTH) -> str:
+    """Returns a text of the data, cut to `length` so that it fits into a figure."""
+    label = printable(shorten(text, length))
     # Matplotlib leaves labels that begin with an underscore out of legends.
     return f"{_WORD_JOINER}{label}" if label.startswith("_") else label
 

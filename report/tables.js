@@ -7,6 +7,10 @@ function make(tag, properties = {}, ...children) {
   return node;
 }
 
+function counted(number, noun) {
+  return number.toLocaleString("en") + " " + noun + (number === 1 ? "" : "s");
+}
+
 function compare(a, b) {
   if (typeof a === "number" && typeof b === "number") return a - b;
   return String(a).localeCompare(String(b), "en", {numeric: true});

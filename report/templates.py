@@ -12,6 +12,7 @@ from typing import Any
 import jinja2
 import yaml
 
+from modules import wording
 from report import formatting
 
 _DIRECTORY = Path(__file__).parent
@@ -42,6 +43,7 @@ def environment(*directories: Path) -> jinja2.Environment:
         "yaml": functools.partial(
             yaml.safe_dump, sort_keys=False, allow_unicode=True, width=80
         ),
+        "count": wording.count,
         "date": _date,
         "short_hash": _short_hash,
     }

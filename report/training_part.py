@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
-from modules import files, uris
+from modules import files, uris, wording
 from modules.training import model_run, record
 from modules.training.summary_names import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
 from report.content import Batch, Curve, LabelDecisions, SeedTraining, Training
@@ -106,7 +106,7 @@ def _facts(content: dict[str, Any], best_directory: str) -> dict[str, str]:
     facts = {
         "started from": content["started_from"],
         "optimizer": optimizer["optimizer"]["type"],
-        "learning rate": optimizer["learning_rate"]["type"],
+        "learning rate": _describe_rate(optimizer),
     }
     if content["precision"]:
         facts["precision"] = content["precision"]["dtype"]
@@ -118,3 +118,24 @@ def _facts(content: dict[str, Any], best_directory: str) -> dict[str, str]:
         mean, std = content["score_scale"]
         facts["scores in the loss"] = f"(score - {mean:.6g}) / {std:.6g}"
     return facts
+
+
+def _describe_rate(optimizer: dict[str, Any]) -> str:
+    """Returns the schedule of the learning rate with its numbers.
+
+    Args:
+      optimizer: The Model Garden's `OptimizationConfig`, as a dictionary.
+    """
+    kind = optimizer["learning_rate"]["type"]
+    schedule = optimizer["learning_rate"].get(kind) or {}
+    text = kind
+    for name in ("initial_learning_rate", "learning_rate", "values"):
+        if (rates := schedule.get(name)) is not None:
+            rates = rates if isinstance(rates, list) else [rates]
+            text = ", ".join([*(f"{rate:g}" for rate in rates), kind])
+    if steps := schedule.get("decay_steps"):
+        text += f" over {wording.count(steps, 'step')}"
+    warmup = optimizer.get("warmup") or {}
+    if steps := (warmup.get(warmup.get("type")) or {}).get("warmup_steps"):
+        text += f", after {wording.count(steps, 'step')} of {warmup['type']} warmup"
+    return text

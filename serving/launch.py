@@ -103,8 +103,11 @@ def listen(host: str, port: int, option: str) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
+        # Python adds the address as a tuple, except to an error of the name's lookup.
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else error.strerror or error
         raise SettingsError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; "
+            f"cannot listen on {host} port {port}: {reason}; "
             f"choose a different address with --host and {option}",
             "E-port-unavailable",
         ) from error

@@ -19,7 +19,7 @@ from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
 from components.data_gate.settings import DataGateSettings
 from components.data_gate.verdict import write_verdict
-from modules import files, uris, verdicts
+from modules import files, uris, verdicts, wording
 from modules.config.task import TRAIN_SPLIT
 from modules.data import judgment, leaked_labels, slice_judgment, source_rows
 from modules.data.profile import Profile
@@ -204,6 +204,6 @@ def _describe(
     for (split, column, kind), (count, rows) in faults.items():
         if kind != faulty_rows.INVALID:
             groups = [[Row(split, record, row)] for row, _, record in rows]
-            text = f"{split}: {column}: {kind}: in {count} examples"
+            text = f"{split}: {column}: {kind}: in {wording.count(count, 'example')}"
             messages.append(Message(text, split, groups, name="E-faulty-examples"))
     return messages

@@ -19,7 +19,7 @@ from components.examples import (
     read_values,
     sample_records,
 )
-from modules import metrics
+from modules import metrics, wording
 from modules.config.evaluator import EvaluatorSettings
 from modules.config.task import (
     EVAL_SPLIT,
@@ -104,10 +104,11 @@ def compare(
         }
         min_rows = settings.slices.min_rows
         compared, tests = compare_slices(task, linear, own, parts, min_rows)
-        other = f"that of a linear model on words, trained on {len(records):,} rows"
+        count = wording.count(len(records), "row")
+        other = f"that of a linear model on words, trained on {count}"
         if reason := verdict.find_reason(test, other, significance):
             advice = "check the labels and the settings of the trainer"
-            reasons = [f"{reason}, on {test.rows:,} rows; {advice}"]
+            reasons = [f"{reason}, on {wording.count(test.rows, 'row')}; {advice}"]
         else:
             worse = verdict.find_worse_slices(tests, "a linear model's", significance)
             advice = f"add such rows to {TRAIN_SPLIT}, check their labels"

@@ -11,7 +11,7 @@ from tfx import types
 from components.evaluator import slices
 from components.evaluator.bounds import Bounds
 from components.examples import read_records, read_slices
-from modules import files, uris, verdicts
+from modules import files, uris, verdicts, wording
 from modules.config.evaluator import EvaluatorSettings
 from modules.data import slice_sizes
 from modules.data.slice_sizes import Counts
@@ -173,7 +173,7 @@ def find_worse_slices(
             reasons.append(
                 f"in the slice {name}, {test.metric} is {test.b:.4f}, "
                 f"{-test.difference:.2g} below {other} {test.a:.4f}: p = "
-                f"{p_value:.2g}, multiplied by {len(tests)} slices, "
+                f"{p_value:.2g}, multiplied by {wording.count(len(tests), 'slice')}, "
                 f"{_describe_bound(significance)}"
             )
     return reasons

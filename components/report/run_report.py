@@ -92,6 +92,10 @@ def describe_run(
         space = settings.recipe["tuner"]["space"]
         report.search = read_search(search, task.metric, space)
     report.training = read_training(model_run)
+    for name in ("epochs", "batch_size"):
+        if name in hyperparameters:
+            fact = name.replace("_", " ")
+            report.training.facts[fact] = f"{hyperparameters[name]:,}"
     threshold = report.training.threshold
     report.batch = read_batch(model_run)
     report.slices = [_slice(entry, verdict) for entry in slices]

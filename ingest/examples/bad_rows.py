@@ -15,6 +15,7 @@ from ingest.examples.row_parser import RowParser
 from ingest.examples.splits import GoodRow, LocatedRow
 from ingest.rows.delimited import LeftOutError
 from ingest.rows.row_errors import FileError, Location, RowError
+from modules import wording
 from modules.errors import DataRefusedError, UsageError
 
 SKIPPED_FILE = "skipped.jsonl"
@@ -144,9 +145,8 @@ class BadRows:
         if not count or self.skips:
             return
         more = f"\n  and {count - _SHOWN} more" if count > _SHOWN else ""
-        rows = "1 row" if count == 1 else f"{count} rows"
         raise BadRowsError(
-            f"{rows} cannot be used:\n  "
+            f"{wording.count(count, 'row')} cannot be used:\n  "
             + "\n  ".join(self.first)
             + f"{more}\nCorrect the data, or leave such rows out with --set "
             "data.on_bad_rows=skip",

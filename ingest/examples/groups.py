@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from ingest.config import DataConfig
 from ingest.examples.splits import GoodRow
+from modules import wording
 from modules.errors import DataRefusedError
 
 _SHOWN = 3
@@ -40,11 +41,12 @@ def refuse_shared(opened: _Splits, settings: DataConfig) -> _Splits:
             shared = sorted(counts.keys() & others.keys())
             if shared:
                 raise DataRefusedError(
-                    f"{_count(len(shared), 'value')} of data.group_column "
+                    f"{wording.count(len(shared), 'value')} of data.group_column "
                     f"{settings.group_column} {'is' if len(shared) == 1 else 'are'} in "
                     f"{earlier} and {split}: "
                     + "; ".join(
-                        f"{name!r} in {_count(others[name], 'row')} of {earlier} and "
+                        f"{name!r} in {wording.count(others[name], 'row')} of "
+                        f"{earlier} and "
                         f"{counts[name]} of {split}"
                         for name in itertools.islice(shared, _SHOWN)
                     )
@@ -56,7 +58,3 @@ def refuse_shared(opened: _Splits, settings: DataConfig) -> _Splits:
         rows_by_split[split] = counts
 
     return {split: rows and check(split, rows) for split, rows in opened.items()}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

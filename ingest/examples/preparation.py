@@ -48,7 +48,7 @@ from ingest.working_directory import (
     delete_damaged,
     refuse_existing,
 )
-from modules import fingerprint, uris, written_files
+from modules import fingerprint, uris, wording, written_files
 from modules.config.task import (
     EVAL_SPLIT,
     NOT_TRAINED,
@@ -260,14 +260,15 @@ def prepare(
                 raise UsageError(
                     f"the split {name} has no rows left; add some", "E-split-empty"
                 )
-            report(f"{name}: {split.rows} examples")
+            report(f"{name}: {wording.count(split.rows, 'example')}")
             if split.left_out:
-                count = f"{split.left_out} malformed rows"
+                count = wording.count(split.left_out, "malformed row")
                 report(f"{name}: {count} left out, as TFDS does")
         if bad_rows.counts:
             card.skipped_file = str(target / SKIPPED_FILE)
             skipped = sum(split.bad for split in card.splits.values())
-            report(f"{skipped} bad rows skipped, with reasons in {card.skipped_file}")
+            count = wording.count(skipped, "bad row")
+            report(f"{count} skipped, with reasons in {card.skipped_file}")
         card.write(working.path)
         written_files.record(working.path)
         working.publish(target)
@@ -310,7 +311,7 @@ def _show_progress(
 ) -> Iterator[GoodRow]:
     for number, row in enumerate(rows):
         if number and number % _ROWS_PER_REPORT == 0:
-            report(f"{split}: {number:,} rows so far")
+            report(f"{split}: {wording.count(number, 'row')} so far")
         yield row
 
 

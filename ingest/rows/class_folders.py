@@ -19,6 +19,7 @@ from ingest.rows.encoding_advice import advise
 from ingest.rows.formats import FOLDERS, format_of
 from ingest.rows.row_errors import DAMAGE, EncodingError, Location, RowError
 from ingest.rows.row_file import columns_error
+from modules import wording
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 
@@ -73,7 +74,9 @@ class ClassFolders:
                     "E-class-folders",
                 )
             if entry.name.lower() in UNLABELLED:
-                self._left_out.append(f"{entry.name} ({len(files):,} unlabelled files)")
+                self._left_out.append(
+                    f"{entry.name} ({wording.count(len(files), 'unlabelled file')})"
+                )
             elif texts:
                 self.classes[entry.name] = texts
                 others += len(files) - len(texts)
@@ -96,7 +99,8 @@ class ClassFolders:
         """Returns the number of texts and the classes, and what is left out."""
         count = sum(map(len, self.classes.values()))
         names = [*self.classes]
-        text = f"{FOLDERS}: {count:,} text files in {len(names)} folders, "
+        folders = wording.count(len(names), "folder")
+        text = f"{FOLDERS}: {wording.count(count, 'text file')} in {folders}, "
         text += _join(names)
         if self._left_out:
             text += f"; left out: {_join(self._left_out)}"

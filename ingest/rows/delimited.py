@@ -16,6 +16,7 @@ from typing import IO
 from ingest.rows import dialects, glue_files, text_lines
 from ingest.rows.readers import find_repeated
 from ingest.rows.row_errors import DAMAGE, FileError, RowError
+from modules import wording
 from modules.config.task import TaskConfig
 
 # Of a field, which an unclosed quote extends to the end of the file.
@@ -96,7 +97,9 @@ def read_table(
             yield number, row
         else:
             owner = "data.columns" if dialect.columns else "the header"
-            message = f"{len(fields)} fields, {owner} has {len(header)}"
+            message = (
+                f"{wording.count(len(fields), 'field')}, {owner} has {len(header)}"
+            )
             yield number, RowError(message)
 
 

@@ -25,7 +25,7 @@ from ingest.rows.row_errors import (
     RowError,
     VanishedFileError,
 )
-from modules import fingerprint, uris
+from modules import fingerprint, uris, wording
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 
@@ -185,8 +185,10 @@ class RowFile:
             first = delimited.read_first(file, dialect, encoding)
             if first is not None and len(first) != len(names):
                 raise UsageError(
-                    f"{self.path}: data.columns has {len(names)} names, "
-                    f"{', '.join(names)}, but the first line has {len(first)} fields: "
+                    f"{self.path}: data.columns has "
+                    f"{wording.count(len(names), 'name')}, "
+                    f"{', '.join(names)}, but the first line has "
+                    f"{wording.count(len(first), 'field')}: "
                     f"{', '.join(first):.200}; name each column",
                     "E-columns-refused",
                 )

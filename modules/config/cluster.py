@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from modules import wording
 from modules.errors import UsageError
 
 VARIABLE = "TF_CONFIG"
@@ -150,7 +151,7 @@ def check_local_run(strategy: str) -> str | None:
     # TensorFlow configures collective operations only in a process that has not run an
     # operation. Here Transform runs before the Trainer.
     if selected == MULTI_WORKER:
-        tasks = f"{content.count} task" + ("" if content.count == 1 else "s")
+        tasks = wording.count(content.count, "task")
         raise UsageError(
             f"{start}names a cluster of {tasks}, but a run on this machine trains in "
             f"one process; unset {VARIABLE}, or {_IGNORE}",

@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from modules import wording
 from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.data.judgment import SHOWN, Finding
 
@@ -104,7 +105,11 @@ def judge(sample: WordSample, task: TaskConfig, limit: float) -> Iterator[Findin
             )
     if not found:
         return
-    more = f", and {len(found) - SHOWN} more classes" if len(found) > SHOWN else ""
+    more = (
+        f", and {wording.count(len(found) - SHOWN, 'more class', 'more classes')}"
+        if len(found) > SHOWN
+        else ""
+    )
     # Of many classes, a few may have a word of their own. If all but one have, the rest
     # is the last one: of two, a word of one class is enough.
     # No label of several is what the others leave.

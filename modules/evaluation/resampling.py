@@ -10,7 +10,7 @@ import numpy as np
 import pydantic
 from scipy import stats
 
-from modules import metrics
+from modules import metrics, wording
 from modules.config.task import TaskConfig
 from modules.metrics import CONFIDENCE, Metric, Rows, Sample
 from modules.verdicts import Number
@@ -71,7 +71,7 @@ class PairedTest(pydantic.BaseModel):
     @property
     def sentence(self) -> str:
         """The test in a sentence about the second model."""
-        rows = f"{self.rows:,} rows"
+        rows = wording.count(self.rows, "row")
         if not math.isfinite(self.difference):
             return f"{self.metric} cannot be compared: it is NaN ({rows})"
         if self.difference == 0 and self.p_value == 1:

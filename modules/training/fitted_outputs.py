@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from modules import wording
 from modules.config.decision import ONE_LABEL, DecisionConfig, describe_threshold
 from modules.config.task import EVAL_SPLIT, TaskConfig
 from modules.evaluation import calibration
@@ -148,7 +149,8 @@ def _decide_on_labels(
     notes = []
     if rare:
         together = (
-            f"share a threshold, chosen on their {rare_rows} positive rows together, "
+            "share a threshold, chosen on their "
+            f"{wording.count(rare_rows, 'positive row')} together, "
             f"and are {describe_threshold(points[rare[0]].threshold)}"
             if is_shared
             else f"and {rare_rows} together have the threshold 0.5"

@@ -84,7 +84,9 @@ def choose(
         "trainer.mixed_precision %s: %s; matrix product in GFLOP/s: %s",
         chosen.setting,
         chosen.dtype,
-        chosen.gflops or "not measured",
+        ", ".join(f"{dtype} {rate:g}" for dtype, rate in chosen.gflops.items())
+        if chosen.gflops
+        else "not measured",
     )
     if not recorded and strategies.is_chief(strategy):
         content = dataclasses.asdict(chosen)

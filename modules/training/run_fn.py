@@ -204,7 +204,9 @@ def train(
     is_chief = strategies.is_chief(strategy)
     record = TrainingRecord(directory, task.metric, is_chief=is_chief)
     if record.result is not None:
-        logger.info("seed %d has been trained: %s", seed, record.result.metrics)
+        values = record.result.metrics.items()
+        shown = ", ".join(f"{name} {value}" for name, value in values)
+        logger.info("seed %d has been trained: %s", seed, shown)
         return record.result
     tf_keras.utils.set_random_seed(seed)
     if is_chief:

@@ -19,7 +19,7 @@ from keras_tuner.engine import base_tuner
 from keras_tuner.engine import trial as keras_trial
 from tfx.components.tuner.component import TunerFnResult
 
-from modules import environment, files, fingerprint, uris
+from modules import environment, files, fingerprint, uris, wording
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.config.tuner import Range, TunerConfig, Values, merge
@@ -97,7 +97,8 @@ class SettingsTuner(base_tuner.BaseTuner):
 
     def search_space_summary(self, extended: bool = False) -> None:
         """Logs the searched settings."""
-        logger.info("search of %s, %d trials", self._space, self.max_trials)
+        names = ", ".join(self._space)
+        logger.info("search of %s, %d trials", names, self.max_trials)
 
     def search(self, *_: Any, **__: Any) -> None:
         """Runs the trials that are left.
@@ -198,7 +199,8 @@ class SettingsTuner(base_tuner.BaseTuner):
         if self._trials and self._trials[-1].state == "running":
             running = self._trials.pop()
             if running.kills >= _MAX_KILLS:
-                reason = f"the process was killed {running.kills} times; out of memory?"
+                times = wording.count(running.kills, "time")
+                reason = f"the process was killed {times}; out of memory?"
                 self._trials.append(
                     dataclasses.replace(running, state="failed", reason=reason)
                 )
@@ -243,7 +245,8 @@ class SettingsTuner(base_tuner.BaseTuner):
         A training that was finished before takes no time, and is judged by its record.
         """
         text = f"trial {trial.number + 1} of {self.max_trials}"
-        logger.info("%s: %s", text, trial.values, extra={"training": {"trial": text}})
+        values = ", ".join(f"{name} {value}" for name, value in trial.values.items())
+        logger.info("%s: %s", text, values, extra={"training": {"trial": text}})
         started = time.monotonic()
         config = merge(self._trainer, trial.values)
         directory = self._directory(trial)

@@ -110,7 +110,7 @@ class Study:
         if suggestion is not None and not settings.items() <= suggestion.params.items():
             raise UsageError(
                 f"the study {self._name} has a pending trial with other settings than "
-                f"{settings}; delete the study to search from the beginning",
+                f"{_list(settings)}; delete the study to search from the beginning",
                 "E-vizier-study",
             )
         return suggestion
@@ -175,7 +175,8 @@ class Study:
                 result = {"trial_infeasible": True, "infeasible_reason": reason}
                 self._finish(added.name, result)
             raise UsageError(
-                f"the study {self._name} has no place for a recorded trial, {values}; "
+                f"the study {self._name} has no place for a recorded trial, "
+                f"{_list(values)}; "
                 "delete the study to search from the beginning",
                 "E-vizier-study",
             )
@@ -288,3 +289,7 @@ def connect(region: str) -> aiplatform_v1.VizierServiceClient:
     """Returns a client of the service in a region."""
     endpoint = f"{region}-aiplatform.googleapis.com"
     return aiplatform_v1.VizierServiceClient(client_options={"api_endpoint": endpoint})
+
+
+def _list(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ingest.rows import readers
 from ingest.rows.row_errors import RowError
+from modules import wording
 from modules.data.row_values import find_surrogate, is_missing
 from modules.errors import UsageError
 
@@ -156,8 +157,8 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
             )
     if frame.empty:
         raise UsageError(
-            f"data: the DataFrame has {len(frame)} rows and {len(frame.columns)} "
-            "columns; give one with rows",
+            f"data: the DataFrame has {wording.count(len(frame), 'row')} and "
+            f"{wording.count(len(frame.columns), 'column')}; give one with rows",
             "E-frame-empty",
         )
     columns, problems = [], {}

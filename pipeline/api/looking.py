@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.examples.data_card import DataCard
-from modules import verdicts
+from modules import verdicts, wording
 from modules.errors import UsageError
 from modules.run_metadata import ComponentRun
 from modules.run_states import RunState
@@ -261,7 +261,7 @@ def compare(
     """
     if not 2 <= len(compared) <= len(comparison_lib.LETTERS):
         raise UsageError(
-            f"{len(compared)} runs: name at least 2 and at most "
+            f"{wording.count(len(compared), 'run')}: name at least 2 and at most "
             f"{len(comparison_lib.LETTERS)}, as in compare(before, after)",
             "E-compare-run-count",
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.config import DataConfig
+from modules import wording
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.api.arguments import MinProbability, checked
@@ -101,7 +102,8 @@ def predict(
             if len(rows[-1]) != len(columns):
                 raise UsageError(
                     f"texts: {describe_row(position, index)}: {row!r} has "
-                    f"{len(rows[-1])} texts; the model takes {' and '.join(columns)}",
+                    f"{wording.count(len(rows[-1]), 'text')}; the model takes "
+                    f"{' and '.join(columns)}",
                     "E-predict-texts",
                 )
         frame = pd.DataFrame(rows, index=index, columns=columns)

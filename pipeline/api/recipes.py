@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingest.examples.splits import TEST
 from ingest.working_directory import WorkingDirectory
-from modules import environment, uris
+from modules import environment, uris, wording
 from modules.errors import DataRefusedError, UsageError
 from pipeline.api import data_frames
 from pipeline.api.arguments import Settings, TestSize, checked
@@ -54,8 +54,8 @@ class Inspection:
             f"{name} {split.rows:,}" for name, split in self.details.splits.items()
         )
         return (
-            f"Inspection({counts}; {len(self.warnings)} warnings, "
-            f"{len(self.refused)} refusals)"
+            f"Inspection({counts}; {wording.count(len(self.warnings), 'warning')}, "
+            f"{wording.count(len(self.refused), 'refusal')})"
         )
 
     def _repr_html_(self) -> str:

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from modules import wording
 from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.metric_tables import LETTERS, comparison_table
@@ -60,7 +61,8 @@ def compare_command(
     """
     if not 2 <= len(names) <= len(LETTERS):
         raise UsageError(
-            f"{len(names)} runs: name 2 to {len(LETTERS)}, as in compare RUN latest",
+            f"{wording.count(len(names), 'run')}: name 2 to {len(LETTERS)}, as in "
+            "compare RUN latest",
             "E-compare-run-count",
         )
     if csv_file is not None and not csv_file.parent.is_dir():
@@ -84,8 +86,12 @@ def compare_command(
     console = Console()
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
         extra = run.rows - comparison.rows
-        more = f"; {extra:,} rows of this run only are left out" if extra else ""
-        _print(console, f"{letter}  {run.name}: {run.rows:,} rows{more}")
+        more = (
+            f"; left out: {wording.count(extra, 'row')} of this run only"
+            if extra
+            else ""
+        )
+        _print(console, f"{letter}  {run.name}: {wording.count(run.rows, 'row')}{more}")
     if comparison.warning:
         _print(console, comparison.warning)
     if comparison.settings:
@@ -107,7 +113,8 @@ def compare_command(
         if test.only_a_right is not None:
             _print(
                 console,
-                f"  right only in A: {test.only_a_right:,} rows, only in {letter}: "
+                f"  right only in A: {wording.count(test.only_a_right, 'row')}, only "
+                f"in {letter}: "
                 f"{test.only_b_right:,}",
             )
     count, shown = len(comparison.changed), comparison.changed[:rows]

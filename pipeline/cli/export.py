@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from modules import environment
+from modules import environment, wording
 from pipeline.cli import completion
 from pipeline.console import Console
 
@@ -83,7 +83,7 @@ def export_command(
     )
     if evaluation is None:
         return
-    table = Table(f"{evaluation.rows} rows", *evaluation.values)
+    table = Table(wording.count(evaluation.rows, "row"), *evaluation.values)
     for metric in evaluation.values["served"]:
         if "/" not in metric:
             values = (row[metric] for row in evaluation.values.values())

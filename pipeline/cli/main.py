@@ -223,6 +223,8 @@ def show(run: Run, console: Console) -> int:
     for table in verdict_tables(verdict.metrics):
         console.print(table)
     _print_prose(verdict.comparison, console)
+    if verdict.linear_model:
+        _print_prose(verdict.linear_model.sentence, console)
     if selection := describe_selection(*verdict.splits):
         _print_prose(selection, console)
     if ages and ages.conclusion and not ages.warnings:

@@ -15,7 +15,7 @@ import click
 import prometheus_client
 from rich.table import Table
 
-from modules import environment, files, metrics, uris
+from modules import environment, files, metrics, uris, wording
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from modules.export import description
@@ -220,7 +220,9 @@ def monitor_command(
         labelled = [row for row in windows[_WINDOW] if row.texts in labels]
         fitting = [row for row in labelled if delayed_labels.fits(row, task)]
         if others := len(labelled) - len(fitting):
-            console.print(f"{others} labelled rows of other classes are left out")
+            console.print(
+                f"left out: {wording.count(others, 'labelled row')} of other classes"
+            )
         labelled = fitting
         count = f"{len(labelled)} of {rows[_WINDOW]} rows of the window have a label"
         if lowest and len(labelled) < allowed.min_rows:
@@ -239,7 +241,8 @@ def monitor_command(
             served_by = [row for row in labelled if row.version == version]
             evaluation = gate.read_evaluation(os.path.dirname(directory), version)
             if len(served_by) < allowed.min_rows:
-                problem = f"{len(served_by)} rows have a label; {allowed.min_rows} must"
+                labelled_rows = wording.count(len(served_by), "labelled row")
+                problem = f"{labelled_rows}; at least {allowed.min_rows} are needed"
             elif evaluation is None:
                 problem = "it has no evaluation.json, which Report writes"
             else:
@@ -263,7 +266,8 @@ def monitor_command(
     correlation = gate.rank_correlation(versions)
     if correlation is not None:
         console.print(
-            f"rank correlation of gate and live over {len(versions)} versions: "
+            "rank correlation of gate and live over "
+            f"{wording.count(len(versions), 'version')}: "
             f"{correlation[0]:.2f} (p = {correlation[1]:.2g})"
         )
     if report is not None:

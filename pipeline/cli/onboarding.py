@@ -13,7 +13,7 @@ import click
 from rich.table import Column, Table
 
 from ingest.config import DataConfig
-from modules import environment
+from modules import environment, wording
 from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.api.arguments import TestSize
@@ -205,7 +205,7 @@ def inspect_command(
 def _progress() -> Iterator[Callable[[int], None]]:
     """Shows the number of rows so far, if there is a terminal."""
     with Console(stderr=True).status("reading the rows") as status:
-        yield lambda rows: status.update(f"{rows:,} rows inspected")
+        yield lambda rows: status.update(f"{wording.count(rows, 'row')} inspected")
 
 
 def _to_stderr(line: str) -> None:
@@ -281,7 +281,9 @@ def _splits_table(inspection: Inspection) -> Table:
             ),
         )
     if len(labels) > _LABELS_SHOWN:
-        table.add_row(f"{len(labels) - _LABELS_SHOWN} more classes")
+        table.add_row(
+            wording.count(len(labels) - _LABELS_SHOWN, "more class", "more classes")
+        )
     if any(split.unlabelled for split in splits.values()):
         values = (
             f"{split.unlabelled:,} ({split.unlabelled / max(split.rows, 1):.0%})"

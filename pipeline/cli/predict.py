@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ingest.config import FileFormat
 from ingest.rows.formats import ARROW, FORMATS, SPREADSHEETS, format_of
-from modules import environment
+from modules import environment, wording
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.api.arguments import MinProbability
@@ -128,7 +128,10 @@ def predict_command(
     if source and destination:
         counts = predict_file(model, source, destination, reading, min_probability)
         described = _describe_abstained(*counts, min_probability)
-        click.echo(f"{counts.rows} predictions{described} written to {destination}")
+        click.echo(
+            f"{wording.count(counts.rows, 'prediction')}{described} written to "
+            f"{destination}"
+        )
         return
     rows: list[tuple[str, ...]] = [*pair, *((single,) for single in text)]
     for value in itertools.chain.from_iterable(rows):
@@ -154,7 +157,7 @@ def predict_command(
     abstained = sum(prediction.value is None for prediction in predictions)
     described = _describe_abstained(len(rows), abstained, min_probability)
     if described:
-        click.echo(f"{len(rows)} predictions{described}")
+        click.echo(f"{wording.count(len(rows), 'prediction')}{described}")
 
 
 def _describe_abstained(
@@ -191,7 +194,7 @@ def _predict_files(
             destination,
             BatchOptions(**known),
             progress=lambda rows: display.update(
-                task, description=f"predicting, {rows:,} rows so far"
+                task, description=f"predicting, {wording.count(rows, 'row')} so far"
             ),
         )
     refused = f", {summary.refused} refused" if summary.refused else ""
@@ -199,6 +202,7 @@ def _predict_files(
         summary.predicted, summary.abstained, settings["min_probability"]
     )
     click.echo(
-        f"{summary.predicted} rows predicted{abstained}{refused}, in {destination}, "
+        f"{wording.count(summary.predicted, 'row')} predicted{abstained}{refused}, in "
+        f"{destination}, "
         f"{duration(summary.seconds)}"
     )

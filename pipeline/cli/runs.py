@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
+from modules import wording
 from modules.config.run_settings import describe_selection
 from modules.config.trainer import TrainerConfig
 from modules.run_states import MARKS, PUSHED
@@ -141,7 +142,7 @@ def show_command(
             console.print(table)
     if check:
         latency = (check.latency_ms or {}).items()
-        parts = [f"passed on {check.rows} rows"]
+        parts = [f"passed on {wording.count(check.rows, 'row')}"]
         parts += [f"{name} {value:.1f} ms" for name, value in latency]
         line = "; ".join(check.reasons) if check.reasons else ", ".join(parts)
         console.print(f"serving check: {line}")

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ingest import output_directory
-from modules import environment
+from modules import environment, wording
 from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.config import recipe
@@ -77,7 +77,8 @@ def show_batch_command(
         f"{1 - sum(lengths) / (width * len(lengths)):.0%}" for width in (longest, limit)
     )
     console.print(
-        f"{len(lengths)} rows, padded to the longest, {longest} tokens: {to_longest} "
+        f"{wording.count(len(lengths), 'row')}, padded to the longest, "
+        f"{wording.count(longest, 'token')}: {to_longest} "
         f"is padding; padded to {limit}: {to_limit}"
     )
     heat_maps = plots.batch_picture(Batch(**batch_view.list_features(batch)))

@@ -477,7 +477,13 @@ def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
             and uris.is_local(value)
             and not value.startswith((PACKAGE_PREFIX, TFDS_PREFIX))
         ):
-            node[leaf] = str(base / value)
+            node[leaf] = _without_parents(base / value)
+
+
+def _without_parents(path: Path) -> str:
+    """Returns a path without `..`; resolves it if `..` follows a symbolic link."""
+    short, resolved = os.path.normpath(path), os.path.realpath(path)
+    return short if os.path.realpath(short) == resolved else resolved
 
 
 def make_task(settings: Mapping[str, Any]) -> TaskConfig:

@@ -18,7 +18,7 @@ from ingest.working_directory import (
     delete_damaged,
     refuse_existing,
 )
-from modules import fingerprint, uris, written_files
+from modules import fingerprint, uris, wording, written_files
 from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
@@ -197,8 +197,10 @@ def describe(imported: ImportedEncoder) -> list[str]:
     if settings.strip_accents is not settings.do_lower_case:
         case += ", accents stripped" if settings.strip_accents else ", accents kept"
     lines = [
-        f"{config['num_hidden_layers']} layers x {config['hidden_size']}, "
-        f"{config['num_attention_heads']} heads, {imported.parameters:,} parameters, "
+        f"{wording.count(config['num_hidden_layers'], 'layer')} x "
+        f"{config['hidden_size']}, "
+        f"{wording.count(config['num_attention_heads'], 'head')}, "
+        f"{imported.parameters:,} parameters, "
         f"{tokens:,} tokens{padding} ({case})"
     ]
     if imported.left_out:

@@ -25,7 +25,7 @@ from ingest import examples
 from ingest.config import TFDS_PREFIX
 from ingest.examples import spans, splits, text_source
 from ingest.examples.bad_rows import BadRows
-from modules import uris
+from modules import uris, wording
 from modules.config import cluster
 from modules.errors import UsageError
 from pipeline.beam import job_servers
@@ -215,7 +215,9 @@ def _check_cpu() -> Check:
             if line.startswith("flags"):
                 flags = set(line.split())
                 break
-    cores = f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}"
+    cores = (
+        f"{wording.count(len(os.sched_getaffinity(0)), 'core')}, {platform.machine()}"
+    )
     if flags and "avx" not in flags:
         advice = "TensorFlow's wheels need AVX; use another machine"
         return Check("CPU", "error", f"{cores} without AVX", advice)
@@ -331,7 +333,10 @@ def _check_encoder(config: Config) -> tuple[Check, int]:
         architecture = encoder_source.resolve_encoder(config).architecture
     except (UsageError, OSError) as error:
         return Check("encoder", "error", str(error)), 0
-    shape = "{num_hidden_layers} layers x {hidden_size}".format(**architecture)
+    shape = "{} x {}".format(
+        wording.count(architecture["num_hidden_layers"], "layer"),
+        architecture["hidden_size"],
+    )
     return Check("encoder", "ok", f"{source}: {shape}, {size / 1e6:.0f} MB"), size
 
 

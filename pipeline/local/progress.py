@@ -19,6 +19,7 @@ from rich.spinner import Spinner
 from rich.table import Column, Table
 from rich.text import Text
 
+from modules import wording
 from modules.run_states import MARKS, ComponentState
 from pipeline.console import Console
 from pipeline.runs import run_progress
@@ -225,8 +226,8 @@ class RunProgress(logging.Handler):
         stopped = [c.name for c in components if c.state == "interrupted"]
         where = f" in {', '.join(stopped)}" if stopped else ""
         finished = sum(c.state in ("done", "cached") for c in components)
-        plural = "s" if finished > 1 else ""
-        kept = [f"the outputs of {finished} component{plural}"] if finished else []
+        count = wording.count(finished, "component")
+        kept = [f"the outputs of {count}"] if finished else []
         if self._training.kept_step:
             kept.append(f"the training up to step {self._training.kept_step}")
         self._console.print(f"stopped by {reason}{where}")

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ingest import output_directory
 from ingest.examples.bad_rows import BadRowsError
@@ -239,7 +240,14 @@ def redirect_output(log: Path) -> Iterator[None]:
     """
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
     streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
-    settings = [(stream.encoding, stream.errors) for stream in streams]
+    settings: list[dict[str, Any]] = [
+        {
+            "encoding": stream.encoding,
+            "errors": stream.errors,
+            "line_buffering": stream.line_buffering,
+        }
+        for stream in streams
+    ]
     handler = logging.FileHandler(log, encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(
         logging.Formatter(
@@ -257,11 +265,14 @@ def redirect_output(log: Path) -> Iterator[None]:
             for descriptor in (1, 2):
                 os.dup2(file.fileno(), descriptor)
             for stream in streams:
-                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+                # Each line at once: logging and C++ write to the same file.
+                stream.reconfigure(
+                    encoding="utf-8", errors="backslashreplace", line_buffering=True
+                )
             yield
     finally:
-        for stream, (encoding, errors) in zip(streams, settings, strict=True):
-            stream.reconfigure(encoding=encoding, errors=errors)  # flushes it, too
+        for stream, previous in zip(streams, settings, strict=True):
+            stream.reconfigure(**previous)  # flushes it, too
         for descriptor, copy in zip((1, 2), saved, strict=True):
             os.dup2(copy, descriptor)
             os.close(copy)

@@ -22,7 +22,7 @@ from ingest.examples.halving import Halving, count_labels
 from ingest.examples.splits import TEST, GoodRow, Report
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
-from modules import label_cells
+from modules import label_cells, wording
 from modules.config.data_gate import DataGateConfig
 from modules.config.decision import MICRO_F1
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
@@ -254,14 +254,16 @@ class _Builder:
                 reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
                 if task.has_single_text:
                     reason += "; with preprocessing.long_text it may be higher"
-            reason += f"; the longest has {train.lengths.max()} tokens"
+            reason += f"; the longest has {wording.count(train.lengths.max(), 'token')}"
             settings.set("preprocessing.max_seq_length", length, reason)
         rows = splits[TRAIN_SPLIT]
-        settings.set("trainer.epochs", choose_epochs(rows), f"{rows} training rows")
+        settings.set(
+            "trainer.epochs", choose_epochs(rows), wording.count(rows, "training row")
+        )
         if (size := int(encoder_directory.config["hidden_size"])) < _BASE_SIZE:
             reason = f"the encoder's hidden size, {size}; BERT-base has {_BASE_SIZE}"
             settings.set("trainer.learning_rate", _SMALL_ENCODER_RATE, reason)
-        reason = f"{splits[gate]} rows"
+        reason = wording.count(splits[gate], "row")
         if gate == EVAL_SPLIT:
             reason += ", which also choose the checkpoint and the threshold"
         elif gate == TEST not in data_set.source.files and not data_set.needs_split:

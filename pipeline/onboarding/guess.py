@@ -17,7 +17,7 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from modules import label_cells, metrics
+from modules import label_cells, metrics, wording
 from modules.config.task import TaskConfig, canonical_label
 from modules.data.row_values import FLAGS
 from modules.errors import UsageError
@@ -129,7 +129,8 @@ def guess_task(
             )
     if len(text) > 2:
         raise UsageError(
-            f"--text is given {len(text)} times; give it once, or twice for a pair",
+            f"--text is given {wording.count(len(text), 'time')}; give it once, or "
+            "twice for a pair",
             "E-columns-twice",
         )
     for name, count in Counter([*text, label]).items():

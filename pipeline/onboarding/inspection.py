@@ -15,6 +15,7 @@ import numpy as np
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.splits import GoodRow
 from ingest.rows.row_errors import Location
+from modules import wording
 from modules.config.data_gate import DataGateConfig
 from modules.config.slices import SliceSettings
 from modules.config.task import TRAIN_SPLIT, TaskConfig
@@ -273,7 +274,7 @@ class Inspector:
         lines += [f"bad row {row}" for row in bad_rows.first]
         if bad_rows.counts.total() > len(bad_rows.first):
             more = bad_rows.counts.total() - len(bad_rows.first)
-            lines.append(f"{more} more bad rows")
+            lines.append(wording.count(more, "more bad row"))
         inspection.has_refused_bad_rows = bool(bad_rows.counts) and not bad_rows.skips
         return inspection
 

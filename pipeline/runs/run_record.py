@@ -9,7 +9,7 @@
       skipped.jsonl    the rows that were skipped, and why
       report.html      the report, one page that opens without a network
       report.json      the numbers of the report
-      model.svg        the layers of the model, which the report shows
+      model.svg        the graph of the model's layers
 
 `tools/reference.py` reads this list.
 """

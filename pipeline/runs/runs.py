@@ -207,8 +207,9 @@ class RunList(Sequence[RunRecord]):
             if len(ids) > _SHOWN_IDS:
                 shown += f" and {len(ids) - _SHOWN_IDS} more"
             what = "does not know" if database.exists() else "is missing; it had"
+            runs = "run" if len(ids) == 1 else "runs"
             self._warn(
-                f"{database} {what} the run{'s' if len(ids) > 1 else ''} {shown}: the "
+                f"{database} {what} the {runs} {shown}: the "
                 f"components and the lineage are unknown; {damage.ADVICE}"
             )
 

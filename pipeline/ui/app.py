@@ -18,7 +18,7 @@ from modules.run_states import MARKS
 from pipeline.runs.compared_run import find_run
 from pipeline.runs.comparison import Comparison, compare
 from pipeline.ui.entries import Entry, list_entries
-from report import curves, formatting, page, templates
+from report import curves, page, templates
 from serving.access import AccessMiddleware
 from serving.head_requests import HeadMiddleware
 
@@ -91,7 +91,6 @@ class Pages:
             "letters": _LETTERS,
             "marks": MARKS,
             "outputs": self._outputs,
-            "when": _when,
         }
 
     def runs(self) -> fastapi.Response:
@@ -200,7 +199,7 @@ def _running(entries: Sequence[Entry]) -> dict[str, Any]:
 
 def _overlays(entries: Sequence[Entry]) -> dict[str, Any]:
     """Returns a figure of the losses, and one of each metric that decides."""
-    losses = {_when(e): curve for e in entries if (curve := e.losses)}
+    losses = {e.name: curve for e in entries if (curve := e.losses)}
     figures = {}
     if losses:
         figures["Training loss"] = curves.overlay(
@@ -208,7 +207,7 @@ def _overlays(entries: Sequence[Entry]) -> dict[str, Any]:
         )
     for metric in dict.fromkeys(entry.record.metric for entry in entries):
         evaluations = {
-            _when(entry): curve
+            entry.name: curve
             for entry in entries
             if entry.record.metric == metric and (curve := entry.evaluations)
         }
@@ -225,10 +224,6 @@ def _overlays(entries: Sequence[Entry]) -> dict[str, Any]:
 def _compare(runs: tuple[tuple[Any, str], ...]) -> Comparison:
     """Compares runs. Finished runs do not change, so the result is cached."""
     return compare([find_run(paths, run_id) for paths, run_id in runs])
-
-
-def _when(entry: Entry) -> str:
-    return formatting.local_time(entry.record.started)
 
 
 async def _refuse_other_sites(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pipeline.runs.run_progress import Progress
 from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
 from pipeline.runs.runs import Run, RunList
 from report.content import JSON_FILE, Curve, Report, SeedTraining, read_report
+from report.formatting import local_time
 
 _LOG_BYTES = 1 << 20  # read from the end
 
@@ -23,9 +25,11 @@ class Entry(Run):
 
     Attributes:
       key: Its path in addresses: the index of the output directory, and the run's id.
+      name: Its start, with a number if an earlier run started in the same second.
     """
 
     key: str
+    name: str
 
     @property
     def is_running(self) -> bool:
@@ -126,7 +130,16 @@ def list_entries(outputs: Sequence[Path]) -> tuple[list[Entry], list[str]]:
     for index, output in enumerate(outputs):
         paths = OutputPaths(output, "")
         runs = RunList(paths)
-        entries += [Entry(paths, record, f"{index}/{record.id}") for record in runs]
+        entries += [
+            Entry(paths, record, f"{index}/{record.id}", local_time(record.started))
+            for record in runs
+        ]
         problems += runs.problems
     entries.sort(key=lambda entry: entry.record.order, reverse=True)
+    counts: Counter[str] = Counter()
+    for index, entry in reversed(list(enumerate(entries))):
+        counts[entry.name] += 1
+        if (number := counts[entry.name]) > 1:
+            name = f"{entry.name} ({number})"
+            entries[index] = dataclasses.replace(entry, name=name)
     return entries, problems

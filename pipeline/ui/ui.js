@@ -102,7 +102,7 @@ function startChanged() {
       row.hidden = !words.every((word) => text.includes(word));
       count += !row.hidden;
     }
-    byId("changed-count").textContent = count + " of " + rows.length + " rows";
+    byId("changed-count").textContent = count + " of " + counted(rows.length, "row");
   };
   search.form.addEventListener("submit", (event) => event.preventDefault());
   search.addEventListener("input", show);

@@ -69,7 +69,7 @@ function readDelimited(records) {
   }
   const rows = others.map(({line, fields}) => {
     if (fields.length !== header.length) {
-      throw new Error(`line ${line} has ${fields.length} fields, but the header has ` +
+      throw new Error(`line ${line} has ${fields.length} ${fields.length === 1 ? "field" : "fields"}, but the header has ` +
         `${header.length}`);
     }
     return {line, values: Object.fromEntries(header.map((name, i) => [name, fields[i]]))};

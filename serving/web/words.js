@@ -77,8 +77,8 @@ export function showTokens(columns, row, tokenized) {
     appendToken(paragraph, token, owner);
   });
   const cuts = columns.flatMap((name, index) =>
-    tokenized.cut[index] ? [`${tokenized.cut[index]} tokens of ${name}`] : []);
-  const note = `${count} tokens` +
+    tokenized.cut[index] ? [`${tokenized.cut[index]} of ${name}`] : []);
+  const note = `${count} ${count === 1 ? "token" : "tokens"}` +
     (cuts.length ? `; cut: ${cuts.join(" and ")}` : "; nothing was cut");
   return [paragraph, make("p", {className: cuts.length ? "note warning" : "note"}, note)];
 }

@@ -137,7 +137,7 @@ def test_split_without_a_fault_is_not_in_the_error(lines, kind):
         (
             "pairs",
             "rows",
-            ["sentence2: No value: in 1 examples (rows idx 82 at ", "gz:11)"],
+            ["sentence2: No value: in 1 example (rows idx 82 at ", "gz:11)"],
         ),
         ("pairs", "rows", ["rows: sentence1: ", "idx 83", "gz:12: [b'a', b'b']"]),
         (
@@ -153,7 +153,7 @@ def test_split_without_a_fault_is_not_in_the_error(lines, kind):
         (
             "pairs",
             "rows",
-            ["sentence2: Not UTF-8: in 1 examples (rows idx 91", "gz:19)"],
+            ["sentence2: Not UTF-8: in 1 example (rows idx 91", "gz:19)"],
         ),
         ("pairs", "types", ["types: label: "]),
         ("pairs", "types", ["types: sentence1: "]),
@@ -167,7 +167,7 @@ def test_split_without_a_fault_is_not_in_the_error(lines, kind):
         ("scores", "nan", ["nan: label: ", "NaN"]),
         ("scores", "types", ["types: label: "]),
         ("tokens", "rows", ["rows: label_ids: ", "example_id 80 at ", ".gz:9: [5]"]),
-        ("tokens", "rows", ["input_ids: No value: in 1 examples (rows example_id 81"]),
+        ("tokens", "rows", ["input_ids: No value: in 1 example (rows example_id 81"]),
         ("tokens", "nothing", ["nothing: input_ids: "]),
         ("tokens", "types", ["types: input_ids: "]),
     ],
@@ -178,7 +178,7 @@ def test_fault_is_refused_with_column_kind_and_rows(lines, kind, split, texts):
 
 def test_missing_and_negative_weights_are_refused_in_training(lines):
     faults = lines("pairs")
-    missing = "train: weight: No value: in 1 examples (rows idx 80 at "
+    missing = "train: weight: No value: in 1 example (rows idx 80 at "
     assert any(line.startswith(missing) for line in faults["train"])
     assert any("idx 81 at " in line for line in faults["train"])
     (line,) = faults["eval"]

@@ -19,6 +19,7 @@ from pyarrow import parquet
 from ingest import examples
 from ingest.examples import tf_examples
 from ingest.rows.row_file import RowFile
+from modules import wording
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from pipeline.cli.main import main
@@ -87,7 +88,7 @@ REFUSED = {
         csv(b'"open,no\n"a, b",no'),
         r":4: a quoted field that starts",
     ),
-    "row with a field less": ("csv", csv(b"a fish"), r":4: 1 fields, the header has 2"),
+    "row with a field less": ("csv", csv(b"a fish"), r":4: 1 field, the header has 2"),
     "row with a field more": ("csv", csv(b"a,b,no"), r":4: 3 fields, the header has 2"),
     "lone carriage return": ("tsv", CSV.replace(b",", b"\t") + b"a\rb\tno\n", r":4: "),
     "invalid UTF-8": ("csv", csv(b"a \xff,no"), r":4: column 3: the byte 0xff is not"),
@@ -244,7 +245,7 @@ def test_unusual_file_passes_with_the_count_of_its_rows(tmp_path, case):
     lines = []
     examples.prepare(str(source), str(tmp_path / "records"), CLASSES, lines.append)
     rows = records.read(tmp_path / "records" / "train" / "*.gz")
-    assert f"train: {len(rows)} examples" in lines
+    assert f"train: {wording.count(len(rows), 'example')}" in lines
     if texts is not None:
         assert [row["text"][0].decode() for row in rows] == texts
 

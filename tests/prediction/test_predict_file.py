@@ -202,7 +202,7 @@ def test_columns_of_the_input_named_as_ours_are_kept_under_another_name(
             "out.jsonl",
             r":1: column 8: the byte 0xff is not utf-8",
         ),
-        ("in.tsv", "left\tright\na\n", "out.tsv", r":2: 1 fields, the header has 2"),
+        ("in.tsv", "left\tright\na\n", "out.tsv", r":2: 1 field, the header has 2"),
         ("in.txt", "left,right\n", "out.tsv", r"in\.txt: one output file needs \.csv"),
         ("in.tsv", "left\tn\n", "out.csv", r":1: no column right; the model takes"),
         (

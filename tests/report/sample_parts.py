@@ -104,7 +104,7 @@ def abstention(rows):
         Point(min_probability=least, abstained=int(rows * least**4), accuracy=0.92)
         for least in (0.6, 0.7, 0.8, 0.9, 0.95)
     ]
-    points[-1] = dataclasses.replace(points[-1], accuracy=math.nan)
+    points[-1] = dataclasses.replace(points[-1], abstained=rows, accuracy=math.nan)
     return [
         Abstention(
             split=name,
@@ -492,7 +492,7 @@ def lineage():
         LineageStep(kind="settings", name="sample", version=hash_of(3)),
         LineageStep(
             kind="encoder",
-            name="all-MiniLM-L6-v2",
+            name="sentence-transformers__all-MiniLM-L6-v2",
             version=hash_of(4),
             uri="package:embeddings/sentence-transformers__all-MiniLM-L6-v2",
             details={"layers": "6", "hidden size": "384"},

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from modules.run_states import MARKS
 from report import formatting
 
 MINUS = "\u2212"
@@ -64,3 +65,9 @@ def test_control_characters_are_shown_as_pictures():
 def test_long_texts_end_with_an_ellipsis():
     assert formatting.shorten("abcdef", 4) == "abc…"
     assert formatting.shorten("abcd", 4) == "abcd"
+
+
+def test_states_are_told_apart_by_symbol_and_color_where_a_user_acts_differently():
+    marks = [MARKS[state] for state in ("pushed", "refused", "failed", "interrupted")]
+    assert len({mark.color for mark in marks}) == len(marks)
+    assert MARKS["interrupted"].symbol != MARKS["failed"].symbol

@@ -43,7 +43,9 @@ def test_head_is_as_hugging_face_specifies(kind):
     assert head["library_name"] == "tf-keras"
     assert head["pipeline_tag"] == "text-classification"
     assert all(isinstance(tag, str) for tag in head["tags"])
-    assert {"license", "language", "base_model"}.isdisjoint(head)
+    assert {"license", "language"}.isdisjoint(head)
+    base_model = "sentence-transformers/all-MiniLM-L6-v2" if report.lineage else None
+    assert head.get("base_model") in (None, base_model)
     (model,) = head["model-index"]
     assert model["name"] == report.pipeline
     (result,) = model["results"]
@@ -57,6 +59,17 @@ def test_head_is_as_hugging_face_specifies(kind):
     for metric in result["metrics"]:
         assert set(metric) == {"type", "value", "name"}
         assert math.isfinite(metric["value"])
+
+
+def test_card_has_the_encoder_and_does_not_ask_for_it():
+    card = model_card.render(samples.pushed())
+    assert head_of(card)["base_model"] == "sentence-transformers/all-MiniLM-L6-v2"
+    assert "# To be filled in by a person: language, license\n" in card
+    assert "The BERT encoder sentence-transformers__all-MiniLM-L6-v2, fine" in card
+    corrected = card.replace("base_model: sentence-transformers/", "base_model: ada/")
+    again = model_card.render(samples.pushed(), corrected)
+    assert head_of(again)["base_model"] == "ada/all-MiniLM-L6-v2"
+    assert "base_model" not in model_card.render(samples.empty())
 
 
 def test_card_has_the_older_versions():

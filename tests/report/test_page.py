@@ -245,8 +245,22 @@ def test_each_label_has_its_metrics_and_its_threshold():
 def test_rows_without_a_class_are_counted_in_each_split():
     text = section("pushed", "predictions")
     assert "test 0.8 81 (40.5 %) 0.920 test 0.9 131 (65.5 %) 0.920" in text
-    assert "eval 0.95 162 (81.0 %) NaN" in text
+    assert f"eval 0.95 200 (100.0 %) {formatting._NO_VALUE}" in text
     assert "Abstaining" not in section("regression", "predictions")
+
+
+def test_worst_rows_that_are_all_rows_are_not_called_the_highest():
+    report = samples.regression().model_copy(update=samples.WITHOUT_FIGURES)
+    report.worst_rows = report.worst_rows[:1]
+    for rows, text in (
+        (1, "All rows of eval, by their loss, the highest first."),
+        (2, "The rows of eval with the highest loss: 1 row."),
+    ):
+        split = sample_parts.split(report.task, "eval", rows)
+        split.lengths = None
+        report.data = samples.NO_DATA.model_copy(update={"splits": [split]})
+        shown = re.sub(r"<[^>]*>", "", page.render(report))
+        assert text in shown
 
 
 def test_threshold_and_temperature_have_what_they_change_in_each_split():
@@ -284,7 +298,7 @@ def test_older_versions_show_how_the_model_ages():
         "accuracy is 0.860 instead of 0.925 on 200 rows of test (p = 0.008); the model "
         "ages, if the settings are the same" in text
     )
-    assert "0 days: 0.925; 0.7 days: 0.905; 91.7 days: 0.860" in text
+    assert "0 d: 0.925; 0.7 d: 0.905; 91.7 d: 0.860" in text
     assert "180 days old another task: classes" in text
     assert "Older versions" not in Parser(rendered("60 classes")).text
 

@@ -153,7 +153,9 @@ def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
     file = str(counter / "1" / "saved_model.pb")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        in_use = f"cannot listen on 127.0.0.1 port {port}: Address already in use"
+        in_use = (
+            f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose"
+        )
         cases = [
             (
                 [*model, "--port", port],

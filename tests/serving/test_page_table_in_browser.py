@@ -113,7 +113,7 @@ ERRORS = {
     "question\tid\na\t1": "line 1: the header has no answer; it has question, id",
     "question,answer,answer": 'line 1: the header has "answer" twice',
     "question,answer\na,b\na,b,c\n": "line 3 has 3 fields, but the header has 2",
-    'question,answer\n"a\nb",c\nd\n': "line 4 has 1 fields, but the header has 2",
+    'question,answer\n"a\nb",c\nd\n': "line 4 has 1 field, but the header has 2",
     'question,answer\na,"b\n': "line 2: a quote is not closed",
     '{"question": "a", "answer": "b"}\n{"answer": ""}': "line 2 has no text question",
     '{"question": "a", "answer": "b"}\n\n[1]': "line 3 is not an object",

@@ -110,7 +110,14 @@ def test_cached_run_shows_the_warnings_about_the_data_and_the_pushed_model(
     assert code == 0, output
     assert shown_components(output) == dict.fromkeys(EVERYTHING, "cached")
     assert output.count(SHARED_ROWS) == 1
+    assert "compared with a linear model on words (48 rows of train)" in output
     assert output.splitlines()[-1] == f"pushed {finished.report.pushed}"
+
+
+def test_progress_is_in_words_and_has_no_objects_of_python(finished):
+    assert "trainer.xla auto: off" in finished.printed
+    assert re.search(r"GFLOP/s: float32 [\d.]+, bfloat16 [\d.]+", finished.printed)
+    assert not re.search(r"\w\(\w+=|[{(]'|None\b|/\.\./", finished.printed)
 
 
 def test_warnings_about_the_data_are_shown_when_they_are_found(finished):
@@ -177,6 +184,6 @@ def test_bad_records_exit_2_with_their_numbers_and_are_not_transformed(
     assert code == 2
     assert "train: label: Out-of-range values" in errors
     assert f"(rows idx 3 at {data}/train.tfrecord:4" in errors
-    assert "train: sentence1: Empty text: in 1 examples (rows idx 5 at " in errors
+    assert "train: sentence1: Empty text: in 1 example (rows idx 5 at " in errors
     assert "train.tfrecord:6" in errors
     assert "Transform" not in finished.latest_run()

@@ -48,7 +48,7 @@ def test_run_again_predict_and_serve(finished, capfd, monkeypatch):
     assert set(predicted["prediction"]) <= set(recipe.settings.task.classes)
     by_list = pipeline.predict(run.pushed, rows, min_probability=0.5)
     assert list(by_list["probability"]) == list(predicted["probability"])
-    with pytest.raises(pipeline.UsageError, match="has 1 texts; the model takes"):
+    with pytest.raises(pipeline.UsageError, match="has 1 text; the model takes"):
         pipeline.predict(run, ["a single text"])
 
     with pipeline.serve(run) as server:

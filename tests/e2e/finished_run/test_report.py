@@ -33,6 +33,7 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     assert accuracy.threshold == 0.0
     assert 0.3 < accuracy.majority < 0.7
     assert accuracy.linear > 0.9
+    assert {"epochs", "batch size", "learning rate"} <= set(report.training.facts)
     assert report.linear_model.startswith(
         "compared with a linear model on words (48 rows of train), accuracy is "
     )

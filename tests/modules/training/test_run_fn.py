@@ -149,6 +149,9 @@ def test_report_has_the_learning_rate_of_each_step(finished):
     # A step of warmup, then down to 0.
     expected = [3e-3 * (12 - step) / 11 for step in rates.x]
     np.testing.assert_allclose(rates.y, expected, rtol=1e-5, atol=1e-9)
+    assert training.facts["learning rate"] == (
+        "0.003, polynomial over 11 steps, after 1 step of linear warmup"
+    )
 
 
 def test_tokens_of_the_first_batch_are_listed_and_the_report_has_their_ids(finished):

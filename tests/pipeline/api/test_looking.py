@@ -51,7 +51,7 @@ def test_comparison_of_objects_is_that_of_names(output):
     by_name = compare(first.id, second.id, output=output)
     assert comparison.model_dump() == by_name.model_dump()
     assert len(comparison.changed_rows()) == len(comparison.changed)
-    with pytest.raises(UsageError, match="1 runs: name at least 2"):
+    with pytest.raises(UsageError, match="1 run: name at least 2"):
         compare(first)
 
 

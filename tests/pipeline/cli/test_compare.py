@@ -215,7 +215,7 @@ def test_run_without_a_trained_model_is_refused(output, compare):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ([FIRST], "1 runs: name 2 to 26, as in compare RUN latest"),
+        ([FIRST], "1 run: name 2 to 26, as in compare RUN latest"),
         ([FIRST, "nope"], "run nope: "),
         (["2026112", FIRST], "run 2026112 is ambiguous"),
     ],

@@ -143,7 +143,7 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
     ]
     arguments = ("--pair", "a", "b", "--min-probability", "0.8")
     result = invoke("predict", "--model", model, *arguments)
-    expected = "1 predictions (1 of 1 without a class: probability below 0.8)"
+    expected = "1 prediction (1 of 1 without a class: probability below 0.8)"
     assert expected in result.output
     model = toy_models.save(toy_models.Length(), tmp_path / "scores")
     result = invoke("predict", "--model", model, "--text", "cat", "--text", "a")
@@ -183,7 +183,7 @@ def test_predict_writes_a_directory_and_reports_refused_rows(invoke, tmp_path):
         *arguments, "--output", tmp_path / "out", "--output-format", "jsonl"
     )
     assert result.exit_code == 0, result.output
-    assert f"1 rows predicted, 1 refused, in {tmp_path / 'out'}," in result.output
+    assert f"1 row predicted, 1 refused, in {tmp_path / 'out'}," in result.output
     assert (tmp_path / "out" / "predictions-00000-of-00001.jsonl").is_file()
     result = invoke(*arguments, "--output", tmp_path / "out")
     assert result.exit_code == 2

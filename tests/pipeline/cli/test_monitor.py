@@ -317,7 +317,9 @@ def test_version_without_an_evaluation_or_with_few_labels_is_named(
     result = monitor({1: texts[:20], 8: texts}, (), "--labels", labels)
     assert result.exit_code == 0, result.output
     output = " ".join(result.output.split())
-    assert "version 1 is not compared with the gate: 20 rows have a label" in output
+    assert (
+        "version 1 is not compared with the gate: 20 labelled rows; at least" in output
+    )
     assert (
         "version 8 is not compared with the gate: it has no evaluation.json" in output
     )

@@ -473,6 +473,19 @@ def test_paths_of_a_recipe_in_a_linked_directory_are_below_the_link(recipe, tmp_
     assert config.data.source == str(tmp_path / "link" / "pairs")
 
 
+def test_path_with_dots_is_the_directory_that_it_names(recipe, tmp_path):
+    (tmp_path / "configs").mkdir()
+    recipe = recipe.rename(tmp_path / "configs" / "recipe.yaml")
+    recipe.write_text(recipe.read_text().replace("pairs", "../pairs"))
+    assert load_config(recipe).data.source == str(tmp_path / "pairs")
+    # Above a link, `..` is in the directory that the link leads to.
+    (tmp_path / "elsewhere" / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "below")
+    recipe.write_text(recipe.read_text().replace("../pairs", "../link/../pairs"))
+    expected = str((tmp_path / "elsewhere" / "pairs").resolve())
+    assert load_config(recipe).data.source == expected
+
+
 @pytest.mark.parametrize(
     "change", [{"task.input": "tokenized"}, {"evaluator.group_words": {}}]
 )

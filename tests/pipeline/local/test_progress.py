@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from modules.run_states import MARKS
 from pipeline.console import Console
 from pipeline.local.progress import RunProgress
 from pipeline.runs import run_progress
@@ -156,7 +157,7 @@ def test_stopped_run_names_what_is_kept_and_the_command_to_resume(console, monke
         interrupt()
     progress.explain_stop("Ctrl-C")
     assert console.file.getvalue().splitlines()[-5:] == [
-        "✕ Trainer 0.0 s interrupted",
+        f"{MARKS['interrupted'].symbol} Trainer 0.0 s interrupted",
         "stopped by Ctrl-C in Trainer",
         "kept: the outputs of 1 component and the training up to step 40",
         "to resume, run:",

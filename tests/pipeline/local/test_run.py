@@ -4,6 +4,7 @@ import errno
 import fcntl
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -66,6 +67,24 @@ def test_output_of_python_and_c_goes_to_the_log(tmp_path, capfd, caplog):
     text = log.read_text()
     for line in ("from C, out", "from C, err", "from logging"):
         assert line in text
+
+
+def test_lines_of_the_log_are_in_the_order_of_their_output(tmp_path):
+    code = """
+import logging, os, pathlib, sys
+from pipeline.local.run import redirect_output
+with redirect_output(pathlib.Path(sys.argv[1])):
+    for number in range(3):
+        print(f"{number} print")
+        logging.getLogger("absl").warning(f"{number} logging")
+        os.write(1, f"{number} C\\n".encode())
+"""
+    log = tmp_path / "run.log"
+    subprocess.run(
+        [sys.executable, "-c", code, log], check=True, stdout=subprocess.DEVNULL
+    )
+    found = re.findall(r"\d (?:print|logging|C)", log.read_text())
+    assert found == [f"{n} {by}" for n in range(3) for by in ("print", "logging", "C")]
 
 
 @pytest.mark.parametrize("content", [b"notes\n" * 999, b"SQLite format 3\0torn"])

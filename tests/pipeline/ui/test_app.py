@@ -39,6 +39,9 @@ def test_runs_of_several_outputs_are_distinguished(paths, tmp_path):
         run = httpx.get(f"{address}/runs/1/{FIRST}").text
     assert f"1/{FIRST}" in keys_in(table)
     assert "interrupted" in run
+    names = re.findall(r'href="/runs/[^"]*">([^<]+)</a></th>', table)
+    assert len(names) == len(set(names)) == 5
+    assert sum("02:00:00" in name for name in names) == 2  # both began at once
 
 
 def test_an_output_without_runs(tmp_path):

@@ -78,7 +78,7 @@ def read_refused():
                 b"b\t.",
             ],
             {
-                3: "1 fields, the header has 2",
+                3: "1 field, the header has 2",
                 4: "3 fields, the header has 2",
                 5: "is not utf-8",
                 6: "not a line of this dialect (tab, no quoting)",
@@ -267,7 +267,7 @@ def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refus
 
 def test_strict_refuses_all_for_one_row(longer, tmp_path):
     (tmp_path / "in.tsv").write_text("left\tright\na\t.\nb\n")
-    with pytest.raises(UsageError, match=r"1 of 2 rows .*in\.tsv:3: 1 fields"):
+    with pytest.raises(UsageError, match=r"1 of 2 rows .*in\.tsv:3: 1 field"):
         predict_files(
             longer,
             str(tmp_path / "in.tsv"),
