@@ -76,9 +76,9 @@ def render(
         example=_example(report),
         settings=_dump({k: v for k, v in report.settings.items() if k in _SETTINGS}),
     )
+    if base_model := _base_model(report):
+        head.setdefault("base_model", base_model)
     merged = _merge(_head(report), head)
-    if base_model := head.get("base_model", _base_model(report)):
-        merged["base_model"] = base_model
     missing = [key for key in _OF_A_PERSON if key not in merged]
     note = f"# To be filled in by a person: {', '.join(missing)}\n" if missing else ""
     return f"---\n{note}{_dump(merged)}---\n\n{body.strip()}\n"
