@@ -80,12 +80,11 @@ def measure(
         start = time.monotonic()
         try:
             evaluation = _describe(version, path)
-            trained_on = evaluation and (evaluation.data_version, evaluation.splitting)
             if settings.splitting is not None and (
-                trained_on is None
+                evaluation is None
                 or (
-                    settings.data_version != trained_on[0]
-                    and settings.splitting != trained_on[1]
+                    settings.data_version != evaluation.data_version
+                    and settings.splitting != evaluation.splitting
                 )
             ):
                 version.problem = (

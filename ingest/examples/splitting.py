@@ -55,7 +55,8 @@ def split_rows(
         """Returns the split of each row."""
         units = Units(task)
         for row, label in _read(rows, task):
-            units.add(*row[-2:], label)
+            *_, text_hash, group = row
+            units.add(text_hash, group, label)
             spool.append(row)
         small = units.find_small_classes(len(names))
         # Bad rows are refused before that.
@@ -114,7 +115,8 @@ def _halve(
     units, labels = Units(task), []
     spool: _Spool = Spool(bad_rows.directory)
     for row, label in _read(rows, task):
-        units.add(*row[-2:], label)
+        *_, text_hash, group = row
+        units.add(text_hash, group, label)
         labels.append(label)
         spool.append(row)
     # The rows may be those of another split by the same seed.

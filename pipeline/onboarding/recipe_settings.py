@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ def choose_epochs(rows: int) -> int:
 def add_gate(
     settings: ProjectSettings,
     task: TaskConfig,
-    counts: dict[str, int],
+    counts: Mapping[Any, int],
     labels: np.ndarray,
     limits: DataGateConfig,
 ) -> None:
