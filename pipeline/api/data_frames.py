@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from ingest.rows import readers
 from ingest.rows.row_errors import RowError
 from modules import wording
@@ -165,7 +167,11 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
     for name in frame.columns:
         values = frame[name]
         try:
-            column = pa.Array.from_pandas(values)
+            if values.dtype == object:
+                listed = [_to_list(value) for value in values]
+                column = pa.array(listed, from_pandas=True)
+            else:
+                column = pa.Array.from_pandas(values)
             if isinstance(column.type, pa.BaseExtensionType):
                 raise TypeError(f"{column.type} is read as another type")
             if not _is_simple(column.type):
@@ -184,6 +190,17 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
     path = directory / _FILE
     parquet.write_table(pa.table(columns, list(frame.columns)), path)
     return FrameFile(path, frame.index, problems)
+
+
+def _to_list(value: Any) -> Any:
+    """Returns a set or an array of one dimension as a list, and others unchanged.
+
+    Arrow reads no frozenset, and an empty array of floats makes indices floats.
+    """
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    is_vector = isinstance(value, np.ndarray) and value.ndim == 1
+    return value.tolist() if is_vector else value
 
 
 def _is_simple(kind: pa.DataType) -> bool:

@@ -367,7 +367,9 @@ def test_every_argument_is_compared():
     assert expected == ARGUMENTS.keys() | WITHOUT_TEXT
 
 
-@pytest.mark.parametrize("value", [object(), b"a", 1.5, {1}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), b"a", 1.5, {1}], ids=lambda value: type(value).__name__
+)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_value_of_another_type_is_refused_by_name(name, value):
     allowed = {

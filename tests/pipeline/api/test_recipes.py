@@ -89,10 +89,13 @@ def test_labels_of_every_dtype_are_read(label, classes, encoder):
     assert not found.refused
 
 
-def test_lists_of_labels_are_any_number_of_labels(encoder):
-    label = [["toxic", "rude"][: row % 3] for row in range(ROWS)]
+@pytest.mark.parametrize("container", [list, tuple, set, frozenset, np.array, str])
+@pytest.mark.parametrize("names", [["toxic", "rude"], [7, 3]])
+def test_lists_of_labels_are_any_number_of_labels(encoder, container, names):
+    label = [container(names[: row % 3]) for row in range(ROWS)]
     found = inspect(reviews(label), encoder=encoder, settings=SETTINGS)
-    assert list(found.details.splits["train"].labels) == ["rude", "toxic"]
+    expected = sorted(map(str, names))
+    assert list(found.details.splits["train"].labels) == expected
     assert found.details.splits["train"].unlabelled
 
 
