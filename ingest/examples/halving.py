@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from modules.config.task import TaskConfig
+from modules.metrics import Metric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,17 +16,18 @@ class Halving:
     """When `eval` of data without `test` is halved: one half chooses, one evaluates.
 
     Attributes:
-      thresholds: `evaluator.thresholds`.
+      metrics: The names of `evaluator.thresholds`.
       max_interval: `data_gate.max_interval`.
     """
 
-    thresholds: Mapping[str, float]
+    metrics: Collection[str]
     max_interval: float
 
     def allows(self, task: TaskConfig, halves: Sequence[np.ndarray]) -> bool:
-        """Returns whether each half is large enough for the thresholds.
+        """Returns whether each half is large enough for any threshold of the metrics.
 
-        Halves of equal labels are not: DataGate refuses all of them as `eval`.
+        Another threshold must not change the Examples, which would train again. Halves
+        of equal labels are too small: DataGate refuses all of them as `eval`.
 
         Args:
           task: The classes.
@@ -33,21 +35,20 @@ class Halving:
             float64[rows, classes].
         """
         # Every command imports this file, and `--help` must not wait for SciPy.
-        from modules.data import threshold_interval
+        from modules.data.threshold_interval import count_rows, find_limit, half_width
 
-        has_threshold = any(threshold > 0 for threshold in self.thresholds.values())
-        return has_threshold and all(
+        def is_large(labels: np.ndarray, metric: Metric) -> bool:
+            rows = len(labels) if task.is_multilabel else None
+            counted, _ = count_rows(metric, count_labels(task, labels), rows)
+            # The interval is widest there.
+            width = half_width(metric, 0.0 if metric.low < 0 else 0.5, counted)
+            return width <= find_limit(metric, self.max_interval)
+
+        return all(
             len(labels)
-            and np.ptp(labels)
-            and threshold_interval.is_exact(
-                task.metric_table[name],
-                threshold,
-                count_labels(task, labels),
-                self.max_interval,
-                len(labels) if task.is_multilabel else None,
-            )
+            and np.ptp(labels) > 0
+            and all(is_large(labels, task.metric_table[name]) for name in self.metrics)
             for labels in halves
-            for name, threshold in self.thresholds.items()
         )
 
 

@@ -128,7 +128,6 @@ def _resolve(
     reading = settings.model_dump_json(exclude={"span", "source"})
     if halving and not _is_halved(source, task, settings, files, halving):
         halving = None
-    # Not on its thresholds: another one should not train again.
     kind = "halved" if halving else ""
     key = fingerprint.of_text(
         key, task.model_dump_json(exclude=NOT_TRAINED), reading, code, number, kind

@@ -129,7 +129,7 @@ class Config(Settings):
         """When `eval` of data without `test` is halved; None: never."""
         if self.evaluator.split not in (None, TEST):
             return None
-        return Halving(self.evaluator.thresholds, self.data_gate.max_interval)
+        return Halving(tuple(self.evaluator.thresholds), self.data_gate.max_interval)
 
     @property
     def slice_settings(self) -> SliceSettings:

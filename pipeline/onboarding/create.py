@@ -236,7 +236,7 @@ class _Builder:
         with BadRows(on_bad_rows, self._directory) as bad_rows:
             halving = config.halving
             if halving and "evaluator.thresholds" not in self._overrides:
-                halving = _GuessedHalving({}, halving.max_interval)
+                halving = _GuessedHalving((), halving.max_interval)
             splits = self._read_rows(inspector, bad_rows, halving)
         gate = config.with_split(splits).evaluator.split
         assert gate is not None
@@ -397,8 +397,8 @@ class _GuessedHalving(Halving):
         counts = dict(enumerate(count_labels(task, tested)))
         limits = DataGateConfig(max_interval=self.max_interval)
         add_gate(settings, task, counts, tested, limits)
-        thresholds = settings.values["evaluator"]["thresholds"]
-        return Halving(thresholds, self.max_interval).allows(task, halves)
+        metrics = tuple(settings.values["evaluator"]["thresholds"])
+        return Halving(metrics, self.max_interval).allows(task, halves)
 
 
 def _input_names(task: TaskConfig, others: Iterable[str]) -> list[str]:

@@ -21,7 +21,7 @@ LABELS = TaskConfig(
     label_separator=",",
     metric="micro_f1",
 )
-HALVING = Halving({"accuracy": 0.8}, 0.1)
+HALVING = Halving(["accuracy"], 0.1)
 
 
 def write(directory, **splits):
@@ -66,11 +66,9 @@ def test_eval_is_halved_and_new_rows_move_no_other_row(tmp_path):
     ("halving", "rows"),
     [
         (None, 400),
-        (HALVING, 100),  # a half has about 50 rows, and 61 are needed
-        (Halving({"accuracy": 0.8}, 0.02), 400),
-        (Halving({"accuracy": 0.8, "f1": 0.5}, 0.1), 200),
-        (Halving({"accuracy": 0.0}, 0.1), 400),  # no threshold that needs rows
-        (Halving({}, 0.1), 400),
+        (HALVING, 150),  # a half has about 75 rows, and 93 are needed
+        (Halving(["accuracy"], 0.02), 400),
+        (Halving(["accuracy", "f1"], 0.1), 300),
     ],
 )
 def test_eval_stays_whole_if_a_half_is_too_small(tmp_path, halving, rows):
@@ -95,17 +93,17 @@ def test_groups_and_equal_texts_of_eval_stay_together(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("task", "labels", "threshold"),
+    ("task", "labels", "metrics"),
     [
-        (SCORES, ("0.1", "0.7", "0.9"), {"pearson_spearman": 0.5}),
-        (LABELS, ("x", "x,y", "", "y"), {"micro_f1": 0.5}),
+        (SCORES, ("0.1", "0.7", "0.9"), ["pearson_spearman"]),
+        (LABELS, ("x", "x,y", "", "y"), ["micro_f1"]),
     ],
 )
-def test_scores_and_several_labels_are_halved(tmp_path, task, labels, threshold):
+def test_scores_and_several_labels_are_halved(tmp_path, task, labels, metrics):
     rows = {"train": rows_of(9, labels, 900), "eval": rows_of(600, labels)}
-    splits = read(write(tmp_path, **rows), Halving(threshold, 0.1), task)
+    splits = read(write(tmp_path, **rows), Halving(metrics, 0.1), task)
     assert 240 <= len(splits["test"]) <= 360
-    splits = read(write(tmp_path, **rows), Halving(threshold, 0.001), task)
+    splits = read(write(tmp_path, **rows), Halving(metrics, 0.001), task)
     assert "test" not in splits
 
 
@@ -137,7 +135,7 @@ def read_file(file):
 
 
 @pytest.mark.slow
-def test_another_threshold_prepares_no_other_examples(tmp_path):
+def test_examples_are_those_of_the_source_where_halves_are_too_small(tmp_path):
     source = write(tmp_path / "data", train=rows_of(40), eval=rows_of(400))
 
     def resolve(halving):
@@ -149,7 +147,4 @@ def test_another_threshold_prepares_no_other_examples(tmp_path):
     assert sorted(halved.patterns) == ["eval", "test", "train"]
     assert halved.card.is_halved
     assert not whole.card.is_halved
-    other = Halving({"accuracy": 0.9}, 0.1)
-    assert resolve(other).directory == halved.directory
-    too_large = Halving({"accuracy": 0.9}, 0.001)
-    assert resolve(too_large).directory == whole.directory
+    assert resolve(Halving(["accuracy"], 0.001)).directory == whole.directory

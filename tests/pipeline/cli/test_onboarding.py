@@ -683,7 +683,7 @@ def test_folders_of_classes_lead_to_a_recipe_that_reads_them(init, tmp_path):
     (tmp_path / "aclImdb" / "train" / "unsup" / "0_0.txt").write_text("A text.")
     result, folder = init(tmp_path / "aclImdb")
     assert result.exit_code == 0, result.output
-    assert "unsup (1 unlabelled files)" in result.stderr
+    assert "unsup (1 unlabelled file)" in result.stderr
     config = load_config(folder / "recipe.yaml")
     assert config.task.classes == ["ham", "spam"]
     assert config.evaluator.split == "test"

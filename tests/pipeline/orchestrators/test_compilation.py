@@ -497,7 +497,9 @@ def test_file_extension_decides_what_is_written(kubeflow, vertex, tmp_path):
     with pytest.raises(UsageError, match=r"job\.txt: the name must end in \.yaml"):
         compilation.write_job(copy.copy(vertex), tmp_path / "job.txt")
     (tmp_path / "directory.yaml").mkdir()
-    with pytest.raises(UsageError, match=r"directory\.yaml cannot be written"):
+    with pytest.raises(
+        UsageError, match=r"directory\.yaml is a directory; name a file"
+    ):
         compilation.write_job(kubeflow, tmp_path / "directory.yaml")
     names = {"pipeline.yaml", "job.json", "directory.yaml"}
     assert {path.name for path in tmp_path.iterdir()} == names  # nothing incomplete
