@@ -108,6 +108,14 @@ class DataConfig(Settings):
             )
         return quote
 
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _split_names(cls, columns: Any) -> Any:
+        """Returns the names in `text,label`, as `--columns` has them."""
+        if not isinstance(columns, str):
+            return columns
+        return [name.strip() for name in columns.split(",")]
+
     @field_validator("columns")
     @classmethod
     def _check_columns(cls, columns: list[str] | None) -> list[str] | None:

@@ -17,15 +17,20 @@ from typing import Any
 SEPARATOR = "|"  # of written labels
 PREFIX = "__label__"  # of each label in fastText's files, which separates them
 ADVICE = "write the names of the row's labels, such as `a|b`, or as a list"
+_HAS_NULL = "a list with a null; leave it out"
 _FLAGS = {"0", "1", "0.0", "1.0", "false", "true"}
+_ANSWERS = {"no", "yes"}  # flags, if a cell repeats one; else they may be labels
+_NULLS = {"nan", "NaN", "None", "null", "<NA>", "NaT"}
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+# The print of a container, such as `array([0, 1])` or `dict_keys(['a'])`.
 _CALL = re.compile(
-    r"(?:set|frozenset|array)\(\s*([\[{(].*[\]})]|)\s*(?:,\s*dtype=[^()]*)?\)",
+    r"[A-Za-z_][\w.]*\(\s*([\[{(].*[\]})]|)\s*(?:,\s*\w+=[^()]*)?\)",
     re.DOTALL,
 )
 _SCALAR = re.compile(rf"\bnp\.\w+\(({_STRING.pattern}|[-+.\w]+)\)", re.DOTALL)
 # NumPy writes a list without commas; Python joins texts that have none between them.
-_ARRAY = re.compile(r"\[\s*(?:''|[-+.\de]+)(?:\s+(?:''|[-+.\de]+))+\s*\]")
+_ITEM = r"(?:''|[-+.\de]+|nan|None)"
+_ARRAY = re.compile(rf"\[\s*{_ITEM}(?:\s+{_ITEM})+\s*\]")
 _JOINED = re.compile(r"''\s*''")
 _CUT = re.compile(r"[\[{(]\s*['\"{\[]")  # the start of a list or of an object
 _Container = list | tuple | set | frozenset | dict
@@ -50,7 +55,7 @@ def read_cell(value: Any, separator: str) -> list[Any]:
     if labels is None:
         labels = _split(value, separator) if isinstance(value, str) else [value]
     flags = {str(label).strip().lower() for label in labels}
-    if len(flags) < len(labels) and flags <= _FLAGS:
+    if len(flags) < len(labels) and (flags <= _FLAGS or flags <= _ANSWERS):
         raise CellError(describe_flags(value))
     return list(dict.fromkeys(labels))
 
@@ -77,7 +82,7 @@ def parse_list(value: Any) -> list[Any] | None:
     for item in items:
         problem = None
         if item is None or item != item:
-            problem = "a list with a null; leave it out"
+            problem = _HAS_NULL
         elif isinstance(item, dict):
             problem = f"a list of objects; {ADVICE}"
         elif isinstance(item, _Container):
@@ -105,6 +110,11 @@ def join(labels: tuple[str, ...]) -> str:
     return text if is_read else json.dumps(labels, ensure_ascii=False)
 
 
+def are_flags(labels: Iterable[Any]) -> bool:
+    """Returns whether all labels look like 0 or 1."""
+    return _FLAGS.issuperset(str(label).strip().lower() for label in labels)
+
+
 def describe_flags(value: Any, advice: str = "") -> str:
     """Returns why a cell that may be 0 or 1 for each label does not hold labels.
 
@@ -121,6 +131,9 @@ def describe_flags(value: Any, advice: str = "") -> str:
 
 def _parse(text: str) -> Any:
     """Returns the value of a text that is a list or an object; None for other texts."""
+    if text[:1] in ("'", '"'):  # JSON in JSON
+        text = _evaluate(text)
+        return _parse(text.strip()) if isinstance(text, str) else None
     if call := _CALL.fullmatch(text):
         text = call[1] or "[]"
     if text[:1] not in ("[", "{", "("):
@@ -145,8 +158,13 @@ def _parse(text: str) -> Any:
     content = without_names[1:-1]
     if ends == "{}" and ":" in content:
         raise CellError(f"is {_show(text)}, an object; {ADVICE}")
-    if ends in ("[]", "{}") and not re.search(r"[\[\]{}]", content):
-        return _split(text[1:-1], ",")  # names without quotes
+    brackets = r"[\[\]{}()]" if ends == "()" else r"[\[\]{}]"
+    if ends in ("[]", "{}", "()") and not re.search(brackets, content):
+        names = [name.strip() for name in content.split(",")]
+        if not _NULLS.isdisjoint(names):
+            raise CellError(f"is {_show(text)}, {_HAS_NULL}")
+        if ends != "()" or len(names) > 1:
+            return _split(text[1:-1], ",")  # names without quotes
     if _CUT.match(text):
         raise CellError(f"is {_show(text)}, a list that cannot be read; {ADVICE}")
     return None

@@ -64,12 +64,16 @@ def split_rows(
             kind = "groups" if settings.group_column else "different texts"
             kept = [name for name in task.classes or () if name not in small]
             least = _NUMBERS[len(names)]
+            advice = "add rows"
+            if len(kept) > 1:
+                classes = shlex.quote(f"task.classes={json.dumps(kept)}")
+                advice += (
+                    f", or leave out their classes with --set {classes} --set "
+                    "data.on_bad_rows=skip"
+                )
             raise UsageError(
                 f"data has fewer than {least} {kind} of {', '.join(small)}, which "
-                f"cannot be in {least} splits ({', '.join(names)}); add rows, or "
-                "leave out their classes with --set "
-                f"{shlex.quote(f'task.classes={json.dumps(kept)}')} --set "
-                "data.on_bad_rows=skip",
+                f"cannot be in {least} splits ({', '.join(names)}); {advice}",
                 "E-class-too-small",
             )
         return units.split(TRAIN_SPLIT, shares, str(settings.split_seed))

@@ -19,6 +19,7 @@ from ingest.rows.formats import stem_of
 
 _LABELS = ("label", "labels", "class", "category", "intent", "target", "sentiment")
 _TEXTS = ("text", "sentence", "token", "word", "value")
+_TRAIN = ("train", "training")
 _CONTAINERS = ("rows", "data", "examples", "records", "items")
 _SAMPLE_ROWS = 200
 _LEAST_WORDS = 2  # of a text, on average
@@ -72,10 +73,13 @@ def advise(file: TextIO, path: str, encoding: str, *, is_one_line: bool) -> str 
             command, target = found
             rows = _find_rows(content, "d")
             if rows and rows.keys == 1 and '"label": k' in command:
+                folder = os.path.join(os.path.dirname(path), "")
+                joined = shlex.quote(f"{folder}all.jsonl")
                 return (
                     "this file is one object of one class; convert the file of each "
-                    "class, and join the results with cat *_rows.jsonl > all.jsonl: "
-                    f"{command}"
+                    "class, and join the results with "
+                    f"cat {shlex.quote(folder) if folder else ''}*_rows.jsonl > "
+                    f"{joined}: {command}"
                 )
             return f"this file is one {kind}; convert it, and give {target}: {command}"
     if isinstance(content, dict) and is_collection(content):
@@ -95,17 +99,21 @@ def advise(file: TextIO, path: str, encoding: str, *, is_one_line: bool) -> str 
 def is_collection(content: Any) -> bool:
     """Returns whether a value has rows, and is not a row itself, which has a text."""
     found = _find_rows(content, "d")
-    if found is None or isinstance(content, list):
+    if not isinstance(content, dict):
         return found is not None
+    if len(content) > _MOST_ENTRIES or any(
+        _are(content.get(key), dict) for key in _CONTAINERS
+    ):
+        return True
     scalars = {k: v for k, v in content.items() if isinstance(v, _SCALARS)}
     if len(scalars) == len(content):
-        return len(content) > _MOST_ENTRIES
+        return False
     if any(
         isinstance(value, str) and (" " in value or key.lower() in _TEXTS)
         for key, value in scalars.items()
     ):
         return False
-    return not scalars or _describe_row(found) is not None
+    return found is not None and (not scalars or _describe_row(found) is not None)
 
 
 def _are_objects(content: Any) -> bool:
@@ -150,8 +158,10 @@ def find_command(content: Any, path: str, encoding: str) -> tuple[str, str] | No
     if names:
         imports.append("os")
         writing = f"os.mkdir({json.dumps(target)}); "
-        file = f'{json.dumps(target + "/")} + s + ".jsonl"'
-        writing += f'[open({file}, "x").{lines} for s in {json.dumps(names)}]'
+        files = {name: name.lower().removesuffix("ing") for name in names}
+        file = f'{json.dumps(target + "/")} + f + ".jsonl"'
+        loop = f"for s, f in {json.dumps(files)}.items()"
+        writing += f'[open({file}, "x").{lines} {loop}]'
     else:
         target += ".jsonl"
         writing = f'open({json.dumps(target)}, "x").{lines}'
@@ -161,10 +171,11 @@ def find_command(content: Any, path: str, encoding: str) -> tuple[str, str] | No
 
 
 def _find_splits(content: Any) -> list[str]:
-    """Returns the keys with rows, `train` first; empty without it."""
+    """Returns the keys with rows, that of `train` first; empty without it."""
     if not isinstance(content, dict):
         return []
-    train = _find_rows(content.get("train"), "")
+    first = next((key for key in content if key.lower() in _TRAIN), "")
+    train = _find_rows(content.get(first), "")
     if train is None:
         return []
     others = {
@@ -174,7 +185,7 @@ def _find_splits(content: Any) -> list[str]:
         and rows.loops == train.loops
         and re.fullmatch(r"\w+", key)
     }
-    return ["train", *sorted(others - {"train"})]
+    return [first, *sorted(others - {first})]
 
 
 def _find_rows(value: Any, name: str) -> _Rows | None:
@@ -204,7 +215,9 @@ def _find_rows(value: Any, name: str) -> _Rows | None:
         return _find_in_objects(value, name)
     if _are(values, list):
         return _find_in_lists(value, name)
-    if _are(values, str):
+    if _are(values, str) or (
+        all(isinstance(v, _SCALARS) for v in values) and _is_text([*value])
+    ):
         return _Rows(f"for r, k in {name}.items()", [*value], True, len({*values}))
     nested = [
         _find_rows(item, f"{name}[{json.dumps(key)}]") for key, item in value.items()
@@ -247,6 +260,8 @@ def _find_in_lists(value: Mapping[str, list[Any]], name: str) -> _Rows | None:
     items = [item for part in lists for item in part[:_SAMPLE_ROWS]]
     sizes = {len(part) for part in value.values()}
     if items and all(isinstance(item, _SCALARS) for item in items):
+        if _is_text([*value]) and not _is_text(items):  # the labels of each text
+            return _Rows(f"for r, k in {name}.items()", [*value], True, len({*items}))
         are_texts = [_is_text(part[:_SAMPLE_ROWS]) for part in lists]
         if len(sizes) == 1 and len(lists) > 1 and not all(are_texts):
             rows = [
@@ -311,6 +326,8 @@ def _describe_row(found: _Rows) -> str | None:
                 label = f"statistics.mode({parts})"
     if text is None and names:
         tokens = max(names, key=lambda key: len([*_flatten(fields[key])]))
+        if _is_text(_flatten(fields[tokens])):
+            return None  # several texts in a row
         text = f'" ".join({_get(tokens, fields, rows)})'
     if label in (None, "k") and rest and not found.has_key:
         label = _get(

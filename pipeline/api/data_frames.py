@@ -33,6 +33,7 @@ else:  # pandas is imported when there is a DataFrame
     Data = Texts = Any
 
 _FILE = "data.parquet"
+_LISTS = (list, tuple, set, frozenset)
 _SHOWN = 40
 # Those of pyarrow, and of the methods of objects.
 _ERRORS = (
@@ -111,6 +112,25 @@ class FrameFile:
             raise UsageError(message, error.name) from error
 
 
+def refuse_levels(argument: str, frame: pd.DataFrame) -> None:
+    """Refuses columns with several levels of names.
+
+    Args:
+      argument: The name of the argument, for the message.
+      frame: Its value.
+
+    Raises:
+      UsageError: The columns are a `pandas.MultiIndex`.
+    """
+    if frame.columns.nlevels > 1:
+        raise UsageError(
+            f"{argument}: the columns of the DataFrame have {frame.columns.nlevels} "
+            "levels; give them one name each, such as with "
+            "frame.columns.map('_'.join)",
+            "E-frame-columns",
+        )
+
+
 def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
     """Writes a frame to a file that `ingest` reads.
 
@@ -132,12 +152,7 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
             "give one of them, such as pandas.DataFrame(rows)",
             "E-frame-type",
         )
-    if frame.columns.nlevels > 1:
-        raise UsageError(
-            f"data: the columns of the DataFrame have {frame.columns.nlevels} levels; "
-            "give them one name each, such as with frame.columns.map('_'.join)",
-            "E-frame-columns",
-        )
+    refuse_levels("data", frame)
     odd = [name for name in frame.columns if not isinstance(name, str)]
     if odd:
         raise UsageError(
@@ -181,7 +196,7 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
                     if isinstance(row, RowError):
                         raise row
         except _ERRORS as error:
-            problems[name] = _find_surrogate(values) or (
+            problems[name] = _find_bad_row(values) or (
                 f"{error}; convert its values to one type, such as with "
                 f"frame[{name!r}].astype(str), or drop it"
             )
@@ -216,10 +231,22 @@ def _is_simple(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _find_surrogate(values: pd.Series) -> str | None:
+def _find_bad_row(values: pd.Series) -> str | None:
+    """Returns the first row of texts or lists that no file can hold, and why."""
+    has_lists = any(isinstance(value, _LISTS) for value in values)
     for position, value in enumerate(values):
-        if isinstance(value, str) and (problem := find_surrogate(value)):
-            return f"{describe_row(position, values.index)} {problem}"
+        items = value if isinstance(value, _LISTS) else [value]
+        texts = [item for item in items if isinstance(item, str)]
+        row = describe_row(position, values.index)
+        if problem := next(filter(None, map(find_surrogate, texts)), None):
+            return f"{row} {problem}"
+        is_missing = value is None or value != value
+        if (
+            has_lists
+            and not is_missing
+            and (items is not value or len(texts) < len(items))
+        ):
+            return f"{row} is {value!r:.80}; write a list of texts in each row"
     return None
 
 

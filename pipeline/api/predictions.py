@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from modules import wording
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.api.arguments import MinProbability, checked
-from pipeline.api.data_frames import Texts, describe_row
+from pipeline.api.data_frames import Texts, describe_row, refuse_levels
 from pipeline.api.looking import Run
 from pipeline.api.notebook import without_interactive_beam
 from pipeline.api.quiet import quiet
@@ -66,6 +66,7 @@ def predict(
     columns = predictor.columns
     if isinstance(texts, pd.DataFrame):
         frame = texts
+        refuse_levels("texts", frame)
         missing = [name for name in columns if name not in frame.columns]
         if missing:
             raise UsageError(
@@ -83,7 +84,7 @@ def predict(
             )
         rows = list(frame[columns].itertuples(index=False, name=None))
     else:
-        if isinstance(texts, (str, bytes, Mapping)):
+        if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
             raise UsageError(
                 f"texts: {type(texts).__name__} is not a list of texts; write "
                 "predict(model, [text])",

@@ -320,9 +320,7 @@ def _look_at(
         overrides["data.group_column"] = choices.group
     if choices.columns:
         names = choices.columns
-        if isinstance(names, str):
-            names = [name.strip() for name in names.split(",")]
-        overrides["data.columns"] = list(names)
+        overrides["data.columns"] = names if isinstance(names, str) else list(names)
     settings = recipe.load_data(DEFAULT_CONFIG, overrides)
     frame: FrameFile | None = None
     with contextlib.ExitStack() as temporary:

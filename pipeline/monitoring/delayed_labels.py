@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ingest.config import DataConfig
-from ingest.examples.label_parser import Label, LabelParser
+from ingest.examples.label_parser import Label, LabelParser, NotAnIndexError
 from ingest.rows import readers
 from ingest.rows.formats import TFRECORD, format_of
 from ingest.rows.row_errors import RowError
@@ -59,9 +59,17 @@ def read_labels(
             f"--labels {path}: allowed are .csv, .tsv, .jsonl, .parquet and .arrow",
             "E-file-extension",
         )
+    try:
+        return _read_labels(RowFile(path, file_format, settings), task)
+    except NotAnIndexError:
+        named = task.model_copy(update={"labels": "name"})
+        return _read_labels(RowFile(path, file_format, settings), named)
+
+
+def _read_labels(file: RowFile, task: TaskConfig) -> dict[Texts, Label]:
     parser = LabelParser(task, DataConfig())
     labels: dict[Texts, Label] = {}
-    for location, row in RowFile(path, file_format, settings).read():
+    for location, row in file.read():
         try:
             if isinstance(row, RowError):
                 raise row

@@ -25,11 +25,12 @@ _FREQUENT = 0.5  # of the smallest class; a missing label is rarer
 MOST_VALUES = 1000  # that are counted; a column with more has no classes
 MOST_LABELS = 200
 LISTS = ""  # instead of a separator
-SEPARATORS = (PREFIX, "|", ";", "#", "\n", ",", "/", "+", "&", " ")
+# They may separate labels, but many names of one class have them.
+_UNUSUAL = ("-", "_", ":", "~", "^", "\\", "•", "、", "，", "；")  # noqa: RUF001
+SEPARATORS = (PREFIX, "|", ";", "#", "\n", ",", "/", "+", "&", " ", *_UNUSUAL)
 _IN_NAMES = ("/", "+", "&", " ")  # a name of one class often has them
 _CROWDED = (LISTS, PREFIX, "|", ";", ",")  # texts have the other separators, too
 _VALUES_PER_NAME = 3  # from which on values are combinations of names
-_FLAGS = {"0", "1"}
 
 
 @dataclasses.dataclass
@@ -77,7 +78,7 @@ class Names:
             return
         texts = map(row_values.to_text, labels)
         names = list(dict.fromkeys(filter(None, texts)))
-        if len(names) > 1 and _FLAGS.issuperset(map(canonical_label, names)):
+        if len(names) > 1 and label_cells.are_flags(names):
             self.odd += 1
             self.problem = self.problem or label_cells.describe_flags(value)
         self.sizes.add(len(names))
@@ -203,6 +204,8 @@ class Column:
         return min(separators, key=lambda s: len(self.names[s].first), default=None)
 
     def _separates(self, separator: str, names: Names) -> bool:
+        if separator in _UNUSUAL:
+            return False
         if separator == LISTS:
             return self.holds_lists and max(names.sizes, default=0) > 1
         # `3,5` and `1 000` may be numbers.
@@ -225,8 +228,8 @@ class Column:
             return False
         if separator == "," and all(map(str.isdecimal, names.first)):
             return False  # decimal commas
-        if self._has_combinations(names):
-            return True
+        if separator in _UNUSUAL or self._has_combinations(names):
+            return self._has_combinations(names)
         if not self._varies(separator, names):
             # The parts of `good, cheap` and `bad, cheap` have a position.
             return names.recur and 2 * len(names.moving) > len(names.first)

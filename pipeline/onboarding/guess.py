@@ -399,8 +399,10 @@ def _guess_labels(
     least = _LEAST_FLAGS - any(name in flags for name in named)
     if named and not is_named and len(flags) >= least:  # it may be one of the flags
         candidates += [name for name in flags if name not in named]
-    lists = [name for name in candidates if columns[name].separator is not None]
     shares = [name for name, column in columns.items() if _is_share(column)]
+    if not is_named and len(shares) > 1 and not {*named}.isdisjoint(shares):
+        candidates += [name for name in shares if name not in named]
+    lists = [name for name in candidates if columns[name].separator is not None]
     rounding = ""
     if len(shares) > 1:
         rounding = (

@@ -19,6 +19,7 @@ from typing import Literal
 import pydantic
 
 from modules import json_lines
+from modules.data.row_values import find_surrogate
 from modules.errors import UsageError
 from pipeline.runs import damage
 
@@ -34,6 +35,16 @@ def _user() -> str:
     except (KeyError, OSError):  # a container's user may have no name
         name = f"uid {os.getuid()}"
     return f"{name}@{socket.gethostname()}"
+
+
+def check_reason(reason: str) -> None:
+    """Refuses a reason that no file or terminal can show.
+
+    Raises:
+      UsageError: It has a lone surrogate.
+    """
+    if problem := find_surrogate(reason):
+        raise UsageError(f"the reason {problem}", "E-text-refused")
 
 
 class Release(pydantic.BaseModel):

@@ -49,6 +49,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
       UsageError: The run has no model that only the gate refused, or a file cannot be
         written.
     """
+    journal.check_reason(reason)
     outputs = find_refused(paths, run)
     from tensorflow import errors  # both take seconds to import
     from tfx.utils import path_utils

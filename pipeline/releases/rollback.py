@@ -35,6 +35,7 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
       UsageError: There is no such version, it is incomplete, or it is served already;
         or a version cannot be moved, or the rollback cannot be recorded.
     """
+    journal.check_reason(reason)
     kept, withdrawn = _paths(directory), _paths(directory / WITHDRAWN)
     complete = [int(name) for name in served_versions.list_complete(str(directory))]
     served = complete[0] if complete else None

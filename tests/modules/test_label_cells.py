@@ -20,6 +20,12 @@ from modules.label_cells import CellError, read_cell
         ("['it\\'s', \"b\"]", ["it's", "b"]),
         ("['\\d+']", ["\\d+"]),  # not a valid escape
         ("[joy, love]", ["joy", "love"]),
+        ("(joy, love)", ["joy", "love"]),
+        ("['nan']", ["nan"]),
+        ("dict_keys(['a', 'b'])", ["a", "b"]),
+        ("deque(['a', 'b'], maxlen=3)", ["a", "b"]),
+        ('"[\\"a\\", \\"b\\"]"', ["a", "b"]),  # JSON in JSON
+        ("Index(['a'], dtype='object')", ["a"]),
         # NumPy
         ("['a' 'b c']", ["a", "b c"]),
         ("['a'\n 'b']", ["a", "b"]),
@@ -91,6 +97,12 @@ def test_separator_blanks_and_repeats_do_not_matter(cell, separator, labels):
         ([1.0, 3.0], "|", "a list of numbers with decimals"),
         ("[null]", "|", r"is '\[null\]', a list with a null; leave it out"),
         ([None, "a"], "|", "a list with a null"),
+        ("['a', nan]", "|", "a list with a null"),
+        ("['a' nan]", "|", "a list with a null"),
+        ("[joy, None]", "|", "a list with a null"),
+        ("Counter({'a': 1})", "|", "an object"),
+        ("tensor([0, 1, 0, 1])", "|", "which looks like 0 or 1 for each label"),
+        ("yes;no;no", ";", "which looks like 0 or 1 for each label"),
         ([float("nan")], "|", "a list with a null"),
         ("[0, 0, 1]", "|", "which looks like 0 or 1 for each label"),
         ("[0 0 1]", "|", "which looks like 0 or 1 for each label"),

@@ -240,7 +240,7 @@ def test_bad_rows_are_in_no_split():
             ["common"] * 20 + ["rare"] * 2,
             {},
             r"fewer than three different texts of rare, .* in three splits \(train, "
-            r'test, eval\).*task\.classes=\["common"\]',
+            r"test, eval\); add rows \[",  # a task needs two classes
         ),
         (
             ["common"] * 20 + ["rare"],
@@ -257,3 +257,10 @@ def test_bad_rows_are_in_no_split():
 def test_rows_that_cannot_be_split_are_refused(labels, settings, message):
     with pytest.raises(UsageError, match=message):
         choose(rows_of(labels), **settings)
+
+
+def test_classes_that_can_be_split_are_kept_by_the_advice():
+    task = TaskConfig(text_columns=["text"], classes=["rare", "common", "usual"])
+    labels = ["common"] * 20 + ["usual"] * 20 + ["rare"]
+    with pytest.raises(UsageError, match=r'task\.classes=\["common", "usual"\]'):
+        choose(rows_of(labels), task)

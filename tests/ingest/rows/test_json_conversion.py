@@ -77,6 +77,8 @@ SHAPES = {
     },
     "nested": {"status": "ok", "result": {"items": ROWS}},
     "rasa": {"nlu": {"common": [{**r, "entities": []} for r in ROWS], "regex": []}},
+    "splits with other names": {"Training": ROWS, "Validation": ROWS[:9]},
+    "named rows": {"name": "My set", "version": 1, "rows": ROWS},
     "pairs": PAIRS,
     "quotes": {'it\'s "x"': ROWS, "n": 1},
 }
@@ -132,7 +134,28 @@ def test_object_of_one_class_names_how_to_join_the_others(tmp_path):
     path = tmp_path / "train_AddToPlaylist.json"
     rows = [{"data": [{"text": row["text"]}]} for row in ROWS]
     path.write_text(json.dumps({"AddToPlaylist": rows}))
-    with pytest.raises(UsageError, match=r"one class; .* join .*: python3 -c"):
+    with pytest.raises(UsageError, match=r"one class; .* join .*: python3 -c") as error:
+        look(path)
+    join = re.search(r"with (cat .*?): python3", str(error.value))[1]
+    (tmp_path / "train_A_rows.jsonl").write_text("a\n")
+    subprocess.run(join, shell=True, check=True, cwd="/")
+    assert (tmp_path / "all.jsonl").read_text() == "a\n"
+
+
+def test_lists_of_labels_by_text_are_converted(tmp_path):
+    path = tmp_path / "data.json"
+    names = [[*CLASSES[: n % 3], "other"] for n in range(60)]
+    texts = [row["text"] for row in ROWS]
+    path.write_text(json.dumps(dict(zip(texts, names, strict=True))))
+    task = look(convert(path)).task
+    assert (task.is_multilabel, task.classes) == (True, ["bad", "good", "other"])
+
+
+def test_several_texts_in_a_row_are_no_text(tmp_path):
+    path = tmp_path / "intents.json"
+    intents = [{"tag": name, "patterns": by_class(str)[name]} for name in CLASSES]
+    path.write_text(json.dumps({"intents": intents}))
+    with pytest.raises(UsageError, match="keys intents; write its rows, one per line"):
         look(path)
 
 

@@ -80,6 +80,12 @@ def test_series_without_rows_has_no_predictions(scorer):
         (b"a", "bytes is not a list of texts"),
         ({"text": ["a"]}, "dict is not a list of texts"),
         ([1.5], "row 0: 1.5 is neither"),
+        (5, "int is not a list of texts"),
+        (None, "NoneType is not a list of texts"),
+        (
+            pd.DataFrame([["a"]], columns=pd.MultiIndex.from_tuples([("x", "text")])),
+            "the columns of the DataFrame have 2 levels",
+        ),
     ],
 )
 def test_row_that_is_not_a_text_is_named(scorer, texts, message):

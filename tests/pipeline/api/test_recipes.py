@@ -186,6 +186,22 @@ def test_column_in_use_that_no_file_can_hold_is_refused_by_name(name, use, encod
         )
 
 
+@pytest.mark.parametrize(
+    ("cell", "problem"),
+    [
+        (["a\ud800"], "has a lone surrogate"),
+        (["a", 1], "is ['a', 1]; write a list of texts in each row"),
+        ("a", "is 'a'; write a list of texts in each row"),
+    ],
+)
+def test_bad_row_of_a_column_of_lists_is_named(encoder, cell, problem):
+    frame = reviews([["a"], ["a", "b"]] * (ROWS // 2))
+    frame.at[frame.index[3], "stars"] = cell
+    with pytest.raises(UsageError, match="row 3 ") as refused:
+        inspect(frame, encoder=encoder, label="stars")
+    assert problem in str(refused.value)
+
+
 def test_guessed_column_that_no_file_can_hold_is_refused_by_name(encoder):
     for label in (pd.cut(range(ROWS), 3), np.arange(ROWS, dtype=np.float16) % 2):
         with pytest.raises(UsageError, match="the column 'stars' of the DataFrame"):

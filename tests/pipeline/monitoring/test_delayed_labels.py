@@ -92,6 +92,12 @@ def test_what_is_no_label_is_refused(tmp_path, name, row, problem):
         delayed_labels.read_labels(write(tmp_path / name, row), TASK)
 
 
+def test_names_after_an_index_make_the_index_a_wrong_name(tmp_path):
+    path = write(tmp_path / "labels.csv", "a,0", "b,yes")
+    with pytest.raises(UsageError, match="label is '0'"):
+        delayed_labels.read_labels(path, TASK)
+
+
 @pytest.mark.parametrize(
     ("separator", "lines"),
     [

@@ -896,3 +896,37 @@ def test_chosen_label_is_one_label_and_chosen_classes_are_several():
             lambda n, chance: {"text": sentence(chance), "label": "good"},
             kind="multilabel",
         )
+
+
+@pytest.mark.parametrize("separator", ["-", "_", ":", "~", "\\", "•", "、", "，"])  # noqa: RUF001
+def test_combinations_with_an_unusual_separator_are_asked_for(separator):
+    names = ["joy", "love", "fear", "anger", "pride", "grief"]
+
+    def row(number, chance):
+        labels = chance.sample(names, chance.randint(1, 3))
+        return {"text": sentence(chance), "label": separator.join(labels)}
+
+    with pytest.raises(UsageError, match="separates into 6 names"):
+        guess(row, rows=600)
+    task = guess(row, rows=600, kind="multilabel").task
+    assert (task.classes, task.label_separator) == (sorted(names), separator)
+    with pytest.raises(UsageError, match="--kind classes"):
+        guess(row, rows=600)
+
+
+def test_names_of_one_class_with_unusual_separators_stay_classes():
+    names = ["book-flight", "book-hotel", "cancel-flight", "cancel-hotel", "pay-bill"]
+    task = guess(
+        lambda number, chance: {"text": sentence(chance), "label": chance.choice(names)}
+    ).task
+    assert task.classes == names
+    assert not task.is_multilabel
+
+
+def test_several_shares_beside_a_usual_name_are_asked_for():
+    def row(number, chance):
+        shares = {name: f"{chance.random():.3f}" for name in ("toxic", "score")}
+        return {"text": sentence(chance), **shares}
+
+    with pytest.raises(UsageError, match="hold shares between 0 and 1"):
+        guess(row)

@@ -103,6 +103,12 @@ def test_version_that_cannot_be_rolled_back_to_is_refused(directory, version, me
     assert served_versions.find_newest(str(directory)) == "3"
 
 
+def test_reason_that_no_terminal_can_print_is_refused_before_a_version_moves(directory):
+    with pytest.raises(UsageError, match="the reason has a lone surrogate"):
+        roll_back(directory, None, "cut \ud83d")
+    assert served_versions.find_newest(str(directory)) == "3"
+
+
 def test_only_version_has_no_previous_one(past, push):
     push(1)
     with pytest.raises(UsageError, match="no earlier version"):
