@@ -181,6 +181,8 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
     columns, problems = [], {}
     for name in frame.columns:
         values = frame[name]
+        if values.dtype == np.float16:  # older versions of pyarrow do not write it
+            values = values.astype(np.float32)
         try:
             if values.dtype == object:
                 listed = [_to_list(value) for value in values]
