@@ -273,7 +273,6 @@ def create_pipeline(
                 max_memory_bytes=config.serving.max_memory_bytes,
                 timeout_seconds=config.serving.timeout_seconds,
             ),
-            data_version=inputs.examples.card.fingerprint or "unknown",
             splitting=inputs.examples.card.splitting
             if inputs.examples.span is None
             else None,

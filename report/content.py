@@ -170,7 +170,7 @@ class LabelDecisions(_Part):
       split: The split that they were chosen on.
       threshold: The thresholds, in the order of the labels.
       labels: The decision on each label, without a curve.
-      notes: The labels that share a threshold, and those that do not reach the least
+      notes: The labels with few rows, and those that do not reach the least
         precision, in sentences without a full stop.
     """
 
@@ -179,6 +179,15 @@ class LabelDecisions(_Part):
     threshold: list[float]
     labels: dict[str, Decision]
     notes: list[str] = []
+
+    @property
+    def summary(self) -> str:
+        """What the thresholds are chosen by, in words."""
+        kinds = {*self.threshold}
+        rule = "Each label has a threshold"
+        if len(kinds) == 1:
+            rule = f"All labels are {describe_threshold(kinds.pop())}"
+        return f"{rule}: {self.by} on {self.split}"
 
 
 class Training(_Part):
@@ -751,7 +760,7 @@ class Report(_Part):
     @property
     def selection(self) -> str:
         """See `describe_selection`."""
-        return describe_selection(self.split)
+        return describe_selection([self.split])
 
     @property
     def column_warnings(self) -> list[str]:

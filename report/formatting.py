@@ -47,7 +47,8 @@ def number(value: float | None) -> str:
 
 def threshold(value: float) -> str:
     """Returns the threshold of a probability; one above 1 is never reached."""
-    return "> 1" if value > 1 else number(value)
+    # One just below 1 is reached.
+    return "> 1" if value > 1 else f"{value:.7g}" if value > 0.9999 else number(value)
 
 
 def setting_value(value: Any) -> str:

@@ -81,11 +81,7 @@ def measure(
         try:
             evaluation = _describe(version, path)
             if settings.splitting is not None and (
-                evaluation is None
-                or (
-                    settings.data_version != evaluation.data_version
-                    and settings.splitting != evaluation.splitting
-                )
+                evaluation is None or settings.splitting != evaluation.splitting
             ):
                 version.problem = (
                     "its data were split by other settings of data, or by an older "

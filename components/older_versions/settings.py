@@ -19,15 +19,13 @@ class OlderVersionsSettings(Settings):
       versions: `evaluator.older_versions`.
       rows: `evaluator.older_version_rows`.
       limits: Those of ServingCheck.
-      data_version: The hash of the data.
       splitting: The `splitting` of the data's card. None if their splits were not made
-        here, or if they are a span. A version of other data that were split in another
-        way may have trained on rows that are evaluated.
+        here, or if they are a span. A version whose data were split in another way may
+        have trained on rows that are evaluated.
     """
 
     run: RunSettings
     versions: pydantic.PositiveInt
     rows: pydantic.PositiveInt
     limits: Limits
-    data_version: str = ""
     splitting: dict[str, Any] | None = None

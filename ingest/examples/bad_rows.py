@@ -43,6 +43,7 @@ class BadRows:
     Args:
       policy: `refuse` or `skip`, as `data.on_bad_rows`.
       directory: Where skipped rows are written, as `skipped.jsonl`.
+      logs: Whether the first bad rows are logged.
 
     Attributes:
       directory: See above.
@@ -52,9 +53,10 @@ class BadRows:
       left_out: Malformed rows of GLUE's archives by split, which TFDS leaves out, too.
     """
 
-    def __init__(self, policy: str, directory: Path) -> None:
+    def __init__(self, policy: str, directory: Path, logs: bool = True) -> None:
         self.skips = policy == "skip"
         self.directory = directory
+        self._logs = logs
         self._file: IO[str] | None = None
         self.counts: Counter[str] = Counter()
         self.first: list[str] = []
@@ -115,8 +117,9 @@ class BadRows:
             self.counts[split] += 1
             if len(self.first) < _SHOWN:
                 self.first.append(f"{location}: {error}")
-                outcome = "skipped" if self.skips else "refused"
-                logger.warning("%s: %s", outcome, self.first[-1])
+                if self._logs:
+                    outcome = "skipped" if self.skips else "refused"
+                    logger.warning("%s: %s", outcome, self.first[-1])
             if self.skips:
                 if self._file is None:
                     path = self.directory / SKIPPED_FILE

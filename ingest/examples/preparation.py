@@ -137,25 +137,25 @@ def _resolve(
         span = Span(span.number, str(destination), SPAN)
         destination /= number
     delete_damaged(destination, report)
+    before = _find_last_card(source, destination.parent) if span is None else None
     # The name is a hash of the content: an existing directory has the same files.
     with contextlib.suppress(DestinationExistsError):
         prepare(source, str(destination), task, report, settings, files, halving)
-        if span is None:
-            _warn_of_change(source, destination, report)
     examples = find_examples(str(destination))
+    if span is None:
+        os.utime(destination)  # those of the last run are the newest
+        if before and (change := describe_change(before, examples.card)):
+            report(change)
     # An earlier run may have read the same rows from another path.
     card = examples.card.model_copy(update={"source": source})
     return dataclasses.replace(examples, card=card, span=span)
 
 
-def _warn_of_change(source: str, directory: Path, report: Report) -> None:
-    """Warns once, with the first Examples that are split in another way."""
-    earlier = sorted(directory.parent.iterdir(), key=os.path.getmtime, reverse=True)
-    cards = [read_card(str(path)) for path in earlier if path != directory]
-    before = next((card for card in cards if card and card.source == source), None)
-    card = read_card(str(directory))
-    if before and card and (change := describe_change(before, card)):
-        report(change)
+def _find_last_card(source: str, directory: Path) -> DataCard | None:
+    """Returns the card of the Examples of the last run of a source."""
+    paths = sorted(directory.glob("*"), key=os.path.getmtime, reverse=True)
+    cards = map(read_card, map(str, paths))
+    return next((card for card in cards if card and card.source == source), None)
 
 
 def _is_halved(
@@ -171,7 +171,8 @@ def _is_halved(
         files = dataclasses.replace(files, files=read)
     with (
         tempfile.TemporaryDirectory() as directory,
-        BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,
+        # The rows are read again, and their faults logged then.
+        BadRows(settings.on_bad_rows, Path(directory), logs=False) as bad_rows,
     ):
         arguments = task, settings, lambda _: None, bad_rows
         try:

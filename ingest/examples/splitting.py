@@ -65,6 +65,7 @@ def split_rows(
             kept = [name for name in task.classes or () if name not in small]
             least = _NUMBERS[len(names)]
             advice = "add rows"
+            of_classes = f" of {', '.join(small)}" if task.classes else ""
             if len(kept) > 1:
                 classes = shlex.quote(f"task.classes={json.dumps(kept)}")
                 advice += (
@@ -72,7 +73,7 @@ def split_rows(
                     "data.on_bad_rows=skip"
                 )
             raise UsageError(
-                f"data has fewer than {least} {kind} of {', '.join(small)}, which "
+                f"data has fewer than {least} {kind}{of_classes}, which "
                 f"cannot be in {least} splits ({', '.join(names)}); {advice}",
                 "E-class-too-small",
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
 from modules.config.settings import Settings
 from modules.config.task import EVAL_SPLIT, TaskConfig
@@ -27,12 +29,11 @@ class RunSettings(Settings):
     long_text: LongTextConfig | None = None
 
 
-def describe_selection(*gate_splits: str) -> str:
+def describe_selection(gate_splits: Collection[str]) -> str:
     """Returns a sentence if the rows that thresholds apply to also chose the model."""
     if EVAL_SPLIT not in gate_splits:
         return ""
     return (
-        f"The rows of {EVAL_SPLIT} also chose the model (checkpoint, temperature and "
-        "threshold), so its metrics are a little too good: evaluate it on others, such "
-        "as a split `test`"
+        f"The rows of {EVAL_SPLIT} also chose the model, so its metrics are a little "
+        "too good: evaluate it on other rows, such as a split `test`"
     )

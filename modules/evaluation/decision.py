@@ -138,15 +138,17 @@ def choose_label_thresholds(
       probabilities: float[rows, labels].
 
     Returns:
-      The point of each label, and the indices of the labels that share one.
+      The point of each label, and the indices of the labels with fewer than 20.
     """
     positive_rows = (labels == POSITIVE_CLASS).sum(axis=0)
     rare = np.flatnonzero(positive_rows < LEAST_POSITIVE_ROWS).tolist()
     groups = [[index] for index in range(len(positive_rows)) if index not in rare]
     if config.maximize == MICRO_F1:
-        groups, rare = [list(range(len(positive_rows)))], []
+        groups = [list(range(len(positive_rows)))]
+    elif rare:
+        groups.append(rare)
     by_label: dict[int, Point] = {}
-    for group in [*groups, *([rare] if rare else [])]:
+    for group in groups:
         rows = labels[:, group].ravel(), of_two_classes(probabilities[:, group].ravel())
         if positive_rows[group].sum() < LEAST_POSITIVE_ROWS:
             point = measure(ONE_LABEL, config, *rows, _DEFAULT)

@@ -34,8 +34,8 @@ def selection_threshold(
       probabilities: float[rows, classes].
 
     Returns:
-      As in `Rows.of`. None if the metric needs no threshold: an AUC, or the accuracy of
-      the most probable class.
+      As in `Rows.of`. None if the metric needs no threshold: an AUC, or accuracy, for
+      which the most probable class is predicted.
     """
     metric = task.metric_table[task.metric]
     kind, _, name = task.metric.partition("/")

@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from modules import wording
-from modules.config.decision import ONE_LABEL, DecisionConfig, describe_threshold
+from modules.config.decision import (
+    MICRO_F1,
+    ONE_LABEL,
+    DecisionConfig,
+    describe_threshold,
+)
 from modules.config.task import EVAL_SPLIT, TaskConfig
 from modules.evaluation import calibration
 from modules.evaluation.decision import (
@@ -37,8 +41,8 @@ class FittedOutputs:
       threshold: As in `Rows.of`.
       calibration: The temperature, and what it changes, for the record.
       decision: The threshold, and what it leads to, for the record. Of several labels,
-        `labels` has a record for each, and `notes` names those that share a threshold
-        or do not reach the least precision.
+        `labels` has a record for each, and `notes` names those with few rows, and those
+        that do not reach the least precision.
     """
 
     predictions: dict[str, Predictions]
@@ -132,8 +136,9 @@ def _decide_on_labels(
     points, rare = choose_label_thresholds(
         decision, labels, predictions[EVAL_SPLIT].outputs
     )
+    is_one = decision.maximize == MICRO_F1
     rare_rows = int(labels[:, rare].sum())
-    is_shared = rare_rows >= LEAST_POSITIVE_ROWS
+    is_chosen = (labels.sum() if is_one else rare_rows) >= LEAST_POSITIVE_ROWS
     records, missed = {}, []
     for index, (name, point) in enumerate(zip(names, points, strict=True)):
         rows_by_split = {
@@ -141,23 +146,24 @@ def _decide_on_labels(
             for split, p in predictions.items()
         }
         record = _describe(ONE_LABEL, decision, rows_by_split, point)
-        if index in rare and not is_shared:
+        if index in rare and not is_chosen:
             record["by"] = "the default"
-        elif record["by"] != decision.describe():
+        elif _is_missed(decision, point):
             missed.append(name)
         records[name] = {**record, "curve": []}
     notes = []
     if rare:
-        together = (
-            "share a threshold, chosen on their "
-            f"{wording.count(rare_rows, 'positive row')} together, "
-            f"and are {describe_threshold(points[rare[0]].threshold)}"
-            if is_shared
-            else f"and {rare_rows} together have the threshold 0.5"
-        )
+        if not is_chosen:
+            rule = "have the threshold 0.5"
+        elif is_one:
+            rule = "have the threshold of all labels"
+        else:
+            rule = "share a threshold, and are "
+            rule += describe_threshold(points[rare[0]].threshold)
         notes.append(
             f"labels with fewer than {LEAST_POSITIVE_ROWS} positive rows in "
-            f"{EVAL_SPLIT} {together}: {', '.join(names[index] for index in rare)}"
+            f"{EVAL_SPLIT}, {rare_rows} in total, {rule}: "
+            f"{', '.join(names[index] for index in rare)}"
         )
     if missed:
         notes.append(
@@ -174,6 +180,12 @@ def _decide_on_labels(
         "labels": records,
         "notes": notes,
     }
+
+
+def _is_missed(decision: DecisionConfig, chosen: Point) -> bool:
+    """Returns whether no threshold has the least precision."""
+    least = decision.min_precision
+    return least is not None and chosen.metrics["precision"] < least
 
 
 def _describe(
@@ -197,9 +209,12 @@ def _describe(
         }
         for value in (0.5, chosen.threshold)
     )
-    by, least = decision.describe(), decision.min_precision
-    if least is not None and not chosen.metrics["precision"] >= least:
-        by = f"the highest precision, because no threshold reaches {least:g}"
+    by = decision.describe()
+    if not np.isfinite(rows_by_split[EVAL_SPLIT][1]).all():
+        by = "the default, because a probability is not finite"
+    elif _is_missed(decision, chosen):
+        by = "the highest precision, because no threshold reaches "
+        by += f"{decision.min_precision:g}"
     return {
         "by": by,
         "value": decision.value_name,

@@ -225,7 +225,7 @@ def show(run: Run, console: Console) -> int:
     _print_prose(verdict.comparison, console)
     if verdict.linear_model:
         _print_prose(verdict.linear_model.sentence, console)
-    if selection := describe_selection(*verdict.splits):
+    if selection := describe_selection(verdict.splits):
         _print_prose(selection, console)
     if ages and ages.conclusion and not ages.warnings:
         _print_prose(ages.conclusion, console)

@@ -125,7 +125,7 @@ def show_command(
         console.print(search.sentence, soft_wrap=True)
     if verdict:
         lines = [f"verdict: {verdict.summary}"]
-        if selection := describe_selection(*verdict.splits):
+        if selection := describe_selection(verdict.splits):
             lines.append(selection)
         if verdict.linear_model:
             lines.append(verdict.linear_model.sentence)

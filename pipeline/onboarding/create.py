@@ -388,15 +388,15 @@ class _Builder:
 
 
 class _GuessedHalving(Halving):
-    """Halves `eval` by the threshold that the recipe gets."""
+    """Halves `eval` if both halves are enough for the metrics that all of it is."""
 
     def allows(self, task: TaskConfig, halves: Sequence[np.ndarray]) -> bool:
         if not all(map(len, halves)):
             return False
-        settings, tested = ProjectSettings({}, {}), halves[-1]
-        counts = dict(enumerate(count_labels(task, tested)))
+        settings, rows = ProjectSettings({}, {}), np.concatenate(halves)
+        counts = dict(enumerate(count_labels(task, rows)))
         limits = DataGateConfig(max_interval=self.max_interval)
-        add_gate(settings, task, counts, tested, limits)
+        add_gate(settings, task, counts, rows, limits)
         metrics = tuple(settings.values["evaluator"]["thresholds"])
         return Halving(metrics, self.max_interval).allows(task, halves)
 

@@ -112,7 +112,7 @@ def test_card_of_labels_has_their_thresholds():
     card = model_card.render(samples.labels())
     assert "predict which of 3 labels texts have, any number of them" in card
     assert "| label | precision | recall | F1 |" in card
-    assert "Each label has its own threshold: the highest f1 on eval." in card
+    assert "from a probability of 0.371 on: the highest f1 on eval." in card
     assert "\nLabels with few rows share a threshold: rude, a / b_c.\n" in card
 
 

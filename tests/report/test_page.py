@@ -229,7 +229,7 @@ def test_each_label_has_its_metrics_and_its_threshold():
     assert "Label Rows Threshold Precision Recall F1 AUC toxic 120 0.371 " in metrics
     assert " 0.970 0.933 to 1.000 rude 31 0.371 " in metrics
     predictions = section("labels", "predictions")
-    assert "Each label has its own threshold: the highest f1 on eval." in predictions
+    assert "from a probability of 0.371 on: the highest f1 on eval." in predictions
     assert "Labels with few rows share a threshold: rude, a / b_c." in predictions
     assert "a / b test 0.5 0.800 0.812 0.812 a / b test 0.371 0.748" in predictions
     assert "Confusion" not in predictions

@@ -11,6 +11,7 @@ from ingest.examples import sources, text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving
 from modules.config.task import TaskConfig
+from modules.errors import UsageError
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"])
 SCORES = TaskConfig(text_columns=["text"], label_range=[0, 1])
@@ -75,6 +76,16 @@ def test_eval_stays_whole_if_a_half_is_too_small(tmp_path, halving, rows):
     splits = read(write(tmp_path, train=rows_of(4), eval=rows_of(rows)), halving)
     assert list(splits) == ["train", "eval"]
     assert len(splits["eval"]) == rows
+
+
+def test_bad_rows_of_eval_are_logged_once(tmp_path, caplog):
+    rows = [*rows_of(400), ("text 999", "maybe")]
+    source = write(tmp_path / "data", train=rows_of(4, start=5000), eval=rows)
+    with pytest.raises(UsageError, match="1 row cannot be used"):
+        examples_lib.resolve_examples(
+            str(source), TASK, lambda key: tmp_path / key, halving=HALVING
+        )
+    assert caplog.text.count("refused: ") == 1
 
 
 def test_labelled_test_is_used_and_unlabelled_test_is_not(tmp_path):

@@ -660,3 +660,31 @@ def test_first_examples_that_are_split_in_another_way_warn_once(tmp_path):
     (warning,) = resolve(split_seed=7)
     assert "(data.split_seed was 0)" in warning
     assert resolve(split_seed=7) == []
+    (warning,) = resolve()  # the Examples of the run before the last
+    assert "(data.split_seed was 7)" in warning
+    (warning,) = resolve(test_size=0.3)
+    assert "(data.test_size was 0.2)" in warning
+
+
+def test_source_that_has_splits_now_warns_that_it_had_none(tmp_path):
+    task = TaskConfig(text_columns=["text"], classes=["0", "1"])
+    source = tmp_path / "data"
+    source.mkdir()
+    rows = "text,label\n" + "".join(f"text {n},{n % 2}\n" for n in range(60))
+
+    def resolve(*names):
+        for file in source.iterdir():
+            file.unlink()
+        for name in names:
+            (source / name).write_text(rows.replace("text ", f"{name} "))
+        lines = []
+        examples_lib.resolve_examples(
+            str(source), task, lambda key: tmp_path / "examples" / key, lines.append
+        )
+        return [line for line in lines if line.startswith("warning: the rows of")]
+
+    assert resolve("part-0.csv") == []
+    (warning,) = resolve("train.csv", "eval.csv")
+    assert "(its files had no splits)" in warning
+    (warning,) = resolve("part-0.csv")
+    assert "(its files had splits)" in warning

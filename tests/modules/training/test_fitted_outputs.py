@@ -106,16 +106,14 @@ def test_each_label_of_several_has_a_threshold_and_all_have_one_temperature():
 
 
 @pytest.mark.parametrize(
-    ("rare_rows", "sentence"),
+    ("by", "rare_rows", "sentence"),
     [
-        (
-            30,
-            "share a threshold, chosen on their 30 positive rows together, and are pre",
-        ),
-        (12, "and 12 together have the threshold 0.5: b, c"),
+        ("f1", 30, "30 in total, share a threshold, and are predicted from a"),
+        ("f1", 12, "12 in total, have the threshold 0.5: b, c"),
+        ("micro_f1", 12, "12 in total, have the threshold of all labels: b, c"),
     ],
 )
-def test_labels_with_few_positive_rows_are_named(caplog, rare_rows, sentence):
+def test_labels_with_few_positive_rows_are_named(caplog, by, rare_rows, sentence):
     predictions = draw_labels(2000, 0)
     labels, outputs = (
         np.repeat(v, [1, 2], axis=1) for v in (predictions.labels, predictions.outputs)
@@ -124,18 +122,46 @@ def test_labels_with_few_positive_rows_are_named(caplog, rare_rows, sentence):
         labels[np.flatnonzero(labels[:, column])[rare_rows // 2 :], column] = 0
     task = TaskConfig(kind="multilabel", classes=["a", "b", "c"])
     rows = Predictions(predictions.ids, labels, outputs, predictions.losses)
-    f1 = DecisionConfig(maximize="f1")
-    fitted = fit(task, {"eval": rows, "test": rows}, decision=f1)
+    rule = DecisionConfig(maximize=by)
+    fitted = fit(task, {"eval": rows, "test": rows}, decision=rule)
     (note,) = fitted.decision["notes"]
-    assert note.startswith("labels with fewer than 20 positive rows in eval ")
+    assert note.startswith("labels with fewer than 20 positive rows in eval, ")
     assert sentence in note
     assert note.endswith(": b, c")
     assert note in caplog.text
-    assert fitted.threshold[1] == fitted.threshold[2] != fitted.threshold[0]
+    assert fitted.threshold[1] == fitted.threshold[2]
+    assert (fitted.threshold[0] == fitted.threshold[1]) == (by == "micro_f1")
     metrics = fitted.predictions["test"].compute_metrics(task)
     for name in task.classes:
         measured = fitted.decision["labels"][name]["chosen"]["test"]["metrics"]
         assert metrics[f"recall/{name}"] == measured["recall"]
+
+
+@pytest.mark.parametrize("by", ["f1", "micro_f1"])
+def test_few_positive_rows_of_all_labels_leave_the_default(by):
+    labels = np.zeros((50, 2), int)
+    labels[0] = 1
+    rows = Predictions(np.arange(50), labels, np.full((50, 2), 0.3), np.zeros(50))
+    fitted = fit(
+        LABELS, {"eval": rows}, scales=False, decision=DecisionConfig(maximize=by)
+    )
+    assert fitted.threshold == [0.5, 0.5]
+    (note,) = fitted.decision["notes"]
+    assert "2 in total, have the threshold 0.5: " in note
+    assert {r["by"] for r in fitted.decision["labels"].values()} == {"the default"}
+
+
+def test_probability_that_is_nan_is_the_reason_for_the_default():
+    rows = draw_labels(200, 0)
+    rows.outputs[3, 1] = np.nan
+    rule = DecisionConfig(min_precision=0.1)
+    decided = fit(LABELS, {"eval": rows}, scales=False, decision=rule).decision
+    assert decided["notes"] == []
+    by = [record["by"] for record in decided["labels"].values()]
+    assert by == [
+        "the highest recall with a precision of at least 0.1",
+        "the default, because a probability is not finite",
+    ]
 
 
 def test_labels_that_do_not_reach_the_least_precision_are_named(caplog):

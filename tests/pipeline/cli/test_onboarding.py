@@ -238,6 +238,20 @@ def test_eval_that_is_too_small_to_be_halved_also_tests(init, tmp_path):
     assert "120 rows, which also choose" in (folder / "recipe.yaml").read_text()
 
 
+def test_eval_is_not_halved_if_the_metric_needs_more_rows_than_a_half(init, tmp_path):
+    rows = make_rows(1160)
+    for n, row in enumerate(rows):
+        row["Art"] = "ham" if n % 4 else "spam"
+    (tmp_path / "data").mkdir()
+    for split, part in (("train", rows[:600]), ("dev", rows[600:])):
+        write(tmp_path / "data" / f"{split}.csv", part)
+    result, folder = init(tmp_path / "data")
+    assert result.exit_code == 0, result.output
+    evaluator = load_config(folder / "recipe.yaml").evaluator
+    assert evaluator.split == "eval"
+    assert list(evaluator.thresholds) == ["f1"]
+
+
 def test_eval_is_split_from_train_and_the_gate_takes_the_test_split(init, tmp_path):
     rows = make_rows(900)
     (tmp_path / "data").mkdir()
