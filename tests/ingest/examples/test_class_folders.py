@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import time
 
 import pytest
 
@@ -304,13 +303,6 @@ def test_file_that_changes_while_it_is_read_is_refused(tmp_path):
     (source / "pos" / "3.txt").write_text("Another text.")
     with pytest.raises(UsageError, match="changed while it was read"):
         list(found.read(None))
-
-
-def test_reading_is_fast(tmp_path):
-    source = write(tmp_path / "data", class_files("neg", "pos", count=2500))
-    start = time.process_time()
-    assert sum(map(len, read(source).values())) == 5000
-    assert time.process_time() - start < 5
 
 
 def test_folder_as_the_format_of_a_file_is_refused(tmp_path):
