@@ -50,8 +50,10 @@ def list_files(directory: str) -> list[str]:
     try:
         return sorted(files.list_names(directory))
     except OSError as error:
-        message = f"{directory} cannot be listed: {error.strerror}; make it readable"
-        raise EncoderError(message, "E-encoder-unreadable") from error
+        raise EncoderError(
+            f"{directory} cannot be listed: {error.strerror}; make it readable",
+            "E-encoder-unreadable",
+        ) from error
 
 
 def find_config(directory: str) -> str | None:

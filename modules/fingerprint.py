@@ -17,6 +17,8 @@ from modules import uris
 
 # Our packages whose imports a fingerprint follows.
 FIRST_PARTY = ("components", "ingest", "modules", "pipeline", "prediction", "report")
+# Names of a logger: `logging` is absl's.
+LOGGERS = ("logger", "logging")
 HASH_BYTES = hashlib.sha256().digest_size
 # The libraries that transformed data and a trained model depend on.
 TRANSFORM_LIBRARIES = ("tensorflow", "tensorflow-text", "tensorflow-transform")
@@ -75,9 +77,9 @@ def of_code(*modules: str) -> str:
 
     TFX's cache key has only a module's import path, so it misses an edit in the module
     or in its imports. The data of a module are the other files in its directory,
-    such as templates. Comments, docstrings and formatting do not count. Nor do imports
-    for type checkers, or in a branch that ends in `raise`: TFX does not cache a
-    component that failed.
+    such as templates. Comments, docstrings, formatting, and texts of errors and logs do
+    not count. Nor do imports for type checkers, or in a branch that ends in `raise`:
+    TFX does not cache a component that failed.
 
     Args:
       *modules: Import paths; a function's name may follow, as in
@@ -148,6 +150,45 @@ class _Program(ast.NodeTransformer):
             node.value.value, str
         )
         return None if is_docstring else self.generic_visit(node)
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Removes the texts of errors, and of variables set directly before `raise`."""
+        super().generic_visit(node)
+        for _, block in ast.iter_fields(node):
+            is_message = False
+            for statement in reversed(block if isinstance(block, list) else []):
+                is_message = isinstance(statement, ast.Raise) or (
+                    is_message and isinstance(statement, ast.Assign)
+                )
+                if is_message:
+                    _WithoutTexts().visit(statement)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Removes the texts of a function that returns an error."""
+        self.generic_visit(node)
+        returns = ast.unparse(node.returns) if node.returns else ""
+        is_error = returns.endswith(("Error", "Exception"))
+        return _WithoutTexts().visit(node) if is_error else node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Removes the texts of a call of a logger."""
+        self.generic_visit(node)
+        logger = node.func.value if isinstance(node.func, ast.Attribute) else None
+        is_log = isinstance(logger, ast.Name) and logger.id in LOGGERS
+        return _WithoutTexts().visit(node) if is_log else node
+
+
+class _WithoutTexts(ast.NodeTransformer):
+    """Empties the strings of a syntax tree."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """Empties a string."""
+        return ast.Constant("") if isinstance(node.value, str) else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        """Removes the values, too."""
+        return ast.Constant("")
 
 
 @functools.cache

@@ -147,22 +147,23 @@ def check_local_run(strategy: str) -> str | None:
     """
     selected = select_strategy(strategy)
     content = _read() if selected else _Content()
-    start = f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
     # TensorFlow configures collective operations only in a process that has not run an
     # operation. Here Transform runs before the Trainer.
     if selected == MULTI_WORKER:
         tasks = wording.count(content.count, "task")
         raise UsageError(
-            f"{start}names a cluster of {tasks}, but a run on this machine trains in "
-            f"one process; unset {VARIABLE}, or {_IGNORE}",
+            f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
+            f"names a cluster of {tasks}, but a run on this machine trains in one "
+            f"process; unset {VARIABLE}, or {_IGNORE}",
             "E-tf-config",
         )
     # The Trainer of another task waits for the coordinator until it is killed.
     if content.task and content.task.type != "chief":
         raise UsageError(
-            f"{start}calls this process {content.task} of a cluster with parameter "
-            "servers, but a run on this machine is their coordinator; start it as the "
-            f"chief, unset {VARIABLE}, or {_IGNORE}",
+            f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
+            f"calls this process {content.task} of a cluster with parameter servers, "
+            "but a run on this machine is their coordinator; start it as the chief, "
+            f"unset {VARIABLE}, or {_IGNORE}",
             "E-tf-config",
         )
     return selected

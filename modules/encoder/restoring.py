@@ -66,6 +66,7 @@ def load_weights(model: BertEncoder, encoder: EncoderDirectory) -> list[str]:
     )
     weights.restore(model)
     if weights.left_out:
-        names = ", ".join(weights.left_out)
-        logging.info("Left out of %s: %s", encoder.directory, names)
+        logging.info(
+            "Left out of %s: %s", encoder.directory, ", ".join(weights.left_out)
+        )
     return weights.left_out

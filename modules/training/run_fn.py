@@ -204,9 +204,11 @@ def train(
     is_chief = strategies.is_chief(strategy)
     record = TrainingRecord(directory, task.metric, is_chief=is_chief)
     if record.result is not None:
-        values = record.result.metrics.items()
-        shown = ", ".join(f"{name} {value}" for name, value in values)
-        logger.info("seed %d has been trained: %s", seed, shown)
+        logger.info(
+            "seed %d has been trained: %s",
+            seed,
+            ", ".join(f"{k} {value}" for k, value in record.result.metrics.items()),
+        )
         return record.result
     tf_keras.utils.set_random_seed(seed)
     if is_chief:
@@ -227,8 +229,14 @@ def train(
     steps = int(trainer.global_step.numpy())
     result = record.finish(seed=seed, steps=steps, stopped=stopped)
     best = metrics.score(result.metrics[task.metric])
-    message = "seed %d: best %s %.4f at step %d of %d"
-    logger.info(message, seed, task.metric, best, result.best_step, steps)
+    logger.info(
+        "seed %d: best %s %.4f at step %d of %d",
+        seed,
+        task.metric,
+        best,
+        result.best_step,
+        steps,
+    )
     if is_chief and params.trainer.delete_checkpoints:
         checkpoints.delete_resumable(directory)
     return result

@@ -1,5 +1,7 @@
 """Fingerprints change with their contents, and with nothing else."""
 
+import ast
+import collections
 import dataclasses
 import json
 import re
@@ -54,6 +56,7 @@ def test_fingerprint_of_code_changes_with_the_code_and_its_imports(
         ("# A comment.\ndef g(\n    x=1,\n):\n    return x  # another\n", False),
         ("def g(x=2):\n    return x\n", True),
         ("def g(x=1):\n    return 'x'\n", True),
+        ("def g(x=1):\n    return x\n    raise E\n", True),
     ],
 )
 def test_comments_docstrings_and_formatting_do_not_count(package, text, changes):
@@ -62,6 +65,46 @@ def test_comments_docstrings_and_formatting_do_not_count(package, text, changes)
     before = fingerprint.of_code("modules.a")
     path.write_text(text)
     assert (fingerprint.of_code("modules.a") != before) == changes
+
+
+MESSAGES = """
+def g(x, logger):
+    name = "{}"
+    logger.info("{} %s", f"{}", name)
+    if x:
+        advice = "{}"
+        raise ValueError(f"{} {{x}}" + advice, "{}")
+    return "{}"
+
+
+def h(x) -> ValueError:
+    text = "{}"
+    return ValueError(text)
+"""
+
+
+@pytest.mark.parametrize(
+    ("reworded", "changes"),
+    [((1, 2, 3, 4, 5, 7), False), ((0,), True), ((6,), True)],
+)
+def test_texts_of_errors_and_logs_do_not_count(package, reworded, changes):
+    path = package / "b.py"
+    texts = ["old"] * MESSAGES.count("{}")
+    path.write_text(MESSAGES.format(*texts))
+    before = fingerprint.of_code("modules.b")
+    for index in reworded:
+        texts[index] = "new"
+    path.write_text(MESSAGES.format(*texts))
+    assert (fingerprint.of_code("modules.b") != before) == changes
+
+
+@pytest.mark.parametrize("error", ["raise Other('x')", "raise", "return x"])
+def test_another_error_counts(package, error):
+    path = package / "b.py"
+    path.write_text("def g(x):\n    raise ValueError('x')\n")
+    before = fingerprint.of_code("modules.b")
+    path.write_text(f"def g(x):\n    {error}\n")
+    assert fingerprint.of_code("modules.b") != before
 
 
 def test_imports_for_type_checkers_do_not_count(package):
@@ -183,6 +226,68 @@ def test_an_edit_reruns_the_components_that_use_the_code(
     before = properties()
     edit(name, old, new)
     assert changed(before, properties()) == set(rerun)
+
+
+class _Messages(ast.NodeVisitor):
+    """Rewords the strings of functions that only errors and logs use."""
+
+    def visit_FunctionDef(self, function):
+        self.generic_visit(function)
+        messages = [
+            node
+            for node in ast.walk(function)
+            if isinstance(node, ast.Raise)
+            or (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func).startswith(("logger.", "logging."))
+            )
+        ]
+        in_messages = [part for message in messages for part in ast.walk(message)]
+        uses = collections.Counter(
+            node.id for node in ast.walk(function) if isinstance(node, ast.Name)
+        )
+        only_there = {
+            name
+            for name, count in collections.Counter(
+                node.id for node in in_messages if isinstance(node, ast.Name)
+            ).items()
+            if uses[name] == count + 1  # and its assignment
+        }
+        texts = [
+            node.value
+            for node in ast.walk(function)
+            if isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id in only_there
+            # A value that is shown, but is not a text.
+            and isinstance(node.value, ast.Constant | ast.JoinedStr | ast.IfExp)
+        ]
+        for node in [
+            *in_messages,
+            *(part for text in texts for part in ast.walk(text)),
+        ]:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                node.value = f"reworded {node.value}"
+
+
+def test_rewording_messages_reruns_no_component(properties, monkeypatch):
+    before = properties()
+    read_text = Path.read_text
+    reworded = set()
+
+    def reword(path, *args, **kwargs):
+        text = read_text(path, *args, **kwargs)
+        if path.suffix != ".py":
+            return text
+        tree = ast.parse(text)
+        _Messages().visit(tree)
+        if ast.dump(tree) != ast.dump(ast.parse(text)):
+            reworded.add(path.name)
+        return ast.unparse(tree)
+
+    monkeypatch.setattr(Path, "read_text", reword)
+    assert properties() == before
+    assert {"task.py", "run_fn.py", "encoder_files.py", "directory_lock.py"} <= reworded
 
 
 @pytest.mark.parametrize(
