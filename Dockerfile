@@ -29,6 +29,7 @@ RUN --mount=type=cache,target=/root/.cache \
 FROM packages AS project
 COPY LICENSE pyproject.toml setup.py ./
 COPY components components/
+COPY contracts contracts/
 COPY ingest ingest/
 COPY modules modules/
 COPY pipeline pipeline/

@@ -7,7 +7,8 @@ progress and a report.
 
 import os
 
-from modules import environment, files
+from contracts.storage import files
+from modules import environment
 from pipeline.config.paths import CONFIG_VARIABLE, DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.console import guard_streams, log_loss

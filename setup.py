@@ -11,6 +11,7 @@ from setuptools import find_packages, setup
 
 PACKAGES = (
     "components",
+    "contracts",
     "ingest",
     "modules",
     "pipeline",

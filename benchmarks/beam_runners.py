@@ -34,7 +34,6 @@ from safetensors.numpy import save_file
 from benchmarks import comparisons, process_memory, rounds
 from ingest import examples
 from modules import encoder_files, environment
-from modules.run_metadata import MetadataReader
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
@@ -45,6 +44,7 @@ from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import run as run_lib
 from pipeline.platforms import local_platform
+from report.run_metadata import MetadataReader
 
 COMPONENTS = ("StatisticsGen", "Transform", "Evaluator")
 PREDICTION = "predict"

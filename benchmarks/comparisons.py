@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from contracts.storage import files
 from ingest.rows import formats
 from ingest.rows.row_file import RowFile
-from modules import files
 
 # Runners batch rows differently, which changes the last digits of floats.
 _TOLERANCE = 1e-5

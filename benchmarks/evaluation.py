@@ -23,9 +23,9 @@ import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
 from benchmarks import rounds
-from modules import metrics
-from modules.config import slice_features
-from modules.config.task import TaskConfig
+from contracts import metrics
+from contracts.settings import slice_features
+from contracts.task.definition import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 from modules.export import signatures
 

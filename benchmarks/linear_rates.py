@@ -18,9 +18,9 @@ import click
 import numpy as np
 
 from components.evaluator import linear_comparison, verdict
-from modules.config.task import TaskConfig
+from contracts.metrics import Rows
+from contracts.task.definition import TaskConfig
 from modules.evaluation import resampling
-from modules.metrics import Rows
 from pipeline.config.sections import EvaluatorConfig
 
 SIZES = (200, 408, 1725)  # the last two are MRPC's validation and test split

@@ -8,7 +8,7 @@ import sys
 import click
 
 from benchmarks.rounds import PEERS
-from modules import fingerprint
+from contracts import fingerprint
 from pipeline.config.paths import REPOSITORY
 
 _DIRECTORY = REPOSITORY / ".venv-peers"

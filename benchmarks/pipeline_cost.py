@@ -23,10 +23,10 @@ import click
 from benchmarks import rounds
 from benchmarks.peer import Figures
 from modules import environment
-from modules.run_metadata import MetadataReader
 from pipeline import exit_status
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
 from pipeline.config.recipe import load_config
+from report.run_metadata import MetadataReader
 
 TOTAL, REST = "all", "start, report and end"
 NEW, CACHED = "a new run", "the same run, cached"

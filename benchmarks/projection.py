@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from benchmarks import rounds
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
 
 _FLOAT_BYTES = 4
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import layers, models, networks
 
+from contracts.task.definition import TaskConfig
 from modules import encoder as encoder_lib
-from modules.config.task import TaskConfig
 from modules.data import tokenizer_files
 from modules.encoder.directory import EncoderDirectory
 from modules.encoder_files import SIZE_KEYS

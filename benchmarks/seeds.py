@@ -23,8 +23,8 @@ import click
 
 from benchmarks import rounds
 from benchmarks.first_step import newest_artifact
-from modules import files, uris
-from modules.config.task import TaskConfig
+from contracts.storage import files, uris
+from contracts.task.definition import TaskConfig
 from modules.evaluation import abstention, prediction_files
 from modules.training.model_run import METRICS_FILE
 from pipeline import exit_status

@@ -21,9 +21,9 @@ import click
 from benchmarks import latency, rounds
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
+from contracts.versions.served_versions import GRAPH_FILE
 from ingest import examples
 from modules.export import signatures
-from modules.served_versions import GRAPH_FILE
 from pipeline.config.paths import REPOSITORY
 from serving import discovery
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from contracts.storage import files
 from ingest.examples import preparation
-from modules import files
 from modules.data import preprocessing
 from modules.encoder_files import VOCAB_FILE
 from pipeline.config.recipe import Config

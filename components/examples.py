@@ -12,8 +12,8 @@ import tensorflow as tf
 from tfx import types
 from tfx.types import artifact_utils
 
-from modules import files, uris
-from modules.config.task import NO_ID, TaskConfig
+from contracts.storage import files, uris
+from contracts.task.definition import NO_ID, TaskConfig
 from modules.data import row_values, slice_columns
 
 

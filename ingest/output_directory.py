@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 
 
 def make(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 
 
 @contextlib.contextmanager

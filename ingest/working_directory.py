@@ -8,9 +8,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from contracts import written_files
+from contracts.errors import UsageError
+from contracts.storage import file_lock
 from ingest import output_directory
-from modules import file_lock, written_files
-from modules.errors import UsageError
 
 LOCK = ".lock"
 

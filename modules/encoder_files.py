@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from modules import files
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.storage import files
 
 VOCAB_FILE = "vocab.txt"
 MODEL_GARDEN_CONFIG = "bert_config.json"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import modules as modules  # sets TF_USE_LEGACY_KERAS before TensorFlow is imported
 
 if TYPE_CHECKING:
-    from modules.errors import DataRefusedError, UsageError
+    from contracts.errors import DataRefusedError, UsageError
     from pipeline.api.looking import Comparison, Run, compare, list_runs, load_run
     from pipeline.api.orchestrated import compile_job
     from pipeline.api.predictions import predict, predict_files
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Comparison": "pipeline.api.looking",
-    "DataRefusedError": "modules.errors",
+    "DataRefusedError": "contracts.errors",
     "Inspection": "pipeline.api.recipes",
     "Recipe": "pipeline.api.recipes",
     "Run": "pipeline.api.looking",
     "Server": "pipeline.api.server",
-    "UsageError": "modules.errors",
+    "UsageError": "contracts.errors",
     "clean": "pipeline.api.releases",
     "compare": "pipeline.api.looking",
     "compile_job": "pipeline.api.orchestrated",

@@ -11,15 +11,18 @@ from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import environment, file_lock, files, fingerprint, run_metadata
-from modules.errors import UsageError
-from modules.run_metadata import MetadataReader, values
+from contracts import fingerprint
+from contracts.errors import UsageError
+from contracts.storage import file_lock, files
+from modules import environment
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.releases.pushed_versions import directory_size, list_pushed, recipe_names
 from pipeline.runs import artifact_files, damage
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import RunList
+from report import run_metadata
+from report.run_metadata import MetadataReader, values
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,8 +22,8 @@ from pipeline import exit_status
 _STDIN, _STDOUT, _STDERR = range(3)
 # Packages whose warnings a user can act on, also where TensorFlow's are hidden.
 _LOGGERS = (
-    "modules.file_lock",
-    "modules.served_versions",
+    "contracts.storage.file_lock",
+    "contracts.versions.served_versions",
     "pipeline.releases",
     "pipeline.runs",
 )

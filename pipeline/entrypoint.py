@@ -38,7 +38,8 @@ import traceback
 from collections.abc import Iterator
 from typing import Any, TypedDict
 
-from modules import environment, files, uris
+from contracts.storage import files, uris
+from modules import environment, remote_files
 from pipeline import exit_status
 
 COMPONENT_FILE = "--component_file="
@@ -184,7 +185,7 @@ def completing(directory: str, root: str) -> Iterator[None]:
         except SystemExit as end:
             if end.code:
                 raise
-        files.delete_directory_markers(directory, root)
+        remote_files.delete_directory_markers(directory, root)
     except BaseException as error:
         code = error.code if isinstance(error, SystemExit) else exit_status.FAILURE
         lines = traceback.format_exc().rstrip().splitlines()[-20:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from modules import signals
+from contracts import signals
 
 SUCCESS = 0
 FAILURE = 1

@@ -19,11 +19,12 @@ from components.pusher import COMMITS_FILE, AtomicPusher
 from components.report import Report, ReportSettings
 from components.serving_check import Limits, ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
-from modules import fingerprint
-from modules.config.evaluator import EvaluatorSettings
-from modules.config.task import NOT_TRAINED, TRAIN_SPLIT
+from contracts import fingerprint
+from contracts.settings.evaluator import EvaluatorSettings
+from contracts.task.definition import NOT_TRAINED, TRAIN_SPLIT
+from contracts.versions import description
 from modules.evaluation import eval_config, prediction_files, tfma_metrics
-from modules.export import description, signatures
+from modules.export import signatures
 from modules.training import warm_start
 from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from modules import fingerprint
+from contracts import fingerprint
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import OutputPaths
@@ -24,7 +24,7 @@ class Platform:
       training: Directory of checkpoints that a retried training resumes from.
       pushed: Directory of versions that a model server watches.
       profiles: Directory of the spans' profiles, which the next span is compared with.
-      commits: File with the `modules.commits.Commits` that a pushed version carries.
+      commits: File with the `contracts.commits.Commits` that a pushed version carries.
       beam_args: Beam arguments of every component, the same wherever Beam runs, because
         they are part of the cache key.
       enable_cache: Whether a component with unchanged inputs is skipped.

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from contracts.errors import UsageError
+from contracts.storage import files
+from contracts.task.definition import input_name
+from contracts.versions import served_versions
 from ingest.examples import tf_examples
 from ingest.rows.row_errors import RowError
-from modules import fingerprint, served_versions
-from modules.config.task import input_name
 from modules.data import row_values
-from modules.errors import UsageError
 from modules.export.signatures import (
     LABELS,
     SCORE,
@@ -68,7 +69,7 @@ def describe_model(directory: str) -> ModelDescription:
     """
     from tensorflow.core.protobuf import saved_model_pb2  # imports TensorFlow
 
-    with fingerprint.open_file(f"{directory}/{served_versions.GRAPH_FILE}") as file:
+    with files.open_binary(f"{directory}/{served_versions.GRAPH_FILE}") as file:
         graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
     if SERVING_DEFAULT not in graph.signature_def:
         raise UsageError(

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
+from contracts.errors import UsageError
+from contracts.storage import files, uris
 from ingest import output_directory
 from ingest.config import DataConfig
 from ingest.rows import formats, readers
 from ingest.rows.row_errors import Location, Row, RowError
 from ingest.rows.row_file import RowFile
-from modules import files, uris
-from modules.errors import UsageError
 from prediction import serializers
 from prediction.model_description import texts_of
 from prediction.predictor import (

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from modules import served_versions, uris
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.storage import uris
+from contracts.versions import description, served_versions
 from modules.evaluation import abstention
-from modules.export import description
 from modules.export.signatures import (
     CLASS,
     CLASS_ID,

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from modules import metrics, verdicts
-from modules.config.long_text import DEFAULT_KEEP, Keep
-from modules.config.task import TaskConfig
+from contracts import metrics, verdicts
+from contracts.metrics import Rows, Threshold
+from contracts.settings.long_text import DEFAULT_KEEP, Keep
+from contracts.task.definition import TaskConfig
 from modules.evaluation import resampling
 from modules.export import token_positions
-from modules.metrics import Rows, Threshold
 from report.content import TextColumn
 
 

@@ -6,15 +6,16 @@ from typing import Any, Literal
 
 import pydantic
 
-from modules import files, wording
-from modules.commits import Commits
-from modules.config.decision import describe_threshold
-from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
-from modules.config.run_settings import describe_selection
-from modules.config.task import EVAL_SPLIT, TaskConfig
+from contracts import wording
+from contracts.commits import Commits
+from contracts.run_states import Outcome
+from contracts.settings.long_text import DEFAULT_KEEP, Keep, LongTextConfig
+from contracts.settings.run_settings import describe_selection
+from contracts.storage import files
+from contracts.task.decision import describe_threshold
+from contracts.task.definition import EVAL_SPLIT, TaskConfig
+from contracts.verdicts import ModelAges
 from modules.evaluation import abstention
-from modules.run_states import Outcome
-from modules.verdicts import ModelAges
 from report import formatting
 
 # The files of a report. If it failed, the last one has the missing parts, then the

@@ -11,10 +11,10 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import statistics_pb2
 from tensorflow_metadata.proto.v0.statistics_pb2 import FeatureNameStatistics
 
-from modules.config.run_settings import RunSettings
-from modules.config.task import TaskConfig
-from modules.run_states import DATA_REFUSED, Outcome
-from modules.verdicts import DataVerdict
+from contracts.run_states import DATA_REFUSED, Outcome
+from contracts.settings.run_settings import RunSettings
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import DataVerdict
 from report.content import Column, Data, Lengths, LineageStep, Report, Split
 
 _MOST_VALUES = 5

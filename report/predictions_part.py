@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
-from modules import files, metrics
-from modules.config.long_text import DEFAULT_KEEP, Keep
-from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from contracts import metrics
+from contracts.settings.long_text import DEFAULT_KEEP, Keep
+from contracts.storage import files
+from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
 from modules.evaluation import abstention, calibration
 from modules.evaluation.prediction_files import RecordedPredictions

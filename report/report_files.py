@@ -9,7 +9,7 @@ from tfx import v1 as tfx
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
-from modules import files, uris
+from contracts.storage import files, uris
 from report import page
 from report.content import ERROR_FILE, JSON_FILE, PAGE_FILE, Report
 

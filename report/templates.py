@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from modules import wording
+from contracts import wording
 from report import formatting
 
 _DIRECTORY = Path(__file__).parent

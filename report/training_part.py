@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
-from modules import files, uris, wording
+from contracts import wording
+from contracts.storage import files, uris
 from modules.training import model_run, record
 from modules.training.summary_names import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
 from report.content import Batch, Curve, LabelDecisions, SeedTraining, Training

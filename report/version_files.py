@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from modules import served_versions
-from modules.verdicts import Estimate, Evaluation
+from contracts.verdicts import Estimate, Evaluation
+from contracts.versions import served_versions
 from report import model_card
 from report.content import Report
 

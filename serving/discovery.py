@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from modules import served_versions
+from contracts.versions import served_versions
 from serving.errors import SettingsError
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modules import served_versions
+from contracts.versions import served_versions
 from serving import discovery
 from serving.errors import ProcessEndedError, invalid, not_found, unavailable
 from serving.monitoring import Metrics

@@ -7,7 +7,11 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from modules.served_versions import CARD_FILE, DESCRIPTION_FILE, EXAMPLES_FILE
+from contracts.versions.served_versions import (
+    CARD_FILE,
+    DESCRIPTION_FILE,
+    EXAMPLES_FILE,
+)
 from serving.json_requests import INSTANCES
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
-from modules.served_versions import GRAPH_FILE
+from contracts.versions.served_versions import GRAPH_FILE
 from serving import model_files, warm_up
 from serving.errors import RequestError, invalid, is_invalid
 from serving.signatures import DEFAULT_SIGNATURE, Signature, Tensors, TensorSpec

@@ -14,12 +14,13 @@ import tf_keras
 from official.nlp.modeling import models
 from tensorflow_transform.tf_metadata import schema_utils
 
+from contracts.settings.trainer import TrainerConfig
+from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
+from contracts.versions import description
 from modules import encoder as encoder_lib
 from modules import environment
-from modules.config.task import TOKENIZED_FEATURES, TaskConfig
-from modules.config.trainer import TrainerConfig
 from modules.data import inputs, preprocessing
-from modules.export import description, serving_model, traced_model
+from modules.export import serving_model, traced_model
 from modules.training import experiment
 from pipeline.inputs.schema import build_schema
 from tests import tiny

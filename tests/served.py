@@ -8,8 +8,8 @@ import tensorflow_text as text
 from tfx import v1 as tfx
 
 from components.serving_check import ServingCheck
+from contracts.task.definition import TaskConfig
 from ingest.config import DataConfig
-from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files
 from modules.export import signatures
 from modules.training import model_run

@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 import click
 import pytest
 
-from modules import served_versions
-from modules.fingerprint import FIRST_PARTY
+from contracts.fingerprint import FIRST_PARTY
+from contracts.versions import served_versions
 from pipeline import exit_status
 from pipeline.cli.main import SECTIONS, main
 from pipeline.config.paths import REPOSITORY

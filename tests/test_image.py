@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from packaging.requirements import Requirement
 
-from modules.fingerprint import FIRST_PARTY
+from contracts.fingerprint import FIRST_PARTY
 from pipeline.cli import version
 from tools import check_image, image_rules
 

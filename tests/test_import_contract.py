@@ -1,5 +1,6 @@
 """`make lint` refuses an import against the direction of docs/architecture.md."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.fingerprint import FIRST_PARTY
+from contracts.fingerprint import FIRST_PARTY
 from pipeline.config.paths import REPOSITORY
 
 PACKAGES = (
@@ -32,7 +33,9 @@ WRONG_IMPORTS = [
     ("serving/models.py", "report.page"),
     ("serving/models.py", "ingest.config"),
     ("serving/models.py", "components.artifacts"),
-    ("serving/models.py", "modules.files"),
+    ("serving/models.py", "modules.environment"),
+    ("contracts/storage/files.py", "modules.remote_files"),
+    ("contracts/metrics.py", "contracts.verdicts"),
     ("pipeline/inputs/schema.py", "pipeline.pipeline"),
     ("modules/data/inputs.py", "modules.training.loop"),
 ]
@@ -65,3 +68,17 @@ def refusal(tmp_path_factory):
 def test_import_against_the_direction_is_refused(refusal, file, wrong_import):
     importer = file.removesuffix(".py").replace("/", ".")
     assert f"{importer} -> {wrong_import}" in refusal
+
+
+def test_contracts_need_the_standard_library_numpy_and_pydantic():
+    """Imports in functions count, too: the runtime has no other packages."""
+    allowed = {*sys.stdlib_module_names, "contracts", "numpy", "pydantic"}
+    imported = set()
+    for path in (REPOSITORY / "contracts").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {name.name.split(".")[0] for name in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.split(".")[0])
+    assert "numpy" in imported
+    assert imported <= allowed

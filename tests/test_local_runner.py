@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import local_runner
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.local.run import hold_output
 from tests import tiny

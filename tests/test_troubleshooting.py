@@ -8,14 +8,14 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from contracts.errors import UsageError
+from contracts.fingerprint import FIRST_PARTY
 from modules.data import judgment, leaked_labels, slice_judgment
-from modules.errors import UsageError
-from modules.fingerprint import FIRST_PARTY
 from pipeline.config.paths import REPOSITORY
 
 PAGES = REPOSITORY / "docs" / "troubleshooting"
 NAME = re.compile(r"E(-[a-z0-9]+){1,6}")
-# serving does not import modules.errors; its own error takes the same arguments.
+# serving does not import contracts.errors; its own error takes the same arguments.
 NAMED = {"named", UsageError.__name__, "SettingsError"}
 
 

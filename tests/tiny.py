@@ -224,8 +224,8 @@ def build_experiment(directory: Path, task=None, rows: int = 48, **trainer):  # 
     """
     import tensorflow as tf
 
-    from modules.config.task import TaskConfig
-    from modules.config.trainer import TrainerConfig
+    from contracts.settings.trainer import TrainerConfig
+    from contracts.task.definition import TaskConfig
     from modules.training import experiment
 
     task = task or TaskConfig()

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from modules.export import description
+from contracts.versions import description
 
 
 class Longer(tf.Module):

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import yaml
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.beam.job_servers import artifact_of, assembled
 from pipeline.config.beam import BeamConfig, Runner
 from pipeline.config.paths import JOB_SERVERS

@@ -15,8 +15,8 @@ from types import ModuleType
 import click
 
 import pipeline
-from modules import served_versions
-from modules.metrics import METRICS, Metric
+from contracts.metrics import METRICS, Metric
+from contracts.versions import served_versions
 from pipeline import exit_status
 from pipeline.beam import worker_pool
 from pipeline.cli.main import SECTIONS, main

@@ -14,7 +14,7 @@ environment.set_up()
 import tensorflow as tf  # noqa: E402
 import tf_keras  # noqa: E402
 
-from modules.config.task import TaskConfig  # noqa: E402
+from contracts.task.definition import TaskConfig  # noqa: E402
 from modules.data import inputs, preprocessing  # noqa: E402
 from modules.training.fine_tuning_task import (  # noqa: E402
     FineTuningConfig,

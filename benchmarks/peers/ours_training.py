@@ -20,7 +20,7 @@ from benchmarks.flops import (  # noqa: E402
     matrix_multiply_rate,
     training_flops,
 )
-from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT  # noqa: E402
+from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT  # noqa: E402
 from modules.data import inputs, preprocessing  # noqa: E402
 from modules.training import experiment, precision, xla  # noqa: E402
 from modules.training.fine_tuning_task import FineTuningTask  # noqa: E402

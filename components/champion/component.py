@@ -9,9 +9,9 @@ from tfx.utils import path_utils
 
 from components.artifacts import NOT_COMPARED
 from components.version_driver import VersionDriver
-from modules import served_versions, uris
-from modules.export import description, model_digest
-from modules.verdicts import PUSHED_DESTINATION
+from contracts.storage import uris
+from contracts.verdicts import PUSHED_DESTINATION
+from contracts.versions import description, model_digest, served_versions
 
 _ADVICE = (
     ". Give the recipe another name, or push without a comparison with --set "
@@ -66,7 +66,7 @@ def Champion(
       model: A copy of the champion, so that it can be evaluated even after it was
         deleted; empty if it is missing or incompatible.
       directory: Contains the pushed versions.
-      expected: JSON: the `modules.export.description.describe_task` of the candidate.
+      expected: JSON: the candidate's `contracts.versions.description.describe_task`.
       incompatible: What to do if the tasks differ: `ignore` leaves `model` empty,
         `refuse` fails.
       version: Set by the driver, empty without a champion; None if no driver runs.

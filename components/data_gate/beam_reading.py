@@ -13,8 +13,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx import v1 as tfx
 
 from components.data_gate import faulty_rows, slice_counts, word_sample
-from modules import uris
-from modules.config.task import TRAIN_SPLIT, TaskConfig
+from contracts.storage import uris
+from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from modules.data import row_facts
 from modules.data.leaked_labels import WordSample
 from modules.data.row_facts import RowFacts

@@ -19,8 +19,9 @@ from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
 from components.data_gate.settings import DataGateSettings
 from components.data_gate.verdict import write_verdict
-from modules import files, uris, verdicts, wording
-from modules.config.task import TRAIN_SPLIT
+from contracts import verdicts, wording
+from contracts.storage import files, uris
+from contracts.task.definition import TRAIN_SPLIT
 from modules.data import judgment, leaked_labels, slice_judgment, source_rows
 from modules.data.profile import Profile
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from modules.config.task import NO_ID
-from modules.errors import named
+from contracts.errors import named
+from contracts.task.definition import NO_ID
 
 # Split and hash of a row; the locations of all rows with this hash.
 Key = tuple[str, int]

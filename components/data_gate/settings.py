@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from modules.config.data_gate import DataGateConfig
-from modules.config.run_settings import RunSettings
-from modules.config.settings import Settings
-from modules.config.slices import SliceSettings
+from contracts.section import Settings
+from contracts.settings.data_gate import DataGateConfig
+from contracts.settings.run_settings import RunSettings
+from contracts.settings.slices import SliceSettings
 
 
 class DataGateSettings(Settings):

@@ -9,7 +9,7 @@ import apache_beam as beam
 from tfx import v1 as tfx
 
 from components import examples
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.data import slice_sizes
 from modules.data.slice_sizes import Counts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from modules import files, uris
+from contracts.storage import files, uris
 from modules.data.profile import Profile
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from modules import files, uris
-from modules.verdicts import VERDICT_FILE, DataVerdict
+from contracts.storage import files, uris
+from contracts.verdicts import VERDICT_FILE, DataVerdict
 
 
 def write_verdict(verdict: DataVerdict, directory: str) -> None:

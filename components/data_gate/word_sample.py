@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfx import v1 as tfx
 
 from components.examples import read_values
-from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from modules.data import row_facts, row_values
 from modules.data.leaked_labels import Label, Sampled, Words, WordSample, cut_words
 from modules.data.words import split_words

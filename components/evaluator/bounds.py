@@ -8,7 +8,7 @@ import math
 
 from tensorflow_model_analysis.proto import config_pb2
 
-from modules import metrics, verdicts
+from contracts import metrics, verdicts
 from modules.evaluation import eval_config
 
 

@@ -15,9 +15,9 @@ from tfx.utils import io_utils, path_utils, proto_utils
 
 from components.artifacts import NOT_COMPARED
 from components.evaluator import bounds, linear_comparison, verdict
-from modules import uris
-from modules.config.evaluator import EvaluatorSettings
-from modules.verdicts import PUSHED_DESTINATION, Verdict
+from contracts.settings.evaluator import EvaluatorSettings
+from contracts.storage import uris
+from contracts.verdicts import PUSHED_DESTINATION, Verdict
 
 THRESHOLDS_KEY = "thresholds"
 MAX_REGRESSION_KEY = "max_regression"

@@ -19,24 +19,24 @@ from components.examples import (
     read_values,
     sample_records,
 )
-from modules import metrics, wording
-from modules.config.evaluator import EvaluatorSettings
-from modules.config.task import (
+from contracts import metrics, wording
+from contracts.errors import named
+from contracts.metrics import Rows
+from contracts.settings.evaluator import EvaluatorSettings
+from contracts.task.definition import (
     EVAL_SPLIT,
     TOKENIZED_FEATURES,
     TRAIN_SPLIT,
     TaskConfig,
 )
+from contracts.verdicts import LinearComparison, LinearSlice, MetricVerdict
 from modules.data import slice_columns, slice_sizes, slicing
 from modules.data.slice_sizes import Counts
 from modules.data.words import split_words
-from modules.errors import named
 from modules.evaluation import linear_model, prediction_files, resampling
 from modules.evaluation.decision import find_threshold
 from modules.evaluation.linear_model import LinearModel, Words
 from modules.evaluation.resampling import PairedTest
-from modules.metrics import Rows
-from modules.verdicts import LinearComparison, LinearSlice, MetricVerdict
 
 _PREDICTED_ROWS = 1000  # at a time
 

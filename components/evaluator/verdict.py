@@ -11,14 +11,15 @@ from tfx import types
 from components.evaluator import slices
 from components.evaluator.bounds import Bounds
 from components.examples import read_records, read_slices
-from modules import files, uris, verdicts, wording
-from modules.config.evaluator import EvaluatorSettings
+from contracts import verdicts, wording
+from contracts.errors import named
+from contracts.settings.evaluator import EvaluatorSettings
+from contracts.storage import files, uris
+from contracts.verdicts import VERDICT_FILE, MetricVerdict, SliceVerdict, Verdict
 from modules.data import slice_sizes
 from modules.data.slice_sizes import Counts
-from modules.errors import named
 from modules.evaluation import resampling
 from modules.evaluation.resampling import PairedTest
-from modules.verdicts import VERDICT_FILE, MetricVerdict, SliceVerdict, Verdict
 
 
 def read_metrics(

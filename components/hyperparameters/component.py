@@ -6,8 +6,8 @@ from typing import Any
 from tfx import v1 as tfx
 from tfx.utils import io_utils
 
-from modules import uris
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.storage import uris
 from modules.training import trials
 
 HYPERPARAMETERS_FILE = "hyperparameters.json"

@@ -11,8 +11,9 @@ from components.artifacts import ModelAges
 from components.older_versions import measurement
 from components.older_versions.settings import OlderVersionsSettings
 from components.version_driver import VersionDriver
-from modules import files, served_versions, uris, verdicts
-from modules.export import model_digest
+from contracts import verdicts
+from contracts.storage import files, uris
+from contracts.versions import model_digest, served_versions
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ def OlderVersions(
     Args:
       candidate: The Trainer's `ModelRun`, with the predictions of the new model.
       examples: The raw Examples.
-      ages: `ages.json`, a `modules.verdicts.ModelAges`.
+      ages: `ages.json`, a `contracts.verdicts.ModelAges`.
       directory: Contains the pushed versions.
       settings: JSON of `OlderVersionsSettings`.
       fingerprint: Hash of this code; part of the cache key.

@@ -17,12 +17,14 @@ from components.older_versions.settings import OlderVersionsSettings
 from components.serving_check import rows as request_rows
 from components.serving_check.check import check_model
 from components.serving_check.request import ServingRequest, SignatureRequest
-from modules import metrics, served_versions, uris
-from modules.config.task import TaskConfig
+from contracts import metrics
+from contracts.metrics import Rows
+from contracts.storage import uris
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import Estimate, Evaluation, ModelAges, OlderVersion
+from contracts.versions import description, served_versions
 from modules.evaluation import prediction_files, resampling
-from modules.export import description, signatures
-from modules.metrics import Rows
-from modules.verdicts import Estimate, Evaluation, ModelAges, OlderVersion
+from modules.export import signatures
 
 _DAY = 86_400
 _SHOWN_HASH = 8

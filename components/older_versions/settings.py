@@ -7,8 +7,8 @@ from typing import Any
 import pydantic
 
 from components.serving_check.request import Limits
-from modules.config.run_settings import RunSettings
-from modules.config.settings import Settings
+from contracts.section import Settings
+from contracts.settings.run_settings import RunSettings
 
 
 class OlderVersionsSettings(Settings):

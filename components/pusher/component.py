@@ -18,8 +18,9 @@ from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, proto_utils
 
 from components.version_driver import VERSION_KEY, VersionDriver
-from modules import files, served_versions, uris
-from modules.verdicts import COMMITS, SERVING_EXAMPLES_FILE, WITHDRAWN_VERSION
+from contracts.storage import files, uris
+from contracts.verdicts import COMMITS, SERVING_EXAMPLES_FILE, WITHDRAWN_VERSION
+from contracts.versions import served_versions
 
 COMMITS_FILE = "commits_file"  # a key of `custom_config`
 

@@ -18,8 +18,8 @@ from components.report import run_report
 from components.report.driver import RunFacts
 from components.report.settings import ReportSettings
 from components.serving_check import read_permuted, read_report, read_swapped
-from modules import files, uris
-from modules.verdicts import (
+from contracts.storage import files, uris
+from contracts.verdicts import (
     COMMITS,
     MISSING,
     PUSHED,

@@ -11,8 +11,8 @@ from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import driver_output_pb2
 
 from components.artifacts import HTML
-from modules.run_metadata import MetadataReader
-from modules.verdicts import MISSING
+from contracts.verdicts import MISSING
+from report.run_metadata import MetadataReader
 
 COMPONENTS_KEY = "components"
 LAST_FAILURE_KEY = "last_failure"

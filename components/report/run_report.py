@@ -11,14 +11,14 @@ import numpy as np
 
 from components.report.settings import ReportSettings
 from components.serving_check import PermutedColumns, SwappedText
-from modules import fingerprint, run_states, verdicts
-from modules.commits import Commits
-from modules.config.task import TRAIN_SPLIT, TaskConfig
+from contracts import fingerprint, run_states, verdicts
+from contracts.commits import Commits
+from contracts.metrics import Rows, Threshold, predict_classes, predict_labels
+from contracts.task.definition import TRAIN_SPLIT, TaskConfig
+from contracts.verdicts import DataVerdict, ModelAges, Verdict
+from contracts.versions import model_digest
 from modules.evaluation import prediction_files, resampling
 from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
-from modules.export import model_digest
-from modules.metrics import Rows, Threshold, predict_classes, predict_labels
-from modules.verdicts import DataVerdict, ModelAges, Verdict
 from report import columns_part, content, formatting, predictions_part
 from report.data_part import begin_report
 from report.search_part import read_search

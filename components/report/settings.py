@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from modules.config.run_settings import RunSettings
-from modules.config.settings import Settings
+from contracts.section import Settings
+from contracts.settings.run_settings import RunSettings
 from report.content import LineageStep
 
 

@@ -12,13 +12,13 @@ from components.artifacts import NOT_COMPARED
 from components.serving_check import check, permuted_columns, rows, swapped_words
 from components.serving_check.permuted_columns import REQUEST_FILE
 from components.serving_check.request import ServingCheckSettings
-from modules import files, uris
-from modules.export import description
-from modules.verdicts import (
+from contracts.storage import files, uris
+from contracts.verdicts import (
     PUSHED_DESTINATION,
     SERVING_CHECK_FILE,
     SERVING_EXAMPLES_FILE,
 )
+from contracts.versions import description
 
 logger = logging.getLogger(__name__)
 

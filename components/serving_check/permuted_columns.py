@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.serving_check.request import ServingRequest, SignatureRequest
-from modules import files, uris
+from contracts.storage import files, uris
 
 REQUEST_FILE = "request.json"
 _FILE = "permuted.json"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pydantic
 
 from components.serving_check import text_ops
-from modules.config.words import WordSettings
+from contracts.settings.words import WordSettings
 
 # Largest difference between training and serving by type of the weights, relative for
 # predictions above 1. The predictions file has six digits. bfloat16 has three, and

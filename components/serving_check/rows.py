@@ -25,7 +25,7 @@ from components.serving_check.request import (
     ServingRequest,
     SignatureRequest,
 )
-from modules import files, uris
+from contracts.storage import files, uris
 
 # Rows sent as Examples for each row sent as text, which is sent alone, too.
 _EXAMPLES_PER_TEXT = 4

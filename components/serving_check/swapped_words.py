@@ -18,10 +18,10 @@ from scipy import stats
 from components.examples import read_id, read_values
 from components.serving_check.request import ServingRequest, SwappedRows
 from components.serving_check.word_swaps import WordSwaps
-from modules import files, uris
-from modules.config.words import WORD, GroupWords, WordSettings
-from modules.metrics import CONFIDENCE, predict_classes, predict_labels
-from modules.verdicts import WordChanges
+from contracts.metrics import CONFIDENCE, predict_classes, predict_labels
+from contracts.settings.words import WORD, GroupWords, WordSettings
+from contracts.storage import files, uris
+from contracts.verdicts import WordChanges
 
 _FILE = "swapped.json"
 _SHOWN = 5  # rows with the largest changes, of each list

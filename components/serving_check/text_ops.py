@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from modules.errors import named
+from contracts.errors import named
 
 
 def text_version(tf_serving_version: str) -> str:

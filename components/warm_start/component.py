@@ -5,7 +5,8 @@ import json
 from tfx import v1 as tfx
 from tfx.utils import path_utils
 
-from modules import files, served_versions, uris
+from contracts.storage import files, uris
+from contracts.versions import served_versions
 from modules.training import warm_start
 
 

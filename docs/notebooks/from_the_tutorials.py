@@ -82,7 +82,7 @@ encoder.config["num_hidden_layers"], encoder.config["hidden_size"]
 # It reads TFDS, GLUE's archive or any directory of TSV files (`--data`), and checks each row.
 
 # %% output="text (['sentence1', 'sentence2'], ['not_equivalent', 'equivalent'])"
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 
 task = TaskConfig.model_validate("mrpc")
 task.text_columns, task.classes
@@ -143,7 +143,7 @@ for name, tensor in inputs.items():
 # The settings are those of a recipe's section `trainer`, for a training of 4 steps:
 
 # %%
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
 
 config = TrainerConfig(
     epochs=1,

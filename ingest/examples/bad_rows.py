@@ -10,13 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from contracts import wording
+from contracts.errors import DataRefusedError, UsageError
 from ingest.examples.data_card import DataCard
 from ingest.examples.row_parser import RowParser
 from ingest.examples.splits import GoodRow, LocatedRow
 from ingest.rows.delimited import LeftOutError
 from ingest.rows.row_errors import FileError, Location, RowError
-from modules import wording
-from modules.errors import DataRefusedError, UsageError
 
 SKIPPED_FILE = "skipped.jsonl"
 _SHOWN = 5

@@ -6,10 +6,10 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from contracts import wording
+from contracts.errors import DataRefusedError
 from ingest.config import DataConfig
 from ingest.examples.splits import GoodRow
-from modules import wording
-from modules.errors import DataRefusedError
 
 _SHOWN = 3
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from modules.config.task import TaskConfig
-from modules.metrics import Metric
+from contracts.metrics import Metric
+from contracts.task.definition import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True)

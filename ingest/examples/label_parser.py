@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from contracts.task import label_cells
+from contracts.task.definition import TaskConfig, canonical_label
+from contracts.task.label_cells import CellError
 from ingest.config import DataConfig
 from ingest.rows.row_errors import RowError
-from modules import label_cells
-from modules.config.task import TaskConfig, canonical_label
 from modules.data import row_values
-from modules.label_cells import CellError
 
 Label = float | list[int]  # one class or score; or 0 or 1 for each of several labels
 

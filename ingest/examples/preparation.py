@@ -9,6 +9,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from contracts import fingerprint, wording, written_files
+from contracts.errors import UsageError
+from contracts.storage import uris
+from contracts.task.definition import (
+    EVAL_SPLIT,
+    NOT_TRAINED,
+    TOKENIZED_FEATURES,
+    TRAIN_SPLIT,
+    TaskConfig,
+)
 from ingest import remote_errors
 from ingest.config import SPAN, TFDS_PREFIX, DataConfig
 from ingest.examples import (
@@ -48,16 +58,7 @@ from ingest.working_directory import (
     delete_damaged,
     refuse_existing,
 )
-from modules import fingerprint, uris, wording, written_files
-from modules.config.task import (
-    EVAL_SPLIT,
-    NOT_TRAINED,
-    TOKENIZED_FEATURES,
-    TRAIN_SPLIT,
-    TaskConfig,
-)
 from modules.data import row_values
-from modules.errors import UsageError
 
 _ROWS_PER_REPORT = 250_000
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from contracts.errors import UsageError
+from contracts.settings import slices
+from contracts.task.definition import TaskConfig, canonical_label
 from ingest.config import DataConfig
 from ingest.examples.label_parser import Label, LabelParser, read_column
 from ingest.examples.splits import by_index
 from ingest.rows.row_errors import RowError
-from modules.config import slices
-from modules.config.task import TaskConfig, canonical_label
 from modules.data import row_values
-from modules.errors import UsageError
 
 
 class RowParser:

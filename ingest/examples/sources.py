@@ -9,6 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from contracts import fingerprint
+from contracts.errors import UsageError
+from contracts.storage.files import refuse_missing_shards
+from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from ingest.config import DataConfig, FileFormat
 from ingest.examples import splits, tf_examples
 from ingest.examples.data_card import CARD_FILE
@@ -28,10 +32,6 @@ from ingest.rows.formats import (
 from ingest.rows.row_errors import Location, RowError
 from ingest.rows.row_file import RowFile
 from ingest.rows.spool import Spool
-from modules import fingerprint
-from modules.config.task import TRAIN_SPLIT, TaskConfig
-from modules.errors import UsageError
-from modules.files import refuse_missing_shards
 
 # The longest first: `eval_mismatched` is not a shard of `eval`.
 _NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)

@@ -6,11 +6,11 @@ import dataclasses
 import re
 from collections import defaultdict
 
+from contracts.errors import UsageError
+from contracts.storage import files, uris
 from ingest import remote_errors
 from ingest.config import SPAN
 from ingest.examples.splits import Report
-from modules import files, uris
-from modules.errors import UsageError
 
 # TFX's other notations, which are not supported.
 _OTHERS = re.compile(r"\{(?:SPAN:\d*|VERSION(?::\d*)?|YYYY|MM|DD)\}")

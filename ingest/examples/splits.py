@@ -7,16 +7,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ingest.rows.row_errors import Location, RowError
-from ingest.rows.spool import Spool
-from modules.config.task import (
+from contracts.errors import UsageError
+from contracts.task.definition import (
     EVAL_SPLIT,
     TRAIN_SPLIT,
     TaskConfig,
     canonical_label,
 )
+from ingest.rows.row_errors import Location, RowError
+from ingest.rows.spool import Spool
 from modules.data import row_values
-from modules.errors import UsageError
 
 REQUIRED_SPLITS = (TRAIN_SPLIT, EVAL_SPLIT)
 TEST = "test"

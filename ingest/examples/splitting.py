@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from contracts.errors import UsageError
+from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from ingest.config import DataConfig
 from ingest.examples import groups
 from ingest.examples.bad_rows import BadRows
@@ -18,9 +20,7 @@ from ingest.examples.splits import SPLITS, TEST, GoodRow, number_rows
 from ingest.examples.units import Units
 from ingest.rows.row_errors import Location
 from ingest.rows.spool import Spool
-from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.data.row_facts import hash_texts
-from modules.errors import UsageError
 
 _NUMBERS = {2: "two", 3: "three"}
 # Plain tuples: pickle takes twice as long for named ones.

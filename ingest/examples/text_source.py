@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from contracts.errors import UsageError
+from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from ingest.config import DataConfig
 from ingest.examples import splits, splitting
 from ingest.examples.bad_rows import BadRows
@@ -15,8 +17,6 @@ from ingest.examples.splits import TEST, GoodRow, Report, Row, by_index
 from ingest.rows import hugging_face_datasets
 from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import RowError
-from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from modules.errors import UsageError
 
 
 def open_splits(

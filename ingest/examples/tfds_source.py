@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from contracts.errors import UsageError
+from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples import splits, splitting
 from ingest.examples.bad_rows import BadRows
@@ -16,8 +18,6 @@ from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.splits import GoodRow, LocatedRow, Report, Row, by_index
 from ingest.rows.row_errors import Location, RowError
-from modules.config.task import TRAIN_SPLIT, TaskConfig
-from modules.errors import UsageError
 
 _TIMEOUT_SECONDS = 10
 

@@ -7,6 +7,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from contracts.errors import UsageError
+from contracts.storage import files, uris
+from contracts.storage.files import refuse_missing_shards
 from ingest.config import DataConfig
 from ingest.examples import splits, tf_examples
 from ingest.examples.data_card import DataCard, read_card
@@ -15,10 +18,7 @@ from ingest.examples.splits import GoodRow
 from ingest.rows.formats import TFRECORD
 from ingest.rows.readers import DEFAULTS
 from ingest.rows.row_file import columns_error
-from modules import fingerprint, uris
 from modules.data.source_rows import LocationWriter
-from modules.errors import UsageError
-from modules.files import refuse_missing_shards
 
 RECORDS = "*.tf*record*"  # glob of the files in the folder of a split
 _FILE = "data-00000-of-00001.tfrecord.gz"
@@ -114,7 +114,7 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
         refuse_missing_shards(paths, [pattern])
         for path in paths:
             # ExampleGen trusts the name, and reports a wrong one as a corrupted record.
-            with fingerprint.open_file(path) as file:
+            with files.open_binary(path) as file:
                 is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
             if is_gzip != path.endswith(".gz"):
                 problem = (

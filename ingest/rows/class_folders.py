@@ -13,15 +13,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from contracts import wording
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest.config import DataConfig
 from ingest.rows import text_lines
 from ingest.rows.encoding_advice import advise
 from ingest.rows.formats import FOLDERS, format_of
 from ingest.rows.row_errors import DAMAGE, EncodingError, Location, RowError
 from ingest.rows.row_file import columns_error
-from modules import wording
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 
 TEXT, LABEL = "text", "label"  # the columns
 # Names of folders without labels, as aclImdb's.

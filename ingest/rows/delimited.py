@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import IO
 
+from contracts import wording
+from contracts.task.definition import TaskConfig
 from ingest.rows import dialects, glue_files, text_lines
 from ingest.rows.readers import find_repeated
 from ingest.rows.row_errors import DAMAGE, FileError, RowError
-from modules import wording
-from modules.config.task import TaskConfig
 
 # Of a field, which an unclosed quote extends to the end of the file.
 _MOST_CHARACTERS = 1 << 24

@@ -19,9 +19,9 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Any, Literal, get_args
 
+from contracts.errors import UsageError
 from ingest.config import DELIMITERS, DataConfig, Quoting
 from ingest.rows import text_lines
-from modules.errors import UsageError
 
 QUOTINGS: tuple[Quoting, ...] = get_args(Quoting)
 DOUBLE, BACKSLASH, NONE = QUOTINGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Layout:
 
 
 _ID = {"index": "idx"}
-# By the task's name in `modules.config.task.GLUE`.
+# By the task's name in `contracts.task.definition.GLUE`.
 LAYOUTS = {
     "cola": Layout(_ID, headerless=("source", "label", "judgement", "sentence")),
     "sst2": Layout(_ID),

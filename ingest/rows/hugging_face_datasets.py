@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
+from contracts.errors import UsageError
 from ingest.config import FileFormat
 from ingest.rows.formats import ARROW, PARQUET
 from ingest.rows.readers import raising_value_errors
-from modules.errors import UsageError
 
 _SPLITS_FILE = "dataset_dict.json"
 _STATE_FILE = "state.json"

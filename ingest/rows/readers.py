@@ -17,13 +17,13 @@ import google_crc32c
 import pyarrow as pa
 from pyarrow import parquet
 
+from contracts.errors import UsageError
+from contracts.storage import uris
 from ingest.config import DataConfig, FileFormat
 from ingest.rows import json_conversion, text_lines
 from ingest.rows.formats import FORMATS, format_of
 from ingest.rows.row_errors import FileError, Row, RowError
-from modules import uris
 from modules.data.row_values import find_surrogate
-from modules.errors import UsageError
 
 DEFAULTS = DataConfig()
 _ROWS_AT_A_TIME = 1024

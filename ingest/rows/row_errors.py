@@ -6,7 +6,7 @@ import gzip
 import zlib
 from typing import Any, NamedTuple
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 
 # Raised for a file that is truncated, or not of the format of its name.
 DAMAGE = (ValueError, EOFError, zlib.error, gzip.BadGzipFile)

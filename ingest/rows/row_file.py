@@ -12,6 +12,10 @@ from typing import IO, cast
 
 from pyarrow import parquet
 
+from contracts import fingerprint, wording
+from contracts.errors import UsageError
+from contracts.storage import uris
+from contracts.task.definition import TaskConfig
 from ingest.config import DataConfig, FileFormat
 from ingest.rows import delimited, dialects, readers
 from ingest.rows.encoding_advice import advise
@@ -25,9 +29,6 @@ from ingest.rows.row_errors import (
     RowError,
     VanishedFileError,
 )
-from modules import fingerprint, uris, wording
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 
 _BUFFER_BYTES = 1 << 20
 

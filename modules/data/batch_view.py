@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.data import inputs, preprocessing
 
 # Of a larger split, only the first rows are read.

@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 from official.core import config_definitions
 
-from modules import files
-from modules.config.long_text import LongTextConfig
+from contracts.settings.long_text import LongTextConfig
+from contracts.storage import files
 from modules.data import preprocessing
 
 LABELS = "labels"

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modules import metrics
-from modules.config.data_gate import DataGateConfig
-from modules.config.task import NO_ID, TRAIN_SPLIT, TaskConfig
+from contracts import metrics
+from contracts.settings.data_gate import DataGateConfig
+from contracts.task.definition import NO_ID, TRAIN_SPLIT, TaskConfig
+from contracts.verdicts import lowest
 from modules.data import profile, row_facts, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
-from modules.verdicts import lowest
 
 # Kinds of findings.
 NO_ROWS = "no rows"

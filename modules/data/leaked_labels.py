@@ -7,8 +7,8 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from modules import wording
-from modules.config.task import TRAIN_SPLIT, TaskConfig
+from contracts import wording
+from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from modules.data.judgment import SHOWN, Finding
 
 LEAKED_LABEL = "leaked label"  # kind of the finding

@@ -14,10 +14,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from contracts.settings import long_text as long_text_config
+from contracts.settings.long_text import DEFAULT_KEEP, Keep, LongTextConfig
+from contracts.task.definition import NO_ID, TOKENIZED_FEATURES, TaskConfig
 from modules import encoder_files
-from modules.config import long_text as long_text_config
-from modules.config.long_text import DEFAULT_KEEP, Keep, LongTextConfig
-from modules.config.task import NO_ID, TOKENIZED_FEATURES, TaskConfig
 from modules.data import tokenizer_files
 from modules.data.tokenization import BertTokenizer
 

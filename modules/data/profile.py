@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.data.row_facts import RowFacts
 
 

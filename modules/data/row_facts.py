@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from modules.config.task import NO_ID, TOKENIZED_FEATURES, TaskConfig
+from contracts.task.definition import NO_ID, TOKENIZED_FEATURES, TaskConfig
 from modules.data import row_values
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from modules.config.task import LARGEST_SCORE, TaskConfig, canonical_label
+from contracts.task.definition import LARGEST_SCORE, TaskConfig, canonical_label
 
 # What R, pandas, databases and spreadsheets write for a missing value, in any case.
 _MISSING = {

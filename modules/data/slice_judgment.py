@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from modules.config.slices import MOST_VALUES, SliceSettings
-from modules.config.task import TaskConfig
+from contracts.settings.slices import MOST_VALUES, SliceSettings
+from contracts.task.definition import TaskConfig
 from modules.data.judgment import SHOWN, Finding
 from modules.data.slice_columns import MISSING
 from modules.data.slice_sizes import Counts, count_deciding

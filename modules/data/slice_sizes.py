@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from modules.config.slices import MOST_VALUES
-from modules.config.task import TaskConfig
+from contracts.settings.slices import MOST_VALUES
+from contracts.task.definition import TaskConfig
 from modules.data import threshold_interval
 
 # Rows by value and label, at most one value more than are allowed. Of the scores of a

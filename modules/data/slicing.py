@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from modules.config.slice_features import (
+from contracts.settings.slice_features import (
     PAIR_LENGTH,
     SENTENCE_LENGTH,
     TOKEN_LENGTH,

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from modules import files
+from contracts.storage import files
 from modules.data.row_facts import hash_record
 
 # Like Hadoop and Beam, readers of data ignore names that start with "_".

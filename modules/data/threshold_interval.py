@@ -8,7 +8,7 @@ import math
 import numpy as np
 from scipy import stats
 
-from modules.metrics import CONFIDENCE, Metric
+from contracts.metrics import CONFIDENCE, Metric
 
 
 def count_rows(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from modules import files
+from contracts.storage import files
 from modules.data import tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import restoring, saved_model

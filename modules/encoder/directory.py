@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules import fingerprint
+from contracts import fingerprint
 from modules.data import tokenizer_files
 from modules.encoder_files import (
     APPROXIMATE_GELU_KEY,

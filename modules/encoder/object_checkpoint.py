@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from modules import uris
+from contracts.storage import uris
 from modules.encoder.directory import EncoderError
 from modules.encoder.model import BertEncoder
 from modules.encoder.tensors import Shape, variable_name

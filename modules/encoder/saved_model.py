@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from contracts.versions.saved_model_files import ASSETS, GRAPH_FILE, VARIABLES
 from modules.encoder.directory import EncoderError, list_files
 from modules.encoder.object_checkpoint import (
     ROOT,
@@ -29,7 +30,6 @@ from modules.encoder.tensors import (
     variable_shapes,
 )
 from modules.encoder_files import LOWER_CASE_KEY, VOCAB_FILE
-from modules.saved_model_files import ASSETS, GRAPH_FILE, VARIABLES
 
 _WORD_EMBEDDINGS = f"{WORD_EMBEDDINGS}/embeddings"
 

@@ -15,8 +15,8 @@ import math
 import numpy as np
 from scipy import optimize, special
 
-from modules import metrics
-from modules.metrics import Rows
+from contracts import metrics
+from contracts.metrics import Rows
 
 _BINS = 10
 _BOUNDS = (-3.0, 3.0)  # of the logarithm of a temperature

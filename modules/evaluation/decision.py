@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from modules import metrics
-from modules.config.decision import MICRO_F1, ONE_LABEL, DecisionConfig
-from modules.metrics import POSITIVE_CLASS, Rows, Sample, Threshold, of_two_classes
+from contracts import metrics
+from contracts.metrics import POSITIVE_CLASS, Rows, Sample, Threshold, of_two_classes
+from contracts.task.decision import MICRO_F1, ONE_LABEL, DecisionConfig
 
 # Labels with fewer positive rows share a threshold.
 LEAST_POSITIVE_ROWS = 20

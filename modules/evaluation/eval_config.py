@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
-from modules import fingerprint, metrics
-from modules.config.slice_features import slice_keys
-from modules.config.task import TaskConfig
+from contracts import fingerprint, metrics
+from contracts.settings.slice_features import slice_keys
+from contracts.task.definition import TaskConfig
 from modules.evaluation import tfma_metrics, tfma_paired_test
 from modules.export import signatures
 

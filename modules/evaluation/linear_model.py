@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from modules.config.task import TaskConfig
-from modules.metrics import POSITIVE_CLASS
+from contracts.metrics import POSITIVE_CLASS
+from contracts.task.definition import TaskConfig
 
 # They limit the memory and the time of a training; docs/comparing.md has measurements.
 _MOST_WORDS = 256  # of a text

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from modules import fingerprint, label_cells, metrics, uris
-from modules.config.task import TaskConfig
+from contracts import metrics
+from contracts.metrics import Rows, Threshold
+from contracts.storage import files, uris
+from contracts.task import label_cells
+from contracts.task.definition import TaskConfig
 from modules.evaluation import calibration
 from modules.export import signatures
-from modules.metrics import Rows, Threshold
 
 PREDICTION = "prediction"  # column of the class or the score
 
@@ -128,7 +130,7 @@ def read_predictions(
     """
     described = describe_predictions(task, split)
     path = uris.join(directory, described["file"])
-    with fingerprint.open_file(path) as file:
+    with files.open_binary(path) as file:
         text = file.read().decode()
     # By position: an earlier version could name two columns alike in the first line.
     _, *rows = csv.DictReader(io.StringIO(text), header(task), delimiter="\t")

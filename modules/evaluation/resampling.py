@@ -10,10 +10,10 @@ import numpy as np
 import pydantic
 from scipy import stats
 
-from modules import metrics, wording
-from modules.config.task import TaskConfig
-from modules.metrics import CONFIDENCE, Metric, Rows, Sample
-from modules.verdicts import Number
+from contracts import metrics, wording
+from contracts.metrics import CONFIDENCE, Metric, Rows, Sample
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import Number
 
 RESAMPLES = 1000
 

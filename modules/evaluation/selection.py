@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from modules import metrics
-from modules.config.decision import ONE_LABEL, DecisionConfig
-from modules.config.task import TaskConfig
+from contracts import metrics
+from contracts.task.decision import ONE_LABEL, DecisionConfig
+from contracts.task.definition import TaskConfig
 from modules.evaluation.decision import choose_threshold
 
 _MAXIMIZED = ("f1", "matthews")

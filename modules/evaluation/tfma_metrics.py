@@ -1,4 +1,4 @@
-"""The metrics of `modules.metrics` as a metric of TFMA, over whole batches.
+"""The metrics of `contracts.metrics` as a metric of TFMA, over whole batches.
 
 TFMA computes each metric from single rows of each slice, which takes longer than the
 model's predictions. Here an extract has all rows of a batch that are in a slice, and
@@ -21,10 +21,10 @@ import tensorflow_model_analysis as tfma
 from tensorflow.core.example.example_pb2 import Example
 from tensorflow_model_analysis.proto import config_pb2, metrics_for_slice_pb2
 
-from modules import metrics
+from contracts import metrics
+from contracts.metrics import Rows
 from modules.data.slice_columns import read_value
 from modules.export import signatures
-from modules.metrics import Rows
 
 EXAMPLE_COUNT = "example_count"
 CONFUSION_MATRIX = "multi_class_confusion_matrix_plot"

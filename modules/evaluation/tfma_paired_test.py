@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.evaluation import resampling, tfma_metrics
 
 

@@ -11,13 +11,16 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
-from modules import files, label_cells, metrics, uris
-from modules.config.long_text import DEFAULT_KEEP, Keep
-from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from contracts import metrics
+from contracts.settings.long_text import DEFAULT_KEEP, Keep
+from contracts.storage import files, uris
+from contracts.task import label_cells
+from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
+from contracts.versions import description
 from modules.data import preprocessing, slicing, tokenizer_files
 from modules.encoder import EncoderDirectory, describe_architecture
 from modules.encoder.model import DEFAULTS
-from modules.export import description, token_positions
+from modules.export import token_positions
 from modules.export.signatures import (
     CLASS,
     CLASS_ID,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 
 SERVING_DEFAULT = "serving_default"
 SERVE_EXAMPLES = "serve_examples"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from modules.config.long_text import DEFAULT_KEEP, Keep
+from contracts.settings.long_text import DEFAULT_KEEP, Keep
 from modules.data import preprocessing
 from modules.data.tokenization import BertTokenizer
 

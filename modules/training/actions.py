@@ -22,7 +22,7 @@ import orbit
 import tensorflow as tf
 from official.core import base_trainer, config_definitions
 
-from modules.signals import Stopper, watch
+from contracts.signals import Stopper, watch
 from modules.training import fine_tuning_task
 from modules.training.checkpoints import ResumableCheckpoints
 from modules.training.record import TrainingRecord

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from modules import files, fingerprint
-from modules.config.task import TRAIN_SPLIT
+from contracts import fingerprint
+from contracts.storage import files
+from contracts.task.definition import TRAIN_SPLIT
 from modules.data import inputs
 from modules.training import strategies, warm_start
 

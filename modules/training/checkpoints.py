@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from modules import files, uris
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.storage import files, uris
+from modules import remote_files
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             init_fn=init_fn,
         )
         if self.latest_checkpoint is None and _read_state(self._directory):
-            raise files.incomplete_read(uris.join(directory, _STATE))
+            raise remote_files.incomplete_read(uris.join(directory, _STATE))
 
     def sync(self) -> None:
         """Does not wait; see `wait`.
@@ -228,7 +229,7 @@ def _describe_damage(error: Exception) -> str:
 
 def _raise_outage(error: Exception) -> None:
     """Raises UnavailableError if the storage does not respond; see `is_outage`."""
-    if files.is_outage(str(error)):
+    if remote_files.is_outage(str(error)):
         raise tf.errors.UnavailableError(None, None, str(error)) from error
 
 

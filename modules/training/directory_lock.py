@@ -14,8 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules import file_lock, files, uris
-from modules.heartbeat import Heartbeat
+from contracts.heartbeat import Heartbeat
+from contracts.storage import file_lock, files, uris
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import tensorflow as tf
 from official.core import config_definitions
 
+from contracts.settings.long_text import LongTextConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.storage import files
+from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules import encoder as encoder_lib
-from modules import files
-from modules.config.long_text import LongTextConfig
-from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from modules.config.trainer import TrainerConfig
 from modules.data import inputs, preprocessing
 from modules.training import (
     loss_weights,

@@ -13,8 +13,8 @@ from official.core import base_task, config_definitions
 from official.nlp.modeling import layers, models
 from scipy import special
 
+from contracts.task.definition import TaskConfig
 from modules import encoder as encoder_lib
-from modules.config.task import TaskConfig
 from modules.data import inputs
 from modules.encoder import tensors
 from modules.encoder.dropout_seeds import seeds_at_step

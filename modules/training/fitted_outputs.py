@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from modules.config.decision import (
+from contracts.metrics import Threshold, of_two_classes
+from contracts.task.decision import (
     MICRO_F1,
     ONE_LABEL,
     DecisionConfig,
     describe_threshold,
 )
-from modules.config.task import EVAL_SPLIT, TaskConfig
+from contracts.task.definition import EVAL_SPLIT, TaskConfig
+from contracts.versions.description import TEMPERATURE, THRESHOLD
 from modules.evaluation import calibration
 from modules.evaluation.decision import (
     LEAST_POSITIVE_ROWS,
@@ -25,8 +27,6 @@ from modules.evaluation.decision import (
     measure,
 )
 from modules.evaluation.prediction_files import Predictions
-from modules.export.description import TEMPERATURE, THRESHOLD
-from modules.metrics import Threshold, of_two_classes
 
 logger = logging.getLogger(__name__)
 

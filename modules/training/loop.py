@@ -11,7 +11,8 @@ import tensorflow as tf
 from official.core import actions as official_actions
 from official.core import base_trainer, config_definitions
 
-from modules import signals, uris
+from contracts import signals
+from contracts.storage import uris
 from modules.training import actions, checkpoints, strategies
 from modules.training.fine_tuning_trainer import CoordinatorEvaluator
 from modules.training.record import TrainingRecord

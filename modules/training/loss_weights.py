@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from modules.config.task import TaskConfig
-from modules.config.trainer import ClassWeights
+from contracts.settings.trainer import ClassWeights
+from contracts.task.definition import TaskConfig
 from modules.data import inputs
 from modules.training import strategies
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import tf_keras
 from official.core import config_definitions, train_utils
 
-from modules import files, uris
-from modules.config.task import TaskConfig
+from contracts.storage import files, uris
+from contracts.task.definition import TaskConfig
 from modules.data import batch_view, inputs
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions

@@ -17,7 +17,7 @@ from official.modeling.optimization.configs import (
 )
 from official.nlp import optimization as nlp_optimization
 
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
 from modules.training import precision
 from modules.training.layerwise_adamw import LAYERWISE_ADAMW, LayerwiseAdamWConfig
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras
 from official.modeling import performance
 
-from modules import files, uris
+from contracts.storage import files, uris
 from modules.training import strategies
 
 FLOAT32, BFLOAT16, FLOAT16 = "float32", "bfloat16", "float16"

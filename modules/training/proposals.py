@@ -17,7 +17,7 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, TrialState
 
-from modules.config.tuner import Range, Values, contains
+from contracts.settings.tuner import Range, Values, contains
 from modules.training.trials import Trial, measured
 
 _STATES = {

@@ -9,7 +9,8 @@ import tf_keras
 from official.core import base_trainer
 from official.modeling import optimization
 
-from modules import files, metrics, uris
+from contracts import metrics
+from contracts.storage import files, uris
 from modules.training.summary_names import VALIDATION_LOSS
 
 BEST = "best"  # directory of the best weights

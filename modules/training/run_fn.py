@@ -13,16 +13,19 @@ import tensorflow as tf
 import tensorflow_transform as tft
 import tf_keras
 
+from contracts import metrics
+from contracts.settings import long_text
+from contracts.settings.trainer import TrainerConfig
+from contracts.storage import files, uris
+from contracts.task.decision import DecisionConfig
+from contracts.task.definition import TRAIN_SPLIT, TaskConfig
+from contracts.versions import model_digest
 from modules import encoder as encoder_lib
-from modules import environment, files, metrics, uris
-from modules.config import long_text
-from modules.config.decision import DecisionConfig
-from modules.config.task import TRAIN_SPLIT, TaskConfig
-from modules.config.trainer import TrainerConfig
+from modules import environment, remote_files
 from modules.data import inputs
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
-from modules.export import model_digest, serving_model
+from modules.export import serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import (
     checkpoint_key,
@@ -333,7 +336,7 @@ def _write_outputs(
     _export(fn_args, task, model, params.task.score_scale, fitted)
     _write_records(fn_args, task, params, results, best, fitted, directory)
     model_run.write_graph(model.model, fn_args.model_run_dir)
-    files.delete_directory_markers(directory)
+    remote_files.delete_directory_markers(directory)
 
 
 def _write_records(

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.data import inputs
 from modules.training import strategies
 

@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 from official.common import distribute_utils
 
-from modules.config import cluster
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.settings import cluster
 
 _TPU_SECONDS = 10
 

@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from modules import files, metrics, uris
+from contracts import metrics
+from contracts.storage import files, uris
 
 _FILE = "search.json"
 # TFX's Tuner writes this file; the artifact has no other.

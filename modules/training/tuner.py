@@ -19,11 +19,13 @@ from keras_tuner.engine import base_tuner
 from keras_tuner.engine import trial as keras_trial
 from tfx.components.tuner.component import TunerFnResult
 
-from modules import environment, files, fingerprint, uris, wording
-from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
-from modules.config.tuner import Range, TunerConfig, Values, merge
-from modules.errors import UsageError
+from contracts import fingerprint, wording
+from contracts.errors import UsageError
+from contracts.settings.trainer import TrainerConfig
+from contracts.settings.tuner import Range, TunerConfig, Values, merge
+from contracts.storage import files, uris
+from contracts.task.definition import TaskConfig
+from modules import environment
 from modules.training import (
     checkpoint_key,
     directory_lock,

@@ -17,9 +17,9 @@ from google.api_core.retry import Retry
 from google.auth.exceptions import GoogleAuthError
 from google.cloud import aiplatform_v1
 
-from modules import metrics
-from modules.config.tuner import Range, Values, contains
-from modules.errors import UsageError
+from contracts import metrics
+from contracts.errors import UsageError
+from contracts.settings.tuner import Range, Values, contains
 from modules.training.trials import Trial, measured
 
 _METRIC = "score"  # an id has no blanks, which the name of a class may have

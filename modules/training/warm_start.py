@@ -9,10 +9,11 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from modules import files, fingerprint, uris
-from modules.config.task import TaskConfig
-from modules.export import description
-from modules.saved_model_files import VARIABLES
+from contracts import fingerprint
+from contracts.storage import files, uris
+from contracts.task.definition import TaskConfig
+from contracts.versions import description
+from contracts.versions.saved_model_files import VARIABLES
 from modules.training import precision
 from modules.training.score_scale import ScoreProjection, ScoreScale
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules import files, uris
+from contracts.storage import files, uris
 from modules.data import inputs
 from modules.data.preprocessing import ENCODER_INPUTS, INPUT_MASK
 from modules.training import precision, strategies

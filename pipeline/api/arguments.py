@@ -13,7 +13,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.onboarding.data_set import MOST_TEST_SIZE
 
 _P = ParamSpec("_P")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from contracts import wording
+from contracts.errors import UsageError
 from ingest.rows import readers
 from ingest.rows.row_errors import RowError
-from modules import wording
 from modules.data.row_values import find_surrogate, is_missing
-from modules.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from modules.run_states import MARKS
+from contracts.run_states import MARKS
 from pipeline.runs.comparison import LETTERS, Comparison
 from report import page, templates
 from report.content import Report

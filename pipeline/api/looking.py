@@ -6,11 +6,10 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts import verdicts, wording
+from contracts.errors import UsageError
+from contracts.run_states import RunState
 from ingest.examples.data_card import DataCard
-from modules import verdicts, wording
-from modules.errors import UsageError
-from modules.run_metadata import ComponentRun
-from modules.run_states import RunState
 from pipeline.api.arguments import checked
 from pipeline.api.recipes import Recipe
 from pipeline.config import recipe as recipe_lib
@@ -23,6 +22,7 @@ from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
 from pipeline.runs.runs import LATEST, RunList
 from report import content
 from report.content import JSON_FILE
+from report.run_metadata import ComponentRun
 
 if TYPE_CHECKING:
     import pandas as pd

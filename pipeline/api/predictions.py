@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts import wording
+from contracts.errors import UsageError
 from ingest.config import DataConfig
-from modules import wording
 from modules.data import row_values
-from modules.errors import UsageError
 from pipeline.api.arguments import MinProbability, checked
 from pipeline.api.data_frames import Texts, describe_row, refuse_levels
 from pipeline.api.looking import Run

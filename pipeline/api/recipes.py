@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contracts import wording
+from contracts.errors import DataRefusedError, UsageError
+from contracts.storage import uris
 from ingest.examples.splits import TEST
 from ingest.working_directory import WorkingDirectory
-from modules import environment, uris, wording
-from modules.errors import DataRefusedError, UsageError
+from modules import environment
 from pipeline.api import data_frames
 from pipeline.api.arguments import Settings, TestSize, checked
 from pipeline.api.data_frames import Data, FrameFile

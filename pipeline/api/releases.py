@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import InstanceOf
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline import cleaning
 from pipeline.api.arguments import Keep, Version, checked
 from pipeline.api.looking import Output, Run, find_output

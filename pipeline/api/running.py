@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from contracts.errors import UsageError
 from modules import environment
-from modules.errors import UsageError
 from pipeline.api.arguments import checked
 from pipeline.api.looking import Run
 from pipeline.api.notebook import NotebookConsole, is_notebook

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.api.arguments import Port, Seconds, checked
 from pipeline.api.looking import Run
 from pipeline.config.paths import REPOSITORY

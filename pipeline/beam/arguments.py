@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.beam import job_servers
 from pipeline.config.beam import BeamConfig
 

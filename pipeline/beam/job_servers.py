@@ -8,7 +8,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config import paths
 from pipeline.config.beam import BeamConfig
 

@@ -29,8 +29,8 @@ from apache_beam.runners.worker.worker_pool_main import (
 )
 from apache_beam.utils import thread_pool_executor
 
+from contracts.errors import named
 from modules import environment
-from modules.errors import named
 
 _LOGGER = logging.getLogger(__name__)
 _RESTART_SECONDS = 1.0

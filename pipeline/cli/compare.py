@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from modules import wording
-from modules.errors import UsageError
+from contracts import wording
+from contracts.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.metric_tables import LETTERS, comparison_table
 from pipeline.console import Console, print_json

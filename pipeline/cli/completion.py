@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 from pydantic import BaseModel
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config.recipe import Config
 from pipeline.config.typed_yaml import member
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from modules import environment, wording
+from contracts import wording
+from modules import environment
 from pipeline.cli import completion
 from pipeline.console import Console
 

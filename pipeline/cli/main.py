@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from contracts.errors import UsageError
+from contracts.settings.run_settings import describe_selection
+from contracts.storage import uris
 from ingest import examples
-from modules import environment, uris
-from modules.config.run_settings import describe_selection
-from modules.errors import UsageError
+from modules import environment
 from pipeline import exit_status
 from pipeline.cli import (
     clean,

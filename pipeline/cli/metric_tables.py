@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.table import Column, Table
 from rich.text import Text
 
-from modules.metrics import CLASS_METRICS
+from contracts.metrics import CLASS_METRICS
 
 if TYPE_CHECKING:
-    from modules.verdicts import MetricVerdict
+    from contracts.verdicts import MetricVerdict
     from pipeline.runs.comparison import Comparison, MetricValue
 
 LETTERS = string.ascii_uppercase  # of compared runs

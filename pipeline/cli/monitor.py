@@ -15,10 +15,12 @@ import click
 import prometheus_client
 from rich.table import Table
 
-from modules import environment, files, metrics, uris, wording
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
-from modules.export import description
+from contracts import metrics, wording
+from contracts.errors import UsageError
+from contracts.storage import files, uris
+from contracts.task.definition import TaskConfig
+from contracts.versions import description
+from modules import environment
 from pipeline import exit_status
 from pipeline.cli import options
 from pipeline.config import recipe, secrets

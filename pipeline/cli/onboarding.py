@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Column, Table
 
+from contracts import wording
+from contracts.errors import UsageError
 from ingest.config import DataConfig
-from modules import environment, wording
-from modules.errors import UsageError
+from modules import environment
 from pipeline import exit_status
 from pipeline.api.arguments import TestSize
 from pipeline.cli import options

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.cli import completion
 from pipeline.config import recipe
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
+from contracts.errors import UsageError
 from modules import environment
-from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.api.orchestrated import compile_job
 from pipeline.api.recipes import Recipe

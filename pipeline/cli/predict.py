@@ -10,11 +10,12 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from contracts import wording
+from contracts.errors import UsageError
 from ingest.config import FileFormat
 from ingest.rows.formats import ARROW, FORMATS, SPREADSHEETS, format_of
-from modules import environment, wording
+from modules import environment
 from modules.data import row_values
-from modules.errors import UsageError
 from pipeline.api.arguments import MinProbability
 from pipeline.beam import beam_arguments
 from pipeline.cli import options

@@ -11,8 +11,8 @@ from rich import filesize
 from rich.table import Column, Table
 from rich.text import Text
 
+from contracts.errors import UsageError
 from modules import environment
-from modules.errors import UsageError
 from pipeline.api.arguments import Version
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value

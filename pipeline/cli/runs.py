@@ -12,10 +12,10 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
-from modules import wording
-from modules.config.run_settings import describe_selection
-from modules.config.trainer import TrainerConfig
-from modules.run_states import MARKS, PUSHED
+from contracts import wording
+from contracts.run_states import MARKS, PUSHED
+from contracts.settings.run_settings import describe_selection
+from contracts.settings.trainer import TrainerConfig
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import plain_table, short_id

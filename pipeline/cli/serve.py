@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modules import environment, served_versions, uris
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.storage import uris
+from contracts.versions import served_versions
+from modules import environment
 from pipeline.api.arguments import Port
 from pipeline.cli.options import ALLOWED_HOSTS, HOST, FloatRange, allowed
 

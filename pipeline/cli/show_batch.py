@@ -9,9 +9,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from contracts import wording
+from contracts.errors import UsageError
 from ingest import output_directory
-from modules import environment, wording
-from modules.errors import UsageError
+from modules import environment
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.console import Console

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
-from modules import files
-from modules.errors import named
+from contracts.errors import named
+from modules import remote_files
 
 _NUMBERS = (
     errno.EACCES,
@@ -61,7 +61,7 @@ def describe(error: Exception) -> str | None:
     _, is_of_query, reason = message.rpartition(_QUERY)
     first, *_ = message.splitlines() or [""]
     library, _, _ = module.partition(".")
-    if library == "tensorflow" and files.is_outage(message):
+    if library == "tensorflow" and remote_files.is_outage(message):
         return named(f"{' '.join(message.split())}. {_ADVICE}", "E-storage-failed")
     if is_of_query:
         message = f"ML Metadata: {reason}"

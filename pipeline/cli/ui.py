@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.api.arguments import Port
 from pipeline.cli import options
 from pipeline.cli.serve import check_host

@@ -8,7 +8,7 @@ from importlib import metadata
 
 import click
 
-from modules import fingerprint
+from contracts import fingerprint
 from pipeline.runs import commit
 
 PROJECT = "bert-fine-tuning-pipeline"

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from modules.config.settings import Settings
+from contracts.section import Settings
 
 Runner = Literal[
     "in_process", "multi_processing", "flink", "spark", "portable", "dataflow"

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
-from modules import uris
-from modules.config.settings import Settings
+from contracts.section import Settings
+from contracts.storage import uris
 from pipeline.config.beam import BeamConfig
 
 # Their sections of a recipe have the same names.

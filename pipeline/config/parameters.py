@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from modules import uris
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.storage import uris
 from pipeline.config.recipe import Config, parse_override
 
 # Run parameter: the setting that it replaces, which holds its default.

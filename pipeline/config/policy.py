@@ -11,9 +11,9 @@ from typing import Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from modules.config.settings import Settings
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.section import Settings
+from contracts.task.definition import TaskConfig
 from pipeline.config import typed_yaml
 
 FILE = "pipeline-policy.yaml"

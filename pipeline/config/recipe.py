@@ -12,22 +12,23 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
+from contracts import metrics
+from contracts.errors import UsageError
+from contracts.section import Settings
+from contracts.settings import cluster, slices
+from contracts.settings.data_gate import DataGateConfig
+from contracts.settings.run_settings import RunSettings
+from contracts.settings.slices import SliceSettings
+from contracts.settings.trainer import TrainerConfig
+from contracts.settings.tuner import TunerConfig
+from contracts.settings.words import WordSettings
+from contracts.storage import uris
+from contracts.task.definition import EVAL_SPLIT, INPUT_NAME, TaskConfig, input_name
+from contracts.verdicts import CHANGED_SHARE
 from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples.halving import Halving
 from ingest.examples.splits import TEST
-from modules import metrics, uris
-from modules.config import cluster, slices
-from modules.config.data_gate import DataGateConfig
-from modules.config.run_settings import RunSettings
-from modules.config.settings import Settings
-from modules.config.slices import SliceSettings
-from modules.config.task import EVAL_SPLIT, INPUT_NAME, TaskConfig, input_name
-from modules.config.trainer import TrainerConfig
-from modules.config.tuner import TunerConfig
-from modules.config.words import WordSettings
 from modules.data.row_values import find_surrogate
-from modules.errors import UsageError
-from modules.verdicts import CHANGED_SHARE
 from pipeline.config import policy, secrets, typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 
 _IN_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 _OPTION = re.compile(

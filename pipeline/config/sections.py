@@ -13,12 +13,17 @@ from pydantic import (
     model_validator,
 )
 
+from contracts.section import Settings
+from contracts.settings.evaluator import LinearModelMode
+from contracts.settings.long_text import (
+    DEFAULT_KEEP,
+    MIN_SEQ_LENGTH,
+    Keep,
+    LongTextConfig,
+)
+from contracts.settings.words import ChangedByWords, GroupWords, find_problem
+from contracts.task.definition import TRAIN_SPLIT
 from ingest.examples.splits import SPLITS
-from modules.config.evaluator import LinearModelMode
-from modules.config.long_text import DEFAULT_KEEP, MIN_SEQ_LENGTH, Keep, LongTextConfig
-from modules.config.settings import Settings
-from modules.config.task import TRAIN_SPLIT
-from modules.config.words import ChangedByWords, GroupWords, find_problem
 
 PACKAGE_PREFIX = "package:"  # of sources that are not paths
 

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contracts import fingerprint, wording, written_files
+from contracts.errors import UsageError
+from contracts.storage import uris
 from ingest import remote_errors
 from ingest.working_directory import (
     DestinationExistsError,
@@ -18,8 +21,6 @@ from ingest.working_directory import (
     delete_damaged,
     refuse_existing,
 )
-from modules import fingerprint, uris, wording, written_files
-from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.config.sections import MIN_SEQ_LENGTH, PACKAGE_PREFIX

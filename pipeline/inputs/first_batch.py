@@ -7,12 +7,12 @@ import re
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from contracts.errors import UsageError
+from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from ingest import examples as examples_lib
 from ingest.examples import tf_examples
 from ingest.examples.splits import Report
-from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.data import row_values
-from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from contracts.errors import UsageError
 from ingest import examples as examples_lib
-from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source

@@ -7,11 +7,11 @@ from pathlib import Path
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from modules import fingerprint
-from modules.config.data_gate import NOT_EMPTY_TAG
-from modules.config.task import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
+from contracts import fingerprint
+from contracts.errors import UsageError
+from contracts.settings.data_gate import NOT_EMPTY_TAG
+from contracts.task.definition import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
 from modules.data import row_values
-from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 
 

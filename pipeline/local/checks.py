@@ -21,13 +21,14 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
+from contracts import wording
+from contracts.errors import UsageError
+from contracts.settings import cluster
+from contracts.storage import uris
 from ingest import examples
 from ingest.config import TFDS_PREFIX
 from ingest.examples import spans, splits, text_source
 from ingest.examples.bad_rows import BadRows
-from modules import uris, wording
-from modules.config import cluster
-from modules.errors import UsageError
 from pipeline.beam import job_servers
 from pipeline.config import recipe
 from pipeline.config.paths import REPOSITORY, OutputPaths

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import psutil
 
-from modules import signals
+from contracts import signals
 
 # To stop Beam and to delete temporary files.
 _UNWIND_SECONDS = 5.0

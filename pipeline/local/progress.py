@@ -19,8 +19,8 @@ from rich.spinner import Spinner
 from rich.table import Column, Table
 from rich.text import Text
 
-from modules import wording
-from modules.run_states import MARKS, ComponentState
+from contracts import wording
+from contracts.run_states import MARKS, ComponentState
 from pipeline.console import Console
 from pipeline.runs import run_progress
 from pipeline.runs.run_progress import ComponentProgress, ProgressFile, TrainingProgress
@@ -34,6 +34,7 @@ _UNRESOLVED = "[%s] Input resolution error: %s"
 _LOGGERS = (
     "absl",
     "components",
+    "contracts",
     "ingest",
     "modules",
     "pipeline.beam",
@@ -158,7 +159,7 @@ class RunProgress(logging.Handler):
         elif record.msg == _FINISHED:
             state = self._running.state if self._running else ""
             self._end("cached" if state == "cached" else "done")
-        elif record.name.startswith(("modules", "report")):
+        elif record.name.startswith(("contracts", "modules", "report")):
             self._show_module(record)
         elif record.levelno > logging.INFO and record.name != "absl":
             kind = "warning: " if record.name.startswith("components") else ""

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from contracts import signals
+from contracts.errors import DataRefusedError, UsageError
+from contracts.settings import cluster
+from contracts.storage import file_lock, files, uris
 from ingest import output_directory
 from ingest.examples.bad_rows import BadRowsError
-from modules import environment, file_lock, files, run_metadata, signals, uris
-from modules.config import cluster
-from modules.errors import DataRefusedError, UsageError
-from modules.run_metadata import MetadataReader
+from modules import environment
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.console import Console, WarningPrinter
@@ -31,7 +32,9 @@ from pipeline.runs.commit import check_commits, warn
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import Run
+from report import run_metadata
 from report.content import PAGE_FILE
+from report.run_metadata import MetadataReader
 
 _ADVICE = "name another directory with --output DIR"
 

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from contracts import metrics
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest.config import DataConfig
 from ingest.examples.label_parser import Label, LabelParser, NotAnIndexError
 from ingest.rows import readers
 from ingest.rows.formats import TFRECORD, format_of
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
-from modules import metrics
-from modules.config.task import TaskConfig
 from modules.data import row_values
-from modules.errors import UsageError
 from pipeline.monitoring.predicted_row import PredictedRow, Texts
 
 

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from modules.config.settings import Settings
+from contracts.section import Settings
 from modules.data import profile
 from modules.data.profile import Profile
 

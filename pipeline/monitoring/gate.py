@@ -10,11 +10,13 @@ from pathlib import Path
 import pydantic
 from scipy import stats
 
-from modules import json_lines, metrics, served_versions, uris
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
+from contracts import metrics
+from contracts.errors import UsageError
+from contracts.storage import json_lines, uris
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import Evaluation, Number
+from contracts.versions import served_versions
 from modules.evaluation import resampling
-from modules.verdicts import Evaluation, Number
 
 _LEAST_VERSIONS = 3  # for a rank correlation
 

@@ -8,15 +8,15 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.example import example_pb2
 
+from contracts.errors import UsageError
+from contracts.storage import files, uris
+from contracts.versions import description
 from ingest.examples import tf_examples
 from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import RowError, VanishedFileError
 from ingest.rows.row_file import RowFile
-from modules import files, uris
 from modules.data.preprocessing import INPUT_MASK, INPUT_WORD_IDS
 from modules.encoder.tensors import WORD_EMBEDDINGS
-from modules.errors import UsageError
-from modules.export import description
 from modules.export.signatures import (
     CLASS,
     EXAMPLES,

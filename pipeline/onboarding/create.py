@@ -16,17 +16,18 @@ from typing import IO, Any
 
 import numpy as np
 
+from contracts import wording
+from contracts.errors import UsageError
+from contracts.settings.data_gate import DataGateConfig
+from contracts.task import label_cells
+from contracts.task.decision import MICRO_F1
+from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
 from ingest.examples.data_card import DataCard, SplitCard, describe_splitting
 from ingest.examples.halving import Halving, count_labels
 from ingest.examples.splits import TEST, GoodRow, Report
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
-from modules import label_cells, wording
-from modules.config.data_gate import DataGateConfig
-from modules.config.decision import MICRO_F1
-from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
-from modules.errors import UsageError
 from pipeline.config import policy, recipe
 from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths

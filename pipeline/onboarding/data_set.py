@@ -8,6 +8,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from contracts.errors import UsageError
+from contracts.storage import uris
+from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples import text_source
 from ingest.examples.bad_rows import BadRows
@@ -16,9 +19,6 @@ from ingest.examples.sources import Source, find_source
 from ingest.examples.splits import GoodRow, Report
 from ingest.rows.formats import DELIMITED
 from ingest.rows.row_errors import EncodingError, Location, RowError
-from modules import uris
-from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from modules.errors import UsageError
 from pipeline.config.recipe import make_task
 from pipeline.onboarding import columns as columns_lib
 from pipeline.onboarding.columns import Column

@@ -17,10 +17,11 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from modules import label_cells, metrics, wording
-from modules.config.task import TaskConfig, canonical_label
+from contracts import metrics, wording
+from contracts.errors import UsageError
+from contracts.task import label_cells
+from contracts.task.definition import TaskConfig, canonical_label
 from modules.data.row_values import FLAGS
-from modules.errors import UsageError
 from pipeline.config.recipe import make_task
 from pipeline.onboarding.columns import (
     LISTS,

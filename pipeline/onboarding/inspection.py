@@ -12,13 +12,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
+from contracts import wording
+from contracts.errors import named
+from contracts.settings.data_gate import DataGateConfig
+from contracts.settings.slices import SliceSettings
+from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.splits import GoodRow
 from ingest.rows.row_errors import Location
-from modules import wording
-from modules.config.data_gate import DataGateConfig
-from modules.config.slices import SliceSettings
-from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.data import (
     judgment,
     leaked_labels,
@@ -31,7 +32,6 @@ from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 from modules.data.slice_columns import MISSING
 from modules.data.words import split_words
-from modules.errors import named
 from pipeline.onboarding.columns import LISTS, Column
 
 _ROWS_AT_A_TIME = 8192

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from contracts.errors import UsageError
+from contracts.storage import uris
 from ingest import examples as examples_lib
 from ingest.config import TFDS_PREFIX
 from ingest.examples import sources, spans, text_source, tfds_source
@@ -15,8 +17,6 @@ from ingest.examples.bad_rows import BadRows
 from ingest.examples.label_parser import NotAnIndexError
 from ingest.examples.splits import GoodRow, Report, Row
 from ingest.rows.row_errors import RowError
-from modules import uris
-from modules.errors import UsageError
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
 from pipeline.onboarding.columns import Column, add_row

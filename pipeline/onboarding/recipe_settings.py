@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from modules.config.data_gate import DataGateConfig
-from modules.config.task import TaskConfig
+from contracts.metrics import Metric
+from contracts.settings.data_gate import DataGateConfig
+from contracts.task.definition import TaskConfig
 from modules.data.threshold_interval import (
     count_rows,
     half_width,
     is_exact,
     needed_rows,
 )
-from modules.metrics import Metric
 from pipeline.config.recipe import set_dotted
 from pipeline.onboarding import guess
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import yaml
 
-from modules import files, fingerprint
-from modules.errors import UsageError
+from contracts import fingerprint
+from contracts.errors import UsageError
+from contracts.storage import files
 from pipeline import entrypoint
 from pipeline.beam import beam_arguments
 from pipeline.config.orchestrators import VERTEX
@@ -162,8 +163,6 @@ def write_job(job: CompiledJob, path: Path) -> None:
       UsageError: The file has another extension, or cannot be written.
     """
     check_package(path)
-    import tensorflow as tf  # takes seconds
-
     if path.suffix == ".json":
         text = json.dumps(job.content, indent=1, sort_keys=True)
     else:
@@ -171,9 +170,9 @@ def write_job(job: CompiledJob, path: Path) -> None:
         text = yaml.safe_dump_all(documents, sort_keys=True)
     try:
         files.write(str(path.resolve()), text)  # replaces the target of a symbolic link
-    except tf.errors.OpError as error:
+    except OSError as error:
         raise UsageError(
-            f"--output {path} cannot be written ({error.message}); name another file",
+            f"--output {path} cannot be written ({error.strerror}); name another file",
             "E-file-access-failed",
         ) from error
 

@@ -15,7 +15,7 @@ from components.artifacts import HTML
 from components.champion import Champion, ChampionCheck
 from components.older_versions import OlderVersions
 from components.report import Report
-from modules import fingerprint
+from contracts import fingerprint
 from pipeline import entrypoint
 from pipeline.config.orchestrators import OrchestratorConfig
 

@@ -15,7 +15,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from modules import files
+from contracts.storage import files
 from pipeline import entrypoint
 from pipeline.config import tfx_names
 from report.content import ERROR_FILE

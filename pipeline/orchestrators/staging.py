@@ -8,12 +8,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from contracts import fingerprint
+from contracts.errors import UsageError
+from contracts.storage import files, uris
 from ingest import examples as examples_lib
 from ingest.examples import ExamplesDirectory
 from ingest.examples.tfrecords import RECORDS
-from modules import files, fingerprint, uris
 from modules.data.source_rows import LOCATIONS_FILE
-from modules.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths
 from pipeline.entrypoint import BeamFile
 from pipeline.inputs.resolve import ResolvedInputs
@@ -116,16 +117,14 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
     Raises:
       UsageError: The destination cannot be written.
     """
-    import tensorflow as tf  # takes seconds; `compile` without --stage does not copy
-
     for source, destination in staged.copies:
         with _clear_errors(destination):
-            if not tf.io.gfile.exists(destination):
+            if not files.exists(destination):
                 report(f"copying {source} to {destination}")
                 files.copy(source, destination)
     for path, content in staged.records.items():
         with _clear_errors(path):
-            if not tf.io.gfile.exists(path):
+            if not files.exists(path):
                 files.write_record(path, content)
     if staged.beam_file is None:
         return
@@ -142,7 +141,7 @@ def _clear_errors(destination: str) -> Iterator[None]:
 
     try:
         yield
-    except tf.errors.OpError as error:
+    except (OSError, tf.errors.OpError) as error:
         raise UsageError(
             f"{destination} cannot be written: {str(error)[:200]}. Check the "
             "pipeline root and your credentials for it",

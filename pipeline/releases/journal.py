@@ -18,9 +18,9 @@ from typing import Literal
 
 import pydantic
 
-from modules import json_lines
+from contracts.errors import UsageError
+from contracts.storage import json_lines
 from modules.data.row_values import find_surrogate
-from modules.errors import UsageError
 from pipeline.runs import damage
 
 FILE = "releases.jsonl"

@@ -7,16 +7,10 @@ from pathlib import Path
 from ml_metadata import errors as metadata_errors
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import (
-    files,
-    run_metadata,
-    run_states,
-    served_versions,
-    uris,
-    verdicts,
-    written_files,
-)
-from modules.errors import UsageError
+from contracts import run_states, verdicts, written_files
+from contracts.errors import UsageError
+from contracts.storage import files, uris
+from contracts.versions import served_versions
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.releases import journal
@@ -25,7 +19,7 @@ from pipeline.runs import artifact_files, damage
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import Run
-from report import version_files
+from report import run_metadata, version_files
 from report.content import JSON_FILE, read_report
 
 

@@ -11,10 +11,10 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from modules import file_format, served_versions
-from modules.errors import UsageError
-from modules.run_metadata import creation_time, values
-from modules.verdicts import PUSHED_DESTINATION
+from contracts.errors import UsageError
+from contracts.storage import file_format
+from contracts.verdicts import PUSHED_DESTINATION
+from contracts.versions import served_versions
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import NAME_PATTERN
 from pipeline.config.tfx_names import PUSHED_MODEL_TYPE
@@ -22,6 +22,7 @@ from pipeline.releases import journal
 from pipeline.releases.journal import Release
 from pipeline.runs import damage
 from pipeline.runs.runs import RunList
+from report.run_metadata import creation_time, values
 
 _ADVICE = "make it a directory that you may read"
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modules import files, served_versions
-from modules.errors import UsageError
-from modules.served_versions import WITHDRAWN
+from contracts.errors import UsageError
+from contracts.storage import files
+from contracts.versions import served_versions
+from contracts.versions.served_versions import WITHDRAWN
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import run_metadata, written_files
-from modules.run_metadata import MetadataReader
+from contracts import written_files
 from pipeline.config.paths import OutputPaths
+from report import run_metadata
+from report.run_metadata import MetadataReader
 
 logger = logging.getLogger(__name__)
 

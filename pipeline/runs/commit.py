@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from modules.commits import Commit, Commits
-from modules.errors import UsageError
-from modules.fingerprint import FIRST_PARTY
+from contracts.commits import Commit, Commits
+from contracts.errors import UsageError
+from contracts.fingerprint import FIRST_PARTY
 from pipeline.config import policy
 from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import Config
 
-_PACKAGES = ("components", "ingest", "modules", "pipeline", "report")  # a run's imports
+# The packages that a run imports.
+_PACKAGES = ("components", "contracts", "ingest", "modules", "pipeline", "report")
 # Settings of the command line that change where a run reads and writes alone.
 _LOCATIONS = ("beam.", *(f"{name}." for name in ORCHESTRATORS), "data.source")
 _LOCATIONS += ("data.span", "output")

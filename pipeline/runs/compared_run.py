@@ -9,16 +9,16 @@ from typing import Any
 
 import yaml
 
-from modules import served_versions
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
-from modules.run_metadata import values
-from modules.verdicts import PUSHED_DESTINATION
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import PUSHED_DESTINATION
+from contracts.versions import served_versions
 from pipeline.config import recipe, tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.runs import damage, run_record
 from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE, RunRecord
 from pipeline.runs.runs import Run, RunList
+from report.run_metadata import values
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pydantic
 
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.metrics import Rows
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import CHANGED_SHARE
 from modules.evaluation import prediction_files, resampling
 from modules.evaluation.resampling import PairedTest
-from modules.metrics import Rows
-from modules.verdicts import CHANGED_SHARE
 from pipeline.runs import row_texts
 from pipeline.runs.compared_run import FinishedRun
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pydantic
 import yaml
 
-from modules import file_format, files
+from contracts.storage import file_format, files
 
 ADVICE = "restore it from a backup"
 

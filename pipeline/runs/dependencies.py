@@ -6,7 +6,7 @@ import logging
 import os
 import platform
 
-from modules import fingerprint
+from contracts import fingerprint
 from pipeline.config.paths import OutputPaths
 from pipeline.inputs.encoder_source import ResolvedEncoder
 from pipeline.runs import run_record

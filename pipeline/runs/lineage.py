@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from modules import served_versions
-from modules.errors import UsageError
-from modules.run_metadata import MetadataError, MetadataReader, creation_time, values
-from modules.verdicts import PUSHED_VERSION
+from contracts.errors import UsageError
+from contracts.verdicts import PUSHED_VERSION
+from contracts.versions import served_versions
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.runs import damage
 from pipeline.runs.runs import RunList
+from report.run_metadata import MetadataError, MetadataReader, creation_time, values
 
 logger = logging.getLogger(__name__)
 

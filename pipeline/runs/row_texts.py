@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contracts.errors import UsageError
+from contracts.storage import files
+from contracts.task.definition import NO_ID, TaskConfig
 from ingest.examples import tf_examples
-from modules import environment, files
-from modules.config.task import NO_ID, TaskConfig
-from modules.errors import UsageError
+from modules import environment
 
 
 def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ...]]:

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import pydantic
 
-from modules import uris, verdicts
-from modules.run_metadata import ComponentRun, MetadataReader, values
-from modules.verdicts import DataVerdict, ModelAges, ServingReport, Verdict
+from contracts import verdicts
+from contracts.storage import uris
+from contracts.verdicts import DataVerdict, ModelAges, ServingReport, Verdict
 from pipeline.config import tfx_names
 from pipeline.runs import damage
+from report.run_metadata import ComponentRun, MetadataReader, values
 
 _Record = TypeVar("_Record", bound=pydantic.BaseModel)
 

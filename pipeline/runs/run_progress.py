@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pydantic
 
-from modules.run_states import ComponentState
+from contracts.run_states import ComponentState
 
 FILE = "progress.json"
 _SECONDS = 1.0  # between two writes

@@ -25,14 +25,14 @@ from pathlib import Path
 
 import pydantic
 
-from modules import file_format
-from modules.commits import Commits
-from modules.errors import DataRefusedError
-from modules.run_metadata import MetadataError, MetadataReader
-from modules.run_states import DATA_REFUSED, PUSHED, REFUSED, RunState
+from contracts.commits import Commits
+from contracts.errors import DataRefusedError
+from contracts.run_states import DATA_REFUSED, PUSHED, REFUSED, RunState
+from contracts.storage import file_format
 from pipeline.config.recipe import Config
 from pipeline.runs import damage
 from pipeline.runs.run_outputs import RunOutputs
+from report.run_metadata import MetadataError, MetadataReader
 
 FILE = "run.json"
 SETTINGS_FILE = "config.yaml"

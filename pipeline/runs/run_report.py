@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from contracts.verdicts import DataVerdict
 from ingest.examples.bad_rows import BadRowsError
-from modules.verdicts import DataVerdict
 from pipeline.config.recipe import Config
 from report import content
 from report.content import JSON_FILE, MODEL_PICTURE, PAGE_FILE

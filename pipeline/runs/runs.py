@@ -11,14 +11,14 @@ from pathlib import Path
 
 import yaml
 
+from contracts.errors import UsageError
+from contracts.storage import file_lock
 from ingest.examples.data_card import CARD_FILE, DataCard
-from modules import file_lock
-from modules.errors import UsageError
-from modules.run_metadata import MetadataError, MetadataReader
 from pipeline.config.paths import OutputPaths
 from pipeline.runs import damage, run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
+from report.run_metadata import MetadataError, MetadataReader
 
 LATEST = "latest"
 _SHOWN_IDS = 3

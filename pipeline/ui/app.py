@@ -13,8 +13,8 @@ import fastapi
 from fastapi import responses
 from starlette.exceptions import HTTPException
 
-from modules.errors import UsageError
-from modules.run_states import MARKS
+from contracts.errors import UsageError
+from contracts.run_states import MARKS
 from pipeline.runs.compared_run import find_run
 from pipeline.runs.comparison import Comparison, compare
 from pipeline.ui.entries import Entry, list_entries

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.ui.app import application
 from serving.errors import SettingsError
 from serving.launch import listen

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from apache_beam.io.filesystems import FileSystems
 
+from contracts.errors import UsageError
+from contracts.heartbeat import Heartbeat
+from contracts.storage import uris
 from ingest.working_directory import WorkingDirectory
-from modules import uris
-from modules.errors import UsageError
-from modules.heartbeat import Heartbeat
 
 SUMMARY = "summary.json"
 

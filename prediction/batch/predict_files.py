@@ -16,13 +16,13 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from pyarrow import parquet
 
+from contracts.errors import UsageError
+from contracts.storage import uris
 from ingest.config import DataConfig, FileFormat
 from ingest.examples import tf_examples
 from ingest.rows import formats, readers
 from ingest.rows.row_errors import Location, Row, RowError
 from ingest.rows.row_file import RowFile
-from modules import uris
-from modules.errors import UsageError
 from modules.export.signatures import SERVE_EXAMPLES
 from prediction import serializers
 from prediction.batch import destination as destination_lib

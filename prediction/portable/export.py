@@ -8,12 +8,13 @@ from typing import Literal
 
 import jinja2
 
+from contracts.errors import UsageError
+from contracts.storage import files, uris
+from contracts.task.decision import describe_threshold
+from contracts.versions import served_versions
 from ingest import working_directory
 from ingest.working_directory import WorkingDirectory
-from modules import files, served_versions, uris
-from modules.config.decision import describe_threshold
 from modules.encoder_files import TYPES_KEY
-from modules.errors import UsageError
 from prediction.portable import (
     bert_graph,
     onnx_environment,

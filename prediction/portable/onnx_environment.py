@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from modules import file_lock, files, fingerprint
-from modules.errors import UsageError
+from contracts import fingerprint
+from contracts.errors import UsageError
+from contracts.storage import file_lock, files
 
 _LOCK = Path(__file__).with_name("onnxruntime.lock")
 _INSTALLED = ".installed"

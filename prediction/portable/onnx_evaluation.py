@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from contracts import metrics
+from contracts.errors import UsageError
+from contracts.metrics import Rows
+from contracts.storage import files
 from ingest.examples import tf_examples
 from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
-from modules import files, metrics
 from modules.data.preprocessing import ENCODER_INPUTS
-from modules.errors import UsageError
 from modules.export.signatures import (
     EXAMPLES,
     LOGITS,
@@ -26,7 +28,6 @@ from modules.export.signatures import (
     SERVE_EXAMPLES,
     TRANSFORM_FEATURES,
 )
-from modules.metrics import Rows
 from prediction.portable import bert_graph
 from prediction.portable.pushed_model import PushedModel
 from prediction.predictor import Predictor, split_batches

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from modules import files, served_versions, uris
+from contracts.errors import UsageError
+from contracts.metrics import Threshold
+from contracts.storage import files, uris
+from contracts.versions import description, served_versions
+from contracts.versions.saved_model_files import VARIABLES
 from modules.data import tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import EncoderError, hugging_face
 from modules.encoder.object_checkpoint import ROOT, ObjectCheckpoint
 from modules.encoder.tensors import Shape, check_tensors, variable_shapes
 from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS
-from modules.errors import UsageError
-from modules.export import description
 from modules.export.signatures import SCORE
-from modules.metrics import Threshold
-from modules.saved_model_files import VARIABLES
 from prediction.predictor import find_model
 
 _HEAD = "sentence_prediction/logits"

@@ -8,7 +8,7 @@ from typing import Any
 
 import safetensors.numpy
 
-from modules import files
+from contracts.storage import files
 from modules.data import tokenizer_files
 from modules.encoder_files import (
     HUGGING_FACE_CONFIG,

@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import same_weights
+from contracts.task.definition import TaskConfig
+from contracts.versions import description
 from modules import encoder as encoder_lib
 from modules import environment
-from modules.config.task import TaskConfig
 from modules.data import preprocessing
-from modules.export import description
 from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny

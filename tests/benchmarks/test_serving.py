@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks import serving
 from benchmarks.serving import ONNX_INT8, OURS, TRANSFORMERS, TUTORIAL
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import tiny
 

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from components.champion import ChampionCheck
-from modules import files
-from modules.export import description
+from contracts.storage import files
+from contracts.versions import description
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import OrchestratorConfig

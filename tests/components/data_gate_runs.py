@@ -10,10 +10,10 @@ from tfx import v1 as tfx
 from tfx_bsl.coders import example_coder
 
 from components.data_gate import DataAnomaliesError, DataGate, DataGateSettings
-from modules.config.data_gate import DataGateConfig
-from modules.config.run_settings import RunSettings
-from modules.config.slices import SliceSettings
-from modules.config.task import TaskConfig
+from contracts.settings.data_gate import DataGateConfig
+from contracts.settings.run_settings import RunSettings
+from contracts.settings.slices import SliceSettings
+from contracts.task.definition import TaskConfig
 from modules.data import source_rows
 from pipeline.inputs.schema import build_schema
 from tests import records, tiny

@@ -16,9 +16,8 @@ from components.champion.component import (
     ChampionCheck_Executor,
     Driver,
 )
-from modules import served_versions
-from modules.config.task import TaskConfig
-from modules.export import description, model_digest
+from contracts.task.definition import TaskConfig
+from contracts.versions import description, model_digest, served_versions
 from tests.nightly import nightly
 
 TASK = {"classes": ["bad", "good"]}

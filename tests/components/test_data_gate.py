@@ -10,9 +10,9 @@ import math
 import pytest
 import tensorflow as tf
 
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest.examples import prepare
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 from pipeline.inputs.schema import build_schema
 from tests.components.data_gate_runs import (

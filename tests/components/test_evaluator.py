@@ -14,12 +14,12 @@ import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
 from components.evaluator import bounds, executor, read_verdict, verdict
-from modules import verdicts
-from modules.config.task import TaskConfig
+from contracts import verdicts
+from contracts.metrics import Rows
+from contracts.storage.file_format import FormatError
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 from modules.evaluation import eval_config, resampling
-from modules.file_format import FormatError
-from modules.metrics import Rows
-from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 from tests import exported
 
 pytestmark = pytest.mark.slow

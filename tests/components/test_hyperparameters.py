@@ -7,7 +7,7 @@ import pytest
 from tfx import v1 as tfx
 
 from components.hyperparameters.component import Hyperparameters_Executor
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
 
 
 @pytest.fixture

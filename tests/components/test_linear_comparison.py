@@ -8,16 +8,16 @@ import pytest
 from tfx.types import standard_artifacts
 
 from components.evaluator import linear_comparison
-from modules import metrics
-from modules.config.evaluator import EvaluatorSettings
-from modules.config.run_settings import RunSettings
-from modules.config.slice_features import slice_keys
-from modules.config.slices import SliceSettings
-from modules.config.task import TaskConfig
+from contracts import metrics
+from contracts.settings.evaluator import EvaluatorSettings
+from contracts.settings.run_settings import RunSettings
+from contracts.settings.slice_features import slice_keys
+from contracts.settings.slices import SliceSettings
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import MetricVerdict
 from modules.evaluation import linear_model
 from modules.evaluation.prediction_files import Predictions
 from modules.training import model_run
-from modules.verdicts import MetricVerdict
 from tests import records, tiny
 from tests.components.data_gate_runs import TOKENS_TASK
 

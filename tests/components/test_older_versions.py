@@ -14,11 +14,10 @@ from components import ModelAges
 from components.older_versions import OlderVersionsSettings, read_ages
 from components.older_versions.component import Driver, OlderVersions_Executor
 from components.serving_check import Limits
-from modules import served_versions
-from modules.config.run_settings import RunSettings
-from modules.config.task import TaskConfig
+from contracts.settings.run_settings import RunSettings
+from contracts.task.definition import TaskConfig
+from contracts.versions import description, model_digest, served_versions
 from modules.evaluation.prediction_files import Predictions
-from modules.export import description, model_digest
 from modules.training import model_run
 from tests import records, served, warm_probe
 

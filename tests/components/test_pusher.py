@@ -12,7 +12,8 @@ from tfx.orchestration.portable import data_types
 from tfx.utils import proto_utils
 
 from components.pusher.component import Driver, Executor
-from modules import files, served_versions
+from contracts.storage import files
+from contracts.versions import served_versions
 from tests.nightly import nightly
 
 

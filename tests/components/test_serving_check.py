@@ -23,8 +23,8 @@ from components.serving_check import (
     text_ops,
 )
 from components.serving_check.request import ServingCheckSettings
-from modules.config.task import TaskConfig
-from modules.verdicts import PUSHED_DESTINATION
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import PUSHED_DESTINATION
 from report import columns_part
 from tests import exported as exported_lib
 from tests import records, served, tiny, warm_probe

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from components.serving_check import ServingCheck, read_swapped, rows
 from components.serving_check.request import ServingCheckSettings
-from modules.config.task import TaskConfig
-from modules.export import description
-from modules.verdicts import ServingReport
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import ServingReport
+from contracts.versions import description
 from tests import records, served, warm_probe
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from tfx import v1 as tfx
 
 from components.warm_start import WarmStartError
 from components.warm_start.component import WarmStart_Executor
-from modules import files, served_versions
-from modules.export import description
+from contracts.storage import files
+from contracts.versions import description, served_versions
 from modules.training.warm_start import CHAMPION_FILE
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from components.serving_check import swapped_words
 from components.serving_check.word_swaps import WordSwaps
-from modules.config.task import TaskConfig
-from modules.config.words import find_problem
+from contracts.settings.words import find_problem
+from contracts.task.definition import TaskConfig
 from tests import served
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import tensorflow as tf
 import yaml
 
 from components.evaluator import read_verdict
-from modules import files, uris
+from contracts.storage import files, uris
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation, staging
 from tests import tiny

@@ -5,12 +5,12 @@ from pathlib import Path
 from tfx import v1 as tfx
 from tfx.orchestration.pipeline import RunOptions
 
-from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.pipeline import create_pipeline
 from pipeline.platforms import local_platform
+from report.run_metadata import MetadataReader
 
 
 def run_to(component, recipe, settings):

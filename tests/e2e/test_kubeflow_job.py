@@ -13,8 +13,8 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from components.older_versions import read_ages
+from contracts.storage import files
 from ingest import examples as examples_lib
-from modules import files
 from pipeline.config.recipe import load_task
 from pipeline.orchestrators.run_files import find_missing_results
 from tests import tiny

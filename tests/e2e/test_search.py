@@ -9,7 +9,6 @@ import psutil
 import pytest
 import tensorflow as tf
 
-from modules.run_metadata import MetadataReader
 from modules.training import trials
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
@@ -17,6 +16,7 @@ from pipeline.config.recipe import load_config
 from pipeline.console import Console
 from pipeline.local.run import run_locally
 from report.content import JSON_FILE, PAGE_FILE, read_report
+from report.run_metadata import MetadataReader
 from tests import tiny
 from tests.e2e import jobs
 

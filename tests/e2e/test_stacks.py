@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.runs.run_outputs import RunOutputs
+from report.run_metadata import MetadataReader
 from tests import tiny
 from tests.e2e import commands
 from tests.serving.processes import started

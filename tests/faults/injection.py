@@ -156,8 +156,8 @@ def describe_exit(status: object, output: str) -> str:
 
 def describe_error(error: Exception) -> str:
     """Returns an error of a function: of the file system, or with advice."""
-    from modules.errors import UsageError
-    from modules.served_versions import VersionError
+    from contracts.errors import UsageError
+    from contracts.versions.served_versions import VersionError
 
     expected: tuple[type[Exception], ...] = (OSError, UsageError, VersionError)
     if "tensorflow" in sys.modules:

@@ -7,9 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from contracts import fingerprint, verdicts
+from contracts.storage import files
+from contracts.versions import served_versions
 from ingest.examples import spans
 from modules import encoder as encoder_lib
-from modules import files, fingerprint, served_versions, verdicts
 from modules.training import model_run
 from pipeline.orchestrators import staging
 from tests.faults.operations import (

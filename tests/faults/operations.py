@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from contracts import verdicts, written_files
+from contracts.storage import files
+from contracts.versions import served_versions
 from ingest.examples.preparation import find_examples
-from modules import files, served_versions, verdicts, written_files
 from pipeline.config.paths import OutputPaths
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
@@ -168,8 +170,8 @@ def _override(work: Path) -> None:
 
 
 def _overridden(work: Path) -> Any:
-    from modules.run_metadata import MetadataReader
     from pipeline.runs.run_outputs import RunOutputs
+    from report.run_metadata import MetadataReader
 
     paths = OutputPaths(work / "output", "tiny")
     run = run_record.read(paths.run("20260101-000000Z-000000"))

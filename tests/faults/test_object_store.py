@@ -9,7 +9,7 @@ import traceback
 
 import pytest
 
-from modules import files
+from contracts.storage import files
 from tests.faults.injection import Trial, describe_error
 from tests.faults.object_operations import OPERATIONS, PLANTED
 from tests.faults.test_faults import find_problem

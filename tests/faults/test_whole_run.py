@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from modules import served_versions
+from contracts.versions import served_versions
 from pipeline import exit_status
 from pipeline.runs.runs import Run, RunList
 from tests.faults.disturbed_run import Clock, OutputDirectory, locked

@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import parquet
 
+from contracts import wording
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest import examples
 from ingest.examples import tf_examples
 from ingest.rows.row_file import RowFile
-from modules import wording
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 from pipeline.cli.main import main
 from pipeline.config.paths import OutputPaths
 from tests import records

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest import examples
 from ingest.config import DataConfig
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 from tests import records
 
 NAMES = ["joy", "love", "anger"]

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
+from contracts import written_files
+from contracts.errors import UsageError
 from ingest.working_directory import (
     DestinationExistsError,
     WorkingDirectory,
     delete_damaged,
 )
-from modules import written_files
-from modules.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 
 HOLD = """

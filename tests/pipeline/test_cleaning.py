@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import fingerprint
-from modules.errors import UsageError
-from modules.run_metadata import MetadataReader
+from contracts import fingerprint
+from contracts.errors import UsageError
 from pipeline import cleaning
 from pipeline.cleaning import plan
+from report.run_metadata import MetadataReader
 
 INSTALLED = {
     "code_fingerprint": "of this code",

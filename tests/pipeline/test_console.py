@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.tree import Tree
 
-from modules import file_lock
+from contracts.storage import file_lock
 from pipeline import exit_status
 from pipeline.console import Console, printing_warnings
 from tests.nightly import nightly

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from contracts.errors import UsageError
+from contracts.versions import served_versions
 from ingest.config import DataConfig
-from modules import served_versions
-from modules.errors import UsageError
 from prediction.predict_file import predict_file
 from prediction.predictor import Predictor
 

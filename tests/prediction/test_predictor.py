@@ -5,9 +5,8 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from modules import served_versions
-from modules.errors import UsageError
-from modules.export import description
+from contracts.errors import UsageError
+from contracts.versions import description, served_versions
 from prediction.predictor import Predictor, find_model
 from tests import toy_models
 

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from modules.commits import Commit, Commits
+from contracts.commits import Commit, Commits
+from contracts.verdicts import Estimate, ModelAges, OlderVersion
 from modules.evaluation.abstention import Point
-from modules.verdicts import Estimate, ModelAges, OlderVersion
 from report.content import (
     Abstention,
     Batch,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from report.content import (
     Data,
     LabelDecisions,

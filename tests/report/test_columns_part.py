@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from report.columns_part import describe_columns
 from tests import records, tiny
 

@@ -4,11 +4,11 @@ import pytest
 from tensorflow_data_validation.statistics import stats_impl
 from tfx_bsl.coders import example_coder
 
-from modules import run_states
-from modules.config.run_settings import RunSettings
-from modules.config.task import TaskConfig
+from contracts import run_states
+from contracts.settings.run_settings import RunSettings
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import DataVerdict
 from modules.data.profile import Profile
-from modules.verdicts import DataVerdict
 from report import data_part
 from tests import records
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from modules.run_states import MARKS
+from contracts.run_states import MARKS
 from report import formatting
 
 MINUS = "\u2212"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.evaluation.prediction_files import RecordedPredictions
 from report import page, predictions_part
 from tests import records, tiny

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from modules import metrics
-from modules.config.task import TaskConfig
+from contracts import metrics
+from contracts.task.definition import TaskConfig
 from report import model_card, page, predictions_part
 from report.content import LabelDecisions, Metric
 from tests.report import sample_parts as parts

@@ -14,7 +14,7 @@ import httpx
 import pytest
 import uvloop
 
-from modules.export import description
+from contracts.versions import description
 from serving import discovery, launch
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from modules.config.task import TaskConfig
-from modules.export import description
+from contracts.task.definition import TaskConfig
+from contracts.versions import description
 from serving import model_files
 from tests.serving import saved_models
 from tests.serving.conftest import running

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from modules.config.task import TaskConfig
-from modules.export import description
+from contracts.task.definition import TaskConfig
+from contracts.versions import description
 from tests.nightly import nightly
 from tests.serving.conftest import VERSION, running, wait_until
 

@@ -8,7 +8,7 @@ import psutil
 import pytest
 import yaml
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY
 from tools.local_cluster import find_libraries

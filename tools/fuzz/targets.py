@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from contracts.errors import UsageError
 from ingest.config import FileFormat
 from ingest.rows.formats import ARROW, CSV, JSONL, PARQUET, TFRECORD, TSV
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
-from modules.errors import UsageError
 from serving import json_requests
 from serving.errors import RequestError
 from serving.signatures import Signature, TensorSpec

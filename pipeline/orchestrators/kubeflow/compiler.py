@@ -8,7 +8,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 from tfx import v1 as tfx
 from tfx.components.example_gen import utils
 
-from modules import uris
+from contracts.storage import uris
 from pipeline.config.recipe import Config
 from pipeline.config.tfx_names import EXAMPLE_GEN, TRAINER, TUNER
 from pipeline.inputs.resolve import ResolvedInputs

@@ -17,7 +17,7 @@ import kfp_server_api.rest
 from google.auth.exceptions import GoogleAuthError
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.orchestrators import run_files
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
 

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config import secrets
 
 

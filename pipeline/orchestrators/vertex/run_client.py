@@ -13,7 +13,7 @@ from google.auth import exceptions as auth
 from google.auth.transport.requests import Request
 from google.cloud import aiplatform, aiplatform_v1
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config.orchestrators import VertexConfig
 from pipeline.orchestrators.run_client import FAILED, RunClient, RunRequest
 

@@ -4,7 +4,7 @@ import contextlib
 import threading
 
 from benchmarks import beam_runners
-from modules.run_metadata import MetadataReader
+from report.run_metadata import MetadataReader
 
 WORK = (*beam_runners.COMPONENTS, beam_runners.PREDICTION)
 

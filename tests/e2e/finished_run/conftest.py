@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from modules.config.task import TaskConfig
-from modules.run_metadata import MetadataReader
+from contracts.task.definition import TaskConfig
 from modules.training import experiment
 from pipeline.cli.main import main
 from pipeline.config.paths import OutputPaths
@@ -24,6 +23,7 @@ from pipeline.config.recipe import Config, load_config
 from pipeline.console import Console
 from pipeline.local.run import run_locally
 from pipeline.runs.run_outputs import RunOutputs
+from report.run_metadata import MetadataReader
 from tests import tiny, warm_probe
 from tests.e2e import planted_secrets, released, temporary_files
 from tests.e2e.temporary_files import Watched

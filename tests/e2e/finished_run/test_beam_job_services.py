@@ -9,7 +9,7 @@ import time
 import pytest
 
 from benchmarks import beam_runners
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY

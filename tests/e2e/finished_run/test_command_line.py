@@ -7,7 +7,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from modules.fingerprint import FIRST_PARTY
+from contracts.fingerprint import FIRST_PARTY
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from prediction import predictor

@@ -12,7 +12,7 @@ import pytest
 from ml_metadata import errors as mlmd_errors
 from tfx.orchestration.portable.input_resolution import node_inputs_resolver
 
-from modules import served_versions
+from contracts.versions import served_versions
 from pipeline import exit_status
 from tests.mounts import read_only, small_disk
 

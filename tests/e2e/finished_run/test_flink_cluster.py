@@ -6,8 +6,8 @@ import pytest
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from benchmarks import beam_runners
-from modules.errors import UsageError
-from modules.run_metadata import MetadataReader
+from contracts.errors import UsageError
+from report.run_metadata import MetadataReader
 from tests.e2e.finished_run import beam_work
 from tools import flink_cluster
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from modules import served_versions
-from modules.errors import UsageError
-from modules.export import description
+from contracts.errors import UsageError
+from contracts.versions import description, served_versions
 from tests.e2e import released as released_lib
 from tests.e2e.finished_run.components import COMPARED
 

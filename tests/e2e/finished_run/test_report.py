@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.cli import main
 from pipeline.runs.runs import Run, RunList
 from report import page

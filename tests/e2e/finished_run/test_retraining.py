@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from tests import tiny
 from tests.e2e.finished_run.components import COMPARED, DATA, RELEASE
 

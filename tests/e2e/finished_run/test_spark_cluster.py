@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from benchmarks import beam_runners
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from tests.e2e.finished_run import beam_work
 from tools.spark_cluster import SparkCluster
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from contracts.errors import UsageError
+from contracts.storage.file_format import FormatError
+from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
 from ingest.config import DataConfig
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
-from modules.file_format import FormatError
 from pipeline.config.paths import OutputPaths
 from tests import records
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
 from ingest.config import DataConfig
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from tests import records
 

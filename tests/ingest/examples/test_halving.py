@@ -5,13 +5,13 @@ import csv
 import numpy as np
 import pytest
 
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
 from ingest.config import DataConfig
 from ingest.examples import sources, text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"])
 SCORES = TaskConfig(text_columns=["text"], label_range=[0, 1])

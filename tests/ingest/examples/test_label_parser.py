@@ -2,10 +2,10 @@
 
 import pytest
 
+from contracts.task.definition import TaskConfig
 from ingest.config import DataConfig
 from ingest.examples.label_parser import LabelParser, NotAnIndexError
 from ingest.rows.row_errors import RowError
-from modules.config.task import TaskConfig
 
 NAMES = ["no", "yes"]
 

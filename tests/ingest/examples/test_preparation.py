@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from contracts import fingerprint
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
 from ingest.config import DataConfig
 from ingest.working_directory import WorkingDirectory
-from modules import fingerprint
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from tests import opened_files, records, tiny
 

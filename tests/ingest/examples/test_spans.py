@@ -8,11 +8,11 @@ import tensorflow as tf
 from tfx import v1 as tfx
 from tfx.components.example_gen import utils
 
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
 from ingest.config import DataConfig
 from ingest.examples import spans
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators.staging import plan_examples

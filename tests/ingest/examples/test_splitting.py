@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest.config import DataConfig
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.splitting import split_rows
 from ingest.rows.row_errors import Location, RowError
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 
 TASK = TaskConfig(text_columns=["text"], classes=["rare", "common"])
 SCORES = TaskConfig(text_columns=["text"], label_range=[0, 1])

@@ -7,11 +7,11 @@ from official.nlp.data import classifier_data_lib
 from official.nlp.tools import tokenization
 from tensorflow_datasets.core import constants
 
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from ingest import examples
 from ingest.config import DataConfig
 from ingest.rows.readers import DEFAULTS
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
 from tests import records, tiny
 
 

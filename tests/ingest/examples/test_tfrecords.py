@@ -6,8 +6,8 @@ from apache_beam.testing import util
 from tfx import v1 as tfx
 from tfx.components.example_gen.import_example_gen import executor
 
+from contracts.errors import UsageError
 from ingest import examples
-from modules.errors import UsageError
 from tests import records
 
 pytestmark = pytest.mark.slow

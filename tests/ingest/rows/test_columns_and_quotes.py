@@ -6,10 +6,10 @@ import pandas as pd
 import pydantic
 import pytest
 
+from contracts.errors import UsageError
 from ingest.config import DataConfig
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
-from modules.errors import UsageError
 
 ROWS = [
     ["I can't, really.", "neg"],

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from hypothesis import strategies as st
 
+from contracts.errors import UsageError
 from ingest.config import DataConfig
 from ingest.rows import delimited, dialects, readers, row_file
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
-from modules.errors import UsageError
 
 ROWS = [
     {"text": "A cat.", "label": "1"},

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
+from contracts.errors import UsageError
 from ingest.config import DataConfig
 from ingest.rows import readers, row_file
 from ingest.rows.encoding_advice import advise
 from ingest.rows.row_errors import FileError, RowError
 from ingest.rows.row_file import RowFile
-from modules.errors import UsageError
 
 TWEETS = ["good \N{THUMBS UP SIGN} day", "late \N{PENSIVE FACE} again", "plain"] * 20
 CUT = b"bad " + "\N{THUMBS UP SIGN}".encode()[:3]

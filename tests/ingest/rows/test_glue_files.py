@@ -3,9 +3,9 @@
 import pytest
 import tensorflow_datasets as tfds
 
+from contracts.errors import UsageError
+from contracts.task.definition import GLUE, TaskConfig
 from ingest import examples
-from modules.config.task import GLUE, TaskConfig
-from modules.errors import UsageError
 from tests import records
 
 MNLI = (

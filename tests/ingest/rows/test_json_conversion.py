@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from contracts.errors import UsageError
 from ingest.config import DataConfig
 from ingest.rows.row_file import RowFile
-from modules.errors import UsageError
 from pipeline.onboarding.data_set import Choices, look_at
 
 CLASSES = ("bad", "good", "so so")

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from contracts.errors import UsageError
 from ingest.config import DataConfig
 from ingest.examples import tf_examples
 from ingest.rows import readers
 from ingest.rows.row_errors import FileError, RowError
 from ingest.rows.row_file import RowFile
-from modules.errors import UsageError
 from tests.prediction.batch.conftest import write_rows
 
 

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.data import batch_view, inputs, preprocessing
 from tests import tiny
 

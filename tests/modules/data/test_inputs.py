@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules import files
+from contracts.storage import files
 from modules.data import inputs
 from tests import tiny
 from tests.nightly import nightly

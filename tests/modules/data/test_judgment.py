@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from modules.config.data_gate import DataGateConfig
-from modules.config.task import TaskConfig
+from contracts.settings.data_gate import DataGateConfig
+from contracts.task.definition import TaskConfig
 from modules.data import judgment
 from modules.data.judgment import Row
 from modules.data.profile import Profile

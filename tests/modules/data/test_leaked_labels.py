@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.data import leaked_labels, row_facts
 from modules.data.leaked_labels import MOST_ROWS, WordSample, cut_words
 from modules.data.words import split_words

@@ -14,8 +14,8 @@ from official.nlp.tools import tokenization
 from tensorflow_transform.tf_metadata import schema_utils
 from tfx_bsl.public import tfxio
 
-from modules.config.long_text import LongTextConfig
-from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from contracts.settings.long_text import LongTextConfig
+from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing
 from pipeline.inputs.schema import build_schema
 from tests import records, tiny

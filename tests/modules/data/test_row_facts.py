@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.data import preprocessing, row_facts
 from modules.data.row_facts import RowFacts, hash_texts
 from tests import records, tiny

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.data import row_values
 
 CLASSES = TaskConfig(text_columns=["text"], classes=["no", "yes"])

@@ -3,8 +3,8 @@
 import pytest
 from tensorflow.core.example.example_pb2 import Example
 
-from modules.config.slices import MOST_VALUES, SliceSettings
-from modules.config.task import TaskConfig
+from contracts.settings.slices import MOST_VALUES, SliceSettings
+from contracts.task.definition import TaskConfig
 from modules.data import slice_judgment, slice_sizes
 from modules.data.slice_columns import MISSING, read_value
 

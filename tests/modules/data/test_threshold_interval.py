@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modules import metrics
+from contracts import metrics
 from modules.data import threshold_interval
 
 BINARY = metrics.of_task(["ham", "spam"])

@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 from official.legacy.bert import configs
 
+from contracts.errors import UsageError
 from modules import encoder as encoder_lib
 from modules.data import preprocessing, tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import conversion
 from modules.encoder.directory import EncoderError
-from modules.errors import UsageError
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder

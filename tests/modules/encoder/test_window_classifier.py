@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules.config.long_text import LongTextConfig
-from modules.config.task import TaskConfig
+from contracts.settings.long_text import LongTextConfig
+from contracts.task.definition import TaskConfig
 from modules.data import inputs, preprocessing
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.export import traced_model

@@ -7,9 +7,9 @@ import pydantic
 import pytest
 from sklearn.metrics import f1_score
 
-from modules import metrics
-from modules.config.decision import DecisionConfig
-from modules.config.task import TaskConfig
+from contracts import metrics
+from contracts.task.decision import DecisionConfig
+from contracts.task.definition import TaskConfig
 from modules.evaluation import decision
 
 CLASSES = ["no", "yes"]

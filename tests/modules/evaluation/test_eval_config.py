@@ -17,11 +17,11 @@ from components import ModelVerdict
 from components.evaluator import read_verdict
 from components.evaluator.executor import Executor
 from components.evaluator.slices import read_slices
-from modules import metrics as metrics_lib
-from modules.config.evaluator import EvaluatorSettings
-from modules.config.run_settings import RunSettings
-from modules.config.slices import SliceSettings
-from modules.config.task import TaskConfig
+from contracts import metrics as metrics_lib
+from contracts.settings.evaluator import EvaluatorSettings
+from contracts.settings.run_settings import RunSettings
+from contracts.settings.slices import SliceSettings
+from contracts.task.definition import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 from modules.evaluation.prediction_files import Predictions
 from modules.training import model_run

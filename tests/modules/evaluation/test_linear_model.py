@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modules import fingerprint
-from modules.config.task import TaskConfig
+from contracts import fingerprint
+from contracts.task.definition import TaskConfig
 from modules.data.words import split_words
 from modules.evaluation.linear_model import LinearModel, most_rows
 from pipeline.config.tfx_names import RUN_FN

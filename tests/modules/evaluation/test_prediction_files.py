@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
 from modules.training import model_run

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from modules import metrics
-from modules.config.task import TaskConfig
+from contracts import metrics
+from contracts.metrics import Rows
+from contracts.task.definition import TaskConfig
 from modules.evaluation import resampling
-from modules.metrics import Rows
 
 BINARY = TaskConfig()
 CLASSES = TaskConfig(classes=["a", "b", "c"])

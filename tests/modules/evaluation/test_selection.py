@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
-from modules.config.task import TaskConfig
+from contracts.metrics import of_two_classes
+from contracts.task.definition import TaskConfig
 from modules.evaluation.prediction_files import Predictions
 from modules.evaluation.selection import selection_threshold
-from modules.metrics import of_two_classes
 
 CLASSES = ["ham", "spam"]
 LABELS = ["same", "cat", "rare"]

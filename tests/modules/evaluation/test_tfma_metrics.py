@@ -7,7 +7,7 @@ import pytest
 import tensorflow_model_analysis as tfma
 
 from benchmarks import evaluation as batches
-from modules import metrics
+from contracts import metrics
 from modules.evaluation import tfma_metrics
 from modules.export import signatures
 from tests.nightly import nightly

@@ -7,9 +7,9 @@ import pytest
 import tensorflow_model_analysis as tfma
 
 from benchmarks import evaluation as batches
+from contracts.metrics import Rows
 from modules.evaluation import resampling
 from modules.export import signatures
-from modules.metrics import Rows
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules.export import description
+from contracts.versions import description
 from tests import exported as exported_lib
 from tests import tiny
 from tests.exported import PAIRS

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from modules.config.task import TaskConfig
+from contracts.task.definition import TaskConfig
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import tiny

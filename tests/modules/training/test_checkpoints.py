@@ -7,8 +7,8 @@ import math
 import pytest
 import tensorflow as tf
 
-from modules import files
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.storage import files
 from modules.training import checkpoints
 from tests.nightly import nightly
 

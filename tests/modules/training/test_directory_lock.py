@@ -11,7 +11,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from modules import files, uris
+from contracts.storage import files, uris
 from modules.training import directory_lock
 from modules.training.directory_lock import DirectoryInUseError, hold
 from tests.nightly import nightly

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tf_keras
 from official.modeling.optimization import legacy_adamw
 
-from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.task.definition import TaskConfig
 from modules.data import inputs
 from modules.data.preprocessing import ENCODER_INPUTS
 from modules.encoder import EncoderError

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from modules.config.decision import DecisionConfig
-from modules.config.task import TaskConfig
+from contracts.task.decision import DecisionConfig
+from contracts.task.definition import TaskConfig
 from modules.evaluation import calibration
 from modules.evaluation.prediction_files import Predictions
 from modules.training import fitted_outputs

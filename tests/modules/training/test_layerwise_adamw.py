@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
 from modules.training import layerwise_adamw, optimization
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tf_keras
 from sklearn.utils.class_weight import compute_class_weight
 
-from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.task.definition import TaskConfig
 from modules.data import inputs
 from modules.training import checkpoint_key, loss_weights, run_fn
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask

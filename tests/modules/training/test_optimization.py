@@ -9,8 +9,8 @@ import tf_keras
 from official.modeling import optimization as upstream
 from official.nlp import optimization as nlp_optimization
 
-from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.task.definition import TaskConfig
 from modules.training import optimization
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny

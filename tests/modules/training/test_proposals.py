@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from modules.config.tuner import Range
+from contracts.settings.tuner import Range
 from modules.training.proposals import is_below_median, propose
 from modules.training.trials import Trial
 

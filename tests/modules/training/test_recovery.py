@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules import files
+from contracts.storage import files
 from modules.training import fine_tuning_trainer, loop, run_fn
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars

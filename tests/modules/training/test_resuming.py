@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules import files
+from contracts.storage import files
 from modules.training import actions, checkpoints, fine_tuning_trainer, run_fn
 from tests.modules.training.conftest import train_in
 from tests.modules.training.small_model import SmallTask

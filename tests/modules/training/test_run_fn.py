@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from contracts.storage import files
+from contracts.versions import description
 from modules import encoder as encoder_lib
-from modules import files
-from modules.export import description
 from modules.training import (
     checkpoint_key,
     directory_lock,

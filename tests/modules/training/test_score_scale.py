@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.task.definition import TaskConfig
+from contracts.versions import description
 from modules.data import inputs
-from modules.export import description
 from modules.training import experiment, model_run, run_fn
 from modules.training.score_scale import measure
 from tests import records, tiny

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.task.definition import TaskConfig
 from modules.data import inputs
 from modules.training import checkpoints, experiment, replica_batches, strategies
 from tests import tiny

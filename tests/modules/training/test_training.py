@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 import yaml
 
-from modules import files
-from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.storage import files
+from contracts.task.definition import TaskConfig
 from modules.evaluation.prediction_files import Predictions
 from modules.training import (
     checkpoint_key,

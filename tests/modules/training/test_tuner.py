@@ -12,8 +12,8 @@ from tfx.components.tuner import executor
 from tfx.types import standard_artifacts
 
 from components.hyperparameters.component import Hyperparameters_Executor
-from modules import files
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.storage import files
 from modules.training import run_fn, trials, tuner, vizier
 from modules.training.loop import TrainingError
 from tests import exported, tiny

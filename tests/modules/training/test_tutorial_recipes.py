@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from official.nlp import optimization as nlp_optimization
 
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
 from modules.training import experiment, optimization
 from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_config

@@ -5,8 +5,8 @@ import math
 import pytest
 from google.cloud.aiplatform_v1 import Trial as RemoteTrial
 
-from modules.config.tuner import Range
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.settings.tuner import Range
 from modules.training import vizier
 from modules.training.trials import Trial
 from tests.modules.training import vizier_server

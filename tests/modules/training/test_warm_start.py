@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from contracts.storage import files
+from contracts.task.definition import TaskConfig
+from contracts.versions import description
 from modules import encoder as encoder_lib
-from modules import files
-from modules.config.task import TaskConfig
-from modules.export import description
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training import precision, run_fn, warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training import xla
 from modules.training.fine_tuning_task import FineTuningTask

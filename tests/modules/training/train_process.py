@@ -13,9 +13,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from contracts.settings.trainer import TrainerConfig
+from contracts.task.definition import TaskConfig
 from modules import environment
-from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
 from modules.training import checkpoints, experiment, run_fn, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import FineTuningTask, collect

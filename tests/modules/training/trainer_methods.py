@@ -13,8 +13,8 @@ import tensorflow as tf
 import tf_keras
 from official.core import train_utils
 
-from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
+from contracts.settings.trainer import TrainerConfig
+from contracts.task.definition import TaskConfig
 from modules.training import experiment, optimization, strategies
 from modules.training.fine_tuning_trainer import (
     CoordinatorEvaluator,

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline import predict
 from tests import toy_models
 

@@ -5,7 +5,7 @@ import urllib.error
 import pandas as pd
 import pytest
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline import Server, serve
 from tests.serving import saved_models
 

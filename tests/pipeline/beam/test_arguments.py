@@ -9,7 +9,7 @@ from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 from tfx.utils import dependency_utils
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.beam import beam_arguments
 from pipeline.config import paths
 from pipeline.config.beam import BeamConfig

@@ -12,13 +12,13 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from modules import fingerprint
-from modules.run_metadata import MetadataReader
-from modules.verdicts import Verdict
+from contracts import fingerprint
+from contracts.verdicts import Verdict
 from pipeline.cli.main import main
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
 from pipeline.runs.run_record import SETTINGS_FILE
+from report.run_metadata import MetadataReader
 from tests.nightly import nightly
 from tests.pipeline.past_runs import PastRuns
 from tests.pipeline.ui.conftest import serving

@@ -12,10 +12,9 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
-from modules import served_versions
-from modules.config.task import TaskConfig
-from modules.export import description
-from modules.verdicts import Estimate, Evaluation
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import Estimate, Evaluation
+from contracts.versions import description, served_versions
 from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.monitoring.window_rows import ServedModel

@@ -8,9 +8,9 @@ import re
 import pandas as pd
 import pytest
 
+from contracts import fingerprint
+from contracts.errors import UsageError
 from ingest.examples import resolve_examples
-from modules import fingerprint
-from modules.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import opened_files, records
 from tests.nightly import nightly

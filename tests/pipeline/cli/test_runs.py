@@ -7,10 +7,11 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from modules import file_lock, files, run_metadata
-from modules.commits import Commit, Commits
-from modules.verdicts import ServingReport, Verdict, WordChanges
+from contracts.commits import Commit, Commits
+from contracts.storage import file_lock, files
+from contracts.verdicts import ServingReport, Verdict, WordChanges
 from pipeline.cli.main import main
+from report import run_metadata
 from report.content import JSON_FILE
 from tests.pipeline.past_runs import PastRuns
 from tests.report import sample_parts, samples

@@ -5,7 +5,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.cli import serve
 from pipeline.config.paths import REPOSITORY
 from serving import launch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config import parameters
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.cli import options
 from pipeline.config import policy
 from pipeline.config.recipe import load_config, load_task

@@ -7,7 +7,7 @@ import typing
 import pytest
 
 from components.serving_check import text_ops
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import (
     Config,

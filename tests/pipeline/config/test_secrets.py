@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config import secrets
 from pipeline.config.recipe import load_beam, load_config
 from pipeline.orchestrators.kubeflow.login import KubeflowServer

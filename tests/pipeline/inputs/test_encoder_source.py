@@ -16,11 +16,11 @@ import pytest
 import tensorflow as tf
 from tensorflow_hub import compressed_module_resolver
 
+from contracts.errors import UsageError
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
 from modules.data import preprocessing
 from modules.encoder import conversion
-from modules.errors import UsageError
 from modules.training import experiment
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config

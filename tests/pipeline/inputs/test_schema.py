@@ -4,8 +4,8 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from pipeline.config.paths import OutputPaths
 from pipeline.inputs import schema
 

@@ -12,7 +12,7 @@ from tests.nightly import nightly
 
 PROGRAM = """
 import os, subprocess, time
-from modules import signals
+from contracts import signals
 from pipeline.local import interruption
 
 interruption._UNWIND_SECONDS = 0.3
@@ -124,7 +124,7 @@ def test_signal_that_was_ignored_at_the_start_stays_ignored(name):
     """A shell starts a job in the background without Ctrl-C, `nohup` without SIGHUP."""
     program = f"""
 import os, signal
-from modules import signals
+from contracts import signals
 from pipeline.local import interruption
 
 signal.signal(signal.{name}, signal.SIG_IGN)

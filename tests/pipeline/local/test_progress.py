@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from modules.run_states import MARKS
+from contracts.run_states import MARKS
 from pipeline.console import Console
 from pipeline.local.progress import RunProgress
 from pipeline.runs import run_progress

@@ -13,8 +13,8 @@ import time
 
 import pytest
 
+from contracts.errors import UsageError
 from ingest import examples
-from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.config import policy
 from pipeline.config.paths import OutputPaths
@@ -258,7 +258,7 @@ def test_machine_without_any_lock_is_one_line(paths, tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", fail)
-    monkeypatch.setattr("modules.file_lock._SUBSTITUTES", str(tmp_path))
+    monkeypatch.setattr("contracts.storage.file_lock._SUBSTITUTES", str(tmp_path))
     message = (
         r"^output .* cannot be written: No locks available; name another directory"
     )

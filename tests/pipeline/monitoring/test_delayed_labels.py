@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from pipeline.monitoring import delayed_labels
 from pipeline.monitoring.predicted_row import PredictedRow
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
-from modules.metrics import Rows
-from modules.verdicts import Estimate, Evaluation
+from contracts.errors import UsageError
+from contracts.metrics import Rows
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import Estimate, Evaluation
 from pipeline.monitoring import gate
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"], labels="name")

@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from pipeline.onboarding.columns import add_row
 from pipeline.onboarding.guess import guess_task, guess_thresholds
 

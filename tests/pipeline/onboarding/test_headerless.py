@@ -2,9 +2,9 @@
 
 import pytest
 
+from contracts.errors import UsageError
 from ingest.config import DataConfig
 from ingest.examples import resolve_examples
-from modules.errors import UsageError
 from pipeline.monitoring import delayed_labels
 from pipeline.onboarding.data_set import Choices, look_at
 

@@ -6,7 +6,7 @@ import json
 import pytest
 import yaml
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config import tfx_names
 from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.recipe import load_config

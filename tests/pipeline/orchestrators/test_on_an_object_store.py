@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 
-from modules import files, served_versions
+from contracts.storage import files
+from contracts.versions import served_versions
 from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation, staging

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from contracts.errors import UsageError
+from contracts.storage import files
 from ingest import examples as examples_lib
 from modules.data.source_rows import LOCATIONS_FILE, LocationWriter
-from modules.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
@@ -141,7 +142,7 @@ def test_interrupted_copy_leaves_no_incomplete_file(inputs, paths, monkeypatch):
         raise KeyboardInterrupt
 
     staged = staging.plan(inputs, paths)
-    monkeypatch.setattr(tf.io.gfile, "rename", interrupt)
+    monkeypatch.setattr(files, "rename", interrupt)
     with pytest.raises(KeyboardInterrupt):
         staging.copy(staged)
     assert [path for path in Path(paths.root).rglob("*") if path.is_file()] == []

@@ -7,7 +7,7 @@ import sys
 SUBMIT = """
 from pathlib import Path
 from pipeline.cli import orchestrators
-from modules import errors
+from contracts import errors
 from pipeline.config import recipe
 from pipeline.orchestrators.run_client import RunRequest, submit
 config = recipe.load_config("recipe.yaml")

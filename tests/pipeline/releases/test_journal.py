@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from modules import json_lines
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.storage import json_lines
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from modules import files, served_versions, written_files
-from modules.errors import UsageError
-from modules.run_metadata import MetadataReader
+from contracts import written_files
+from contracts.errors import UsageError
+from contracts.storage import files
+from contracts.versions import served_versions
 from pipeline.config import tfx_names
 from pipeline.releases import journal, override
 from pipeline.releases.override import find_refused
@@ -19,6 +20,7 @@ from pipeline.releases.rollback import roll_back
 from pipeline.runs import run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.runs import RunList
+from report.run_metadata import MetadataReader
 
 
 def test_overridden_run_is_not_pushed_again_above_a_newer_version(past, push):

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from modules import served_versions
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.versions import served_versions
 from pipeline.config.paths import REPOSITORY
 from pipeline.releases import journal
 from pipeline.releases.pushed_versions import list_pushed

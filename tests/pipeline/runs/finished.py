@@ -9,10 +9,10 @@ import yaml
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import files
-from modules.config.task import TaskConfig
+from contracts.storage import files
+from contracts.task.definition import TaskConfig
+from contracts.verdicts import VERDICT_FILE, DataVerdict
 from modules.evaluation import prediction_files
-from modules.verdicts import VERDICT_FILE, DataVerdict
 from pipeline.runs.compared_run import FinishedRun
 from pipeline.runs.run_record import RunRecord
 from tests.exported import serialize

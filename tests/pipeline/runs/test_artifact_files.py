@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from modules import written_files
-from modules.run_metadata import MetadataError, MetadataReader
+from contracts import written_files
 from pipeline.config.paths import OutputPaths
 from pipeline.runs import artifact_files
+from report.run_metadata import MetadataError, MetadataReader
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config import policy
 from pipeline.config.recipe import load_config
 from pipeline.runs import commit

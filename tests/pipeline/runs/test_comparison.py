@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modules.config.task import TaskConfig
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.task.definition import TaskConfig
 from pipeline.runs.comparison import Comparison, compare, differing_settings
 from tests.pipeline.runs.finished import (
     LABELS,

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from modules import fingerprint
+from contracts import fingerprint
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.runs import dependencies

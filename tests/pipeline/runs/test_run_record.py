@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from modules.commits import Commit, Commits
-from modules.errors import DataRefusedError, UsageError
+from contracts.commits import Commit, Commits
+from contracts.errors import DataRefusedError, UsageError
 from pipeline.config.recipe import load_config
 from pipeline.runs import run_record, runs
 from tests import tiny
 
 HOLD = """
 import sys, time
-from modules import file_lock
+from contracts.storage import file_lock
 with file_lock.hold(sys.argv[1], f"process 1, run /output/runs/{sys.argv[2]}\\n"):
     print("held", flush=True)
     time.sleep(600)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.runs import run_record
 from pipeline.runs.runs import RunList
 

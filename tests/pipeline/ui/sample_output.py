@@ -3,7 +3,7 @@
 import contextlib
 import datetime
 
-from modules import file_lock
+from contracts.storage import file_lock
 from pipeline.config.paths import OutputPaths
 from pipeline.runs.run_progress import (
     ComponentProgress,

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from prediction.batch import destination, execution, job
 from tests.prediction.batch.conftest import begin_with_shard, read_shards
 from tests.prediction.batch.in_process import predict_files

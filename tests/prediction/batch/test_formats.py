@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from contracts.errors import UsageError
 from ingest.config import DataConfig
-from modules.errors import UsageError
 from prediction.predict_file import predict_file
 from tests import exported
 from tests.nightly import nightly

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from contracts.errors import UsageError
 from ingest.examples import tf_examples
-from modules.errors import UsageError
 from prediction.batch import job
 from tests.nightly import nightly
 from tests.prediction.batch.conftest import read_shards, write_examples, write_rows

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from apache_beam.io.filesystem import BeamIOError
 
-from modules import served_versions
-from modules.errors import UsageError
+from contracts.errors import UsageError
+from contracts.versions import served_versions
 from prediction.batch import destination
 from tests.nightly import nightly
 from tests.prediction.batch import buckets

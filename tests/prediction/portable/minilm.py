@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from contracts.versions import description
 from modules import encoder as encoder_lib
 from modules.data import preprocessing
-from modules.export import description
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder

@@ -11,11 +11,10 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from modules import served_versions
+from contracts.errors import UsageError
+from contracts.versions import description, served_versions
 from modules.data import preprocessing, tokenizer_files
 from modules.encoder import EncoderError, hugging_face, open_encoder
-from modules.errors import UsageError
-from modules.export import description
 from modules.training import precision
 from pipeline.cli.main import main
 from prediction.portable import export

@@ -10,8 +10,8 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from click.testing import CliRunner
 
+from contracts.errors import UsageError
 from modules import encoder as encoder_lib
-from modules.errors import UsageError
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from prediction.portable import export, onnx_environment

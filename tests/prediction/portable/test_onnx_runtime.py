@@ -10,7 +10,7 @@ import tensorflow as tf
 from click.testing import CliRunner
 
 from benchmarks import peer_environment
-from modules import served_versions
+from contracts.versions import served_versions
 from pipeline.cli.main import main
 from prediction.portable import export as portable
 from prediction.portable import onnx_environment, pushed_model

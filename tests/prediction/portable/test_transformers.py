@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import peer_environment
-from modules import served_versions
+from contracts.versions import served_versions
 from pipeline.config.paths import REPOSITORY
 from prediction.portable import export
 from tests.prediction.portable import minilm

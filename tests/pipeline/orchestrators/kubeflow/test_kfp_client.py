@@ -8,7 +8,7 @@ import threading
 import kfp.client.auth
 import pytest
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.orchestrators.kubeflow import kfp_client
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from tests.pipeline.orchestrators import credentials

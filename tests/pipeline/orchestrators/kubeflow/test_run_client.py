@@ -5,7 +5,7 @@ import math
 import pytest
 import yaml
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from pipeline.orchestrators.run_client import RunFailedError, RunTimeoutError
 from tests.pipeline.orchestrators import greeter

@@ -9,7 +9,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
 from google.protobuf import json_format
 
-from modules.errors import UsageError
+from contracts.errors import UsageError
 from pipeline.config.orchestrators import VertexConfig
 from pipeline.orchestrators.run_client import (
     RunFailedError,

@@ -1,0 +1,1 @@
+"""The sections of a recipe that several packages read."""

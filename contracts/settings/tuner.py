@@ -1,0 +1,146 @@
+"""The settings of the search, and the values that it tries."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field, PositiveInt, ValidationError
+
+from contracts.section import Settings
+from contracts.settings.trainer import TrainerConfig
+
+# The settings of `trainer` that change the weights, and neither the cost nor the
+# meaning of an evaluation.
+SEARCHED = (
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "warmup_fraction",
+    "decay_start",
+    "weight_decay",
+    "gradient_clip_norm",
+    "layer_decay",
+    "frozen_layers",
+    "dropout",
+)
+_SCALES = ("log", "linear")
+
+
+class Range(NamedTuple):
+    """The numbers between two ends, integers if both ends are.
+
+    Attributes:
+      low: The lowest.
+      high: The highest.
+      is_log: Whether their logarithms are equally likely.
+    """
+
+    low: float
+    high: float
+    is_log: bool
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it has only integers."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+
+Values = Range | list[Any]
+
+
+class TunerConfig(Settings):
+    """A search for settings of `trainer`, before the Trainer. No section, no search.
+
+    Attributes:
+      service: Proposes the settings: `optuna`, in the process of the search, or
+        `vizier`, Vertex AI Vizier in `vertex.project` and `vertex.region`.
+      trials: Number of trainings, each from the first seed. The first has the recipe's
+        own settings, where the space has them. If the number is raised, the search
+        continues.
+      space: Values by setting of `trainer`. `[1e-5, 1e-4, log]` and `[0, 0.3, linear]`
+        are ranges; `[2, 3, 4]` has the values themselves. A setting that is overridden
+        with `--set` is not searched. docs/training.md lists the settings that can be.
+    """
+
+    service: Literal["optuna", "vizier"] = "optuna"
+    trials: PositiveInt = 20
+    space: dict[str, list[Any]] = Field(min_length=1)
+
+    def parse_space(self, trainer: TrainerConfig) -> dict[str, Values]:
+        """Returns the values of each setting, validated as settings of the Trainer.
+
+        Args:
+          trainer: The other settings.
+
+        Raises:
+          ValueError: A setting cannot be searched, or a value of it is not allowed.
+        """
+        return {
+            name: _parse(name, values, trainer) for name, values in self.space.items()
+        }
+
+    def ends(self, trainer: TrainerConfig) -> Iterator[TrainerConfig]:
+        """Yields the Trainer's settings with each value, or end of a range, in turn."""
+        for name, values in self.parse_space(trainer).items():
+            for value in values[:2] if isinstance(values, Range) else values:
+                yield merge(trainer, {name: value})
+
+
+def contains(values: Values, value: Any) -> bool:
+    """Returns whether a setting of the space can have a value."""
+    if not isinstance(values, Range):
+        return value in values
+    return value is not None and values.low <= value <= values.high
+
+
+def merge(trainer: TrainerConfig, values: dict[str, Any]) -> TrainerConfig:
+    """Returns the Trainer's settings with other values, validated."""
+    return TrainerConfig.model_validate({**trainer.model_dump(), **values})
+
+
+def _parse(name: str, values: list[Any], trainer: TrainerConfig) -> Values:
+    setting = f"tuner.space.{name}"
+    if name not in SEARCHED:
+        close = difflib.get_close_matches(name, SEARCHED, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(
+            f"{setting} cannot be searched{hint}; allowed are {', '.join(SEARCHED)}"
+        )
+    scale = values[-1] if values and values[-1] in _SCALES else None
+    ends = values if scale is None else values[:-1]
+    parsed = [_validate(setting, name, value, trainer) for value in ends]
+    if any(first == second for first, second in itertools.combinations(parsed, 2)):
+        raise ValueError(f"{setting} is {values}: a value is repeated; name it once")
+    if scale is None:
+        if len(parsed) < 2:
+            raise ValueError(
+                f"{setting} is {values}; write at least two values, or a range such as "
+                f"[1e-5, 1e-4, log]; a single value belongs to trainer.{name}"
+            )
+        return parsed
+    is_numeric = all(isinstance(end, int | float) for end in parsed)
+    if not is_numeric or len(parsed) != 2 or parsed[0] > parsed[1]:
+        raise ValueError(
+            f"{setting} is {values}; a range is [LOW, HIGH, {scale}], with LOW below "
+            "HIGH"
+        )
+    if scale == "log" and parsed[0] <= 0:
+        raise ValueError(
+            f"{setting} is {values}; a logarithmic range begins above 0: raise "
+            f"{parsed[0]:g}, or write linear"
+        )
+    low, high = parsed
+    return Range(low, high, is_log=scale == "log")
+
+
+def _validate(setting: str, name: str, value: Any, trainer: TrainerConfig) -> Any:
+    if value is None:
+        raise ValueError(f"{setting} has null, which cannot be searched; leave it out")
+    try:
+        return getattr(merge(trainer, {name: value}), name)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{setting} has {value!r}: {message}") from error

@@ -1,0 +1,420 @@
+"""Local and remote files; a written file appears complete or not at all.
+
+A package that can read remote files registers how; see `register_remote`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fnmatch
+import glob
+import json
+import math
+import os
+import posixpath
+import re
+import shutil
+import stat
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, Any, Protocol
+
+from contracts.errors import UsageError
+from contracts.storage import file_format, uris
+
+_SHARD = re.compile(r"(.*-)(\d+)-of-(\d+)(.*)")
+_CANNOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)
+
+
+class RemoteFiles(Protocol):
+    """Files that are not on this machine, such as `gs://bucket/file`."""
+
+    def open(self, path: str, mode: str) -> IO[Any]:
+        """Opens a file in the mode `rb`, `w` or `wb`."""
+
+    def read(self, path: str) -> bytes | None:
+        """Returns the whole content of a file; None if it does not exist."""
+
+    def size(self, path: str) -> int | None:
+        """Returns the size of a file in bytes; None if it does not exist."""
+
+    def is_directory(self, path: str) -> bool:
+        """Returns whether a path is a directory."""
+
+    def list_names(self, directory: str) -> list[str]:
+        """Returns the names in a directory; names of directories end with `/`."""
+
+    def glob(self, pattern: str) -> list[str]:
+        """Returns the paths that match a pattern."""
+
+    def make_directory(self, path: str) -> None:
+        """Creates a directory and its parents, where the storage has directories."""
+
+    def delete(self, path: str) -> None:
+        """Deletes a file, if it exists."""
+
+    def delete_directory(self, path: str) -> None:
+        """Deletes a directory with all files below it, if it exists."""
+
+    def rename(self, source: str, destination: str) -> None:
+        """Renames a file or a directory, replacing an older file."""
+
+    def copy(self, source: str, destination: str) -> None:
+        """Copies a file, replacing an older one. One of the two may be local."""
+
+
+_registered: list[RemoteFiles] = []
+
+
+def register_remote(remote: RemoteFiles) -> None:
+    """Sets how remote files are read and written; `modules` registers TensorFlow."""
+    _registered[:] = [remote]
+
+
+def _remote(path: str) -> RemoteFiles:
+    if not _registered:
+        raise UsageError(
+            f"{path} is not on this machine, and only an installation with TensorFlow "
+            "reads remote files; copy it to this machine",
+            "E-storage-failed",
+        )
+    return _registered[0]
+
+
+class MissingRecordsError(UsageError):
+    """No file matches the patterns of records to read, or a shard is missing."""
+
+
+def list_files(directory: str) -> list[str]:
+    """Returns the paths of all files below a directory, relative to it, sorted."""
+    return sorted(
+        posixpath.relpath(posixpath.join(folder, name), directory)
+        for folder, names in walk(directory)
+        for name in names
+    )
+
+
+def list_names(directory: str) -> set[str]:
+    """Returns the names in a directory; empty if it does not exist.
+
+    Raises:
+      tf.errors.OpError: The storage does not respond.
+    """
+    return {name.rstrip("/") for name in _list(directory)}
+
+
+def list_directories(directory: str) -> set[str]:
+    """Returns the names of the directories in a directory; see `list_names`."""
+    return {name.rstrip("/") for name in _list(directory) if name.endswith("/")}
+
+
+def is_directory(path: str) -> bool:
+    """Returns whether a path is a directory.
+
+    Raises:
+      tf.errors.OpError: The storage does not respond.
+    """
+    if uris.is_local(path):
+        return os.path.isdir(path)
+    return _remote(path).is_directory(path)
+
+
+def exists(path: str) -> bool:
+    """Returns whether a file or a directory exists."""
+    if uris.is_local(path):
+        return os.path.exists(path)
+    # For 5 seconds `tf.io.gfile.exists` finds a directory that was renamed or deleted.
+    return posixpath.basename(path) in list_names(posixpath.dirname(path))
+
+
+def size(path: str) -> int | None:
+    """Returns the size of a file in bytes; None if it does not exist."""
+    if uris.is_local(path):
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return None if stat.S_ISDIR(status.st_mode) else status.st_size
+    return _remote(path).size(path)
+
+
+def open_binary(path: str) -> IO[bytes]:
+    """Opens a file for reading, local or remote."""
+    return open(path, "rb") if uris.is_local(path) else _remote(path).open(path, "rb")
+
+
+def read(path: str) -> bytes | None:
+    """Returns the content of a file; None if it does not exist.
+
+    Raises:
+      tf.errors.OpError: The storage does not respond, or only with a part of the file.
+    """
+    if uris.is_local(path):
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+    return _remote(path).read(path)
+
+
+def list_records(patterns: Iterable[str]) -> list[str]:
+    """Returns the files of records that match patterns, in the order to read them in.
+
+    It leaves out files about the records, incomplete files, and folders of lost
+    attempts of a Beam job (`FileBasedSink._create_temp_dir`).
+
+    Args:
+      patterns: Local or remote file patterns.
+
+    Raises:
+      MissingRecordsError: No file matches, or a shard is missing.
+    """
+    patterns = list(patterns)
+    others = ("_", ".", "beam-temp-")
+    paths = sorted(
+        path
+        for pattern in patterns
+        for path in _glob(pattern)
+        if not posixpath.basename(path.rstrip("/")).startswith(others)
+    )
+    if not paths:
+        raise MissingRecordsError(
+            f"no file of records matches {', '.join(patterns)}. If a component wrote "
+            "them, delete the directory of that output; the next run writes it again",
+            "E-records-missing",
+        )
+    refuse_missing_shards(paths, patterns)
+    return paths
+
+
+def refuse_missing_shards(paths: Iterable[str], patterns: Iterable[str]) -> None:
+    """Refuses files such as `train-00000-of-00002.gz` without the others of their set.
+
+    Args:
+      paths: Files that match the patterns.
+      patterns: A shard that they do not match was left out on purpose.
+
+    Raises:
+      MissingRecordsError: A shard is missing.
+    """
+    names = [posixpath.basename(pattern) for pattern in patterns]
+    sets: dict[tuple[str, str, str], dict[int, int]] = {}
+    for shard in filter(None, map(_SHARD.fullmatch, paths)):
+        start, number, count, end = shard.groups()
+        sets.setdefault((start, count, end), {})[int(number)] = len(number)
+    for (start, count, end), numbers in sorted(sets.items()):
+        # Some programs count from 1.
+        first = 0 if 0 in numbers or int(count) not in numbers else 1
+        digits = min(numbers.values())  # 1 if no zeros are before the numbers
+        for number in range(first, first + int(count)):
+            path = f"{start}{number:0{digits}}-of-{count}{end}"
+            name = posixpath.basename(path)
+            if number in numbers or not any(fnmatch.fnmatch(name, n) for n in names):
+                continue
+            raise MissingRecordsError(
+                f"{path} is missing, and other files of its set exist. Restore it, or "
+                "rename them without -of- if you need no others. If a component "
+                "wrote them, delete the directory of that output; the next run writes "
+                "it again",
+                "E-records-missing",
+            )
+
+
+def make_directory(path: str) -> None:
+    """Creates a directory and its parents, except in an object store."""
+    if uris.is_local(path):
+        os.makedirs(path, exist_ok=True)
+    else:
+        _remote(path).make_directory(path)
+
+
+def delete(path: str) -> None:
+    """Deletes a file, if it exists."""
+    if uris.is_local(path):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+    else:
+        _remote(path).delete(path)
+
+
+def delete_directory(path: str) -> None:
+    """Deletes a directory with all files below it, if it exists.
+
+    Links are deleted, and what they point to is kept.
+    """
+    if not uris.is_local(path):
+        _remote(path).delete_directory(path)
+    elif os.path.islink(path):
+        os.remove(path)
+    elif os.path.exists(path):
+        shutil.rmtree(path)
+
+
+def rename(source: str, destination: str) -> None:
+    """Renames a file or a directory, replacing an older file."""
+    if uris.is_local(source):
+        os.replace(source, destination)
+    else:
+        _remote(source).rename(source, destination)
+
+
+def sync(path: str) -> None:
+    """Writes a local file, or the names in a local directory, to the disk.
+
+    Otherwise a power loss may leave an empty file under its new name, or the old name.
+    """
+    if uris.is_local(path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            # SMB and some file systems in user space cannot sync directories.
+            if error.errno not in _CANNOT_SYNC or not os.path.isdir(path):
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    """Writes a local directory with all files below it to the disk."""
+    if uris.is_local(path):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                sync(os.path.join(folder, name))
+            sync(folder)
+
+
+def copy_directory(source: str, destination: str) -> None:
+    """Copies a directory with all files below it, replacing an older one."""
+    delete_directory(destination)
+    for name in list_files(source):
+        path = uris.join(destination, name)
+        make_directory(posixpath.dirname(path))
+        _copy_file(uris.join(source, name), path)
+
+
+def write(path: str, content: str | bytes, *, create_directory: bool = True) -> None:
+    """Writes a file, replacing an older one.
+
+    Args:
+      path: The file.
+      content: Its content; text is written as UTF-8.
+      create_directory: False fails where the directory does not exist.
+    """
+    if create_directory:
+        make_directory(os.path.dirname(path))
+    with _renamed_when_complete(path) as incomplete:
+        binary = content.encode() if isinstance(content, str) else content
+        with (
+            open(incomplete, "wb")
+            if uris.is_local(path)
+            else _remote(path).open(incomplete, "wb")
+        ) as file:
+            file.write(binary)
+
+
+def copy(source: str, destination: str) -> None:
+    """Copies a file, replacing an older one; creates the directory."""
+    make_directory(os.path.dirname(destination))
+    with _renamed_when_complete(destination) as incomplete:
+        _copy_file(source, incomplete)
+
+
+def write_json(path: str, content: Any) -> None:
+    """Writes JSON. NaN and infinity become null, because JSON lacks both."""
+    write(path, json.dumps(_finite(content), indent=2, allow_nan=False) + "\n")
+
+
+def write_record(path: str, content: Mapping[str, Any]) -> None:
+    """Writes JSON that this project reads back, with the format number."""
+    write_json(path, file_format.with_format(content))
+
+
+def read_json(path: str) -> Any:
+    """Reads JSON; returns None if the file does not exist."""
+    content = read(path)
+    return None if content is None else json.loads(content)
+
+
+def read_record(path: str) -> Any:
+    """Reads what `write_record` wrote; returns None if the file does not exist.
+
+    Raises:
+      FormatError: This release cannot read the format.
+    """
+    content = read(path)
+    return None if content is None else file_format.parse(content, path)
+
+
+@contextlib.contextmanager
+def incomplete_beside(path: str) -> Iterator[str]:
+    """Yields a temporary path for the content of a file, in the same directory.
+
+    If the context raises, the path is deleted.
+    """
+    # The name is unique, because two processes may write the same file. Patterns such
+    # as *.gz do not match what a killed process leaves behind.
+    incomplete = uris.join(os.path.dirname(path), f".incomplete-{uuid.uuid4().hex}")
+    try:
+        yield incomplete
+    except BaseException:
+        # Its own error would hide the one that says what is wrong.
+        with contextlib.suppress(Exception):
+            delete(incomplete)
+        raise
+
+
+@contextlib.contextmanager
+def _renamed_when_complete(path: str) -> Iterator[str]:
+    with incomplete_beside(path) as incomplete:
+        yield incomplete
+        sync(incomplete)
+        rename(incomplete, path)
+
+
+def _copy_file(source: str, destination: str) -> None:
+    remote = next((p for p in (source, destination) if not uris.is_local(p)), None)
+    if remote is None:
+        shutil.copyfile(source, destination)
+    else:
+        _remote(remote).copy(source, destination)
+
+
+def _glob(pattern: str) -> list[str]:
+    if uris.is_local(pattern):
+        return glob.glob(pattern)
+    return _remote(pattern).glob(pattern)
+
+
+def _list(directory: str) -> list[str]:
+    """Returns the names in a directory; names of directories end with `/`."""
+    if not uris.is_local(directory):
+        return _remote(directory).list_names(directory)
+    if not is_directory(directory):
+        return []
+    try:  # the directory may have disappeared
+        with os.scandir(directory) as entries:
+            return [f"{e.name}/" if e.is_dir() else e.name for e in entries]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def walk(directory: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields a directory and those below it, each with the names of its files."""
+    names = _list(directory)
+    yield directory, [name for name in names if not name.endswith("/")]
+    for name in names:
+        if name.endswith("/"):
+            yield from walk(posixpath.join(directory, name.rstrip("/")))
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content

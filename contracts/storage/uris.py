@@ -1,0 +1,58 @@
+"""Locations of files and artifacts, on this machine or in an object store."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from contracts.errors import UsageError
+
+_PATTERN = re.compile(r"[*?\[\\]")
+
+
+def join(directory: str, *parts: str) -> str:
+    """Joins a directory, local or remote, and relative paths below it.
+
+    Object stores do not normalize paths: `a/./b` and `a//b` are other objects than
+    `a/b`.
+
+    Args:
+      directory: The directory, which may be a bucket, `gs://bucket`.
+      *parts: Relative paths with `/`.
+
+    Raises:
+      ValueError: The parts lead out of the directory.
+    """
+    path = posixpath.join("", *parts)
+    relative = posixpath.normpath(path)
+    if relative.startswith(("../", "/")) or relative == "..":
+        raise ValueError(f"{path!r} is not below {directory}")
+    base = directory if directory.strip("/") == "" else directory.rstrip("/")
+    return base if relative == "." else posixpath.join(base, relative)
+
+
+def is_local(path: str) -> bool:
+    """Returns whether a path is on this machine's disk, not `gs://...` or the like."""
+    return "://" not in path
+
+
+def refuse_pattern(name: str, path: str) -> None:
+    """Refuses a path that TensorFlow, TFX and Beam would match as a file pattern.
+
+    No character can be escaped: TensorFlow's `RestoreV2` opens the path that it
+    matches, and Beam's `FileSystem.translate_pattern` has no quotes.
+
+    Args:
+      name: The setting or option that named the path, for the message.
+      path: The path, local or remote.
+
+    Raises:
+      UsageError: It has a special character of patterns.
+    """
+    special = "".join(sorted(set(_PATTERN.findall(path))))
+    if special:
+        raise UsageError(
+            f"{name} {path}: TensorFlow and Beam read {' '.join(special)} in a path as "
+            "a file pattern; rename the directory, or choose another",
+            "E-path-pattern",
+        )

@@ -1,0 +1,1 @@
+"""The task definition: text columns, labels, metric and decision."""

@@ -1,0 +1,1 @@
+"""The versions of a pushed model: their files, description and digest."""

@@ -1,1 +1,0 @@
-"""Settings that `modules` reads: the task, the Trainer and the limits of DataGate."""
