@@ -75,13 +75,14 @@ def with_tfma_metrics(
     """Returns the configuration of `configure`, with TFMA's own metrics."""
     config = configure(task, models)
     plain = dict(_TFMA_METRICS)
-    if task.is_regression:
+    kind = task.label_kind.metric_kind
+    if kind == "regression":
         del plain["MultiClassConfusionMatrixPlot"]
         plain |= _TFMA_SCORES
-    elif not task.is_binary:
+    elif kind != "binary":
         plain |= _TFMA_CLASSES
     specs = [config_pb2.MetricsSpec(metrics=_configs(plain))]
-    if task.is_binary:
+    if kind == "binary":
         of_one_class = config_pb2.MetricsSpec(metrics=_configs(_TFMA_BINARY))
         of_one_class.binarize.class_ids.values.append(metrics.POSITIVE_CLASS)
         specs.append(of_one_class)
@@ -165,7 +166,7 @@ def _batch(
 ) -> dict[str, Any]:
     lengths = random.choice([b"0-19", b"20-39", b"60+"], size, p=[0.6, 0.39, 0.01])
     labels: np.ndarray
-    if task.is_regression:
+    if not task.label_kind.names:
         labels = random.uniform(0, 5, size).astype(np.float32)
     else:
         labels = random.integers(0, task.outputs, size)
@@ -193,7 +194,7 @@ def _outputs(
     size: int,
     first: Sequence[Sequence[float]],
 ) -> np.ndarray:
-    if task.is_regression:
+    if not task.label_kind.names:
         return random.uniform(0, 5, [size, 1]).astype(np.float32)
     probabilities = random.dirichlet(np.ones(task.outputs), size)
     for row, values in enumerate(first[:size]):

@@ -56,7 +56,7 @@ def refusal_rates(
         lost = np.zeros(rows)
         if is_worse:
             lost = np.where(parts[0] == 1, _LOST, -_LOST * SHARES[1] / (1 - SHARES[1]))
-        draw = _draw_scores if task.is_regression else _draw_classes
+        draw = _draw_classes if task.label_kind.names else _draw_scores
         linear, model = draw(random, lost)
         test = resampling.paired_test(task, linear, model, metric)
         if verdict.find_reason(test, "", defaults.significance):

@@ -105,7 +105,7 @@ def main(
 ) -> None:
     """Runs the pipeline from each seed, and prints the table."""
     task = load_config(Path(recipe), dict(map(parse_override, settings))).task
-    if task.is_regression or task.is_multilabel:
+    if task.label_kind.noun != "class":
         raise click.UsageError(
             f"--config {recipe}: the task must predict one class of a row"
         )

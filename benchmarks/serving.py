@@ -63,7 +63,7 @@ def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
       click.UsageError: The file is missing, or the task is a regression.
     """
     task = config.task
-    if task.classes is None:
+    if not task.label_kind.names:
         raise click.UsageError(
             f"task {task.name} is a regression; give a recipe of classes with --config",
         )

@@ -14,7 +14,7 @@ from tfx.types import artifact_utils
 
 from contracts.storage import files, uris
 from contracts.task.definition import NO_ID, TaskConfig
-from modules.data import row_values, slice_columns
+from modules.data import slice_columns
 
 
 def read_values(example: tf.train.Example, column: str) -> list[Any]:
@@ -72,7 +72,7 @@ def read_slices(
 ) -> Iterator[tuple[str, tuple[str, float | list[float]]]]:
     """Yields (column, (value, label)) of a serialized Example with a label."""
     example = tf.train.Example.FromString(record)
-    label = row_values.read_label(read_values(example, task.label_column), task)
+    label = task.label_kind.read(read_values(example, task.label_column))
     if label is not None:
         for column in columns:
             yield column, (slice_columns.read_value(example, column), label)

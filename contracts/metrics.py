@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -151,7 +151,7 @@ class Rows:
         return self.labels, self.predictions, self.probabilities, self.losses
 
     @property
-    def is_multilabel(self) -> bool:
+    def has_label_sets(self) -> bool:
         """Whether a row has several labels, or none."""
         return self.labels.ndim == 2
 
@@ -159,7 +159,7 @@ class Rows:
     def is_right(self) -> np.ndarray:
         """Whether each row's predicted class, or all of its labels, are right."""
         is_equal = self.labels == self.predictions
-        return is_equal.all(axis=1) if self.is_multilabel else is_equal
+        return is_equal.all(axis=1) if self.has_label_sets else is_equal
 
     @functools.cached_property
     def is_finite(self) -> bool:
@@ -179,7 +179,7 @@ class Rows:
     @functools.cached_property
     def by_probability(self) -> list[Groups]:
         """The rows by probability, once for each of several labels."""
-        if self.is_multilabel:
+        if self.has_label_sets:
             return list(map(Groups, self.probabilities.T))
         return [Groups(self.probabilities)]
 
@@ -240,21 +240,21 @@ class Sample:
     @functools.cached_property
     def actual(self) -> np.ndarray:
         """The weight of each class, float64[classes, samples]."""
-        if self.rows.is_multilabel:
+        if self.rows.has_label_sets:
             return self.rows.labels.T @ self.weights
         return self._by_class(self.rows.by_label, self.weights)
 
     @functools.cached_property
     def predicted(self) -> np.ndarray:
         """The weight that each class is predicted for, float64[classes, samples]."""
-        if self.rows.is_multilabel:
+        if self.rows.has_label_sets:
             return self.rows.predictions.T @ self.weights
         return self._by_class(self.rows.by_prediction, self.weights)
 
     @functools.cached_property
     def right(self) -> np.ndarray:
         """The weight of each class's right predictions, float64[classes, samples]."""
-        if self.rows.is_multilabel:
+        if self.rows.has_label_sets:
             return (self.rows.labels * self.rows.predictions).T @ self.weights
         weights = self.weights * self.rows.is_right[:, None]
         return self._by_class(self.rows.by_label, weights)
@@ -564,6 +564,11 @@ CLASS_METRICS = tuple(
 )
 
 
+def class_metrics(kind: Kind) -> tuple[str, ...]:
+    """Returns the kinds of `class_metric` that a kind of task has."""
+    return tuple(m.name for m in METRICS if m.of_class and kind in m.kinds)
+
+
 def class_metric(kind: str, name: str) -> str:
     """Returns the name of a metric of one class, as `recall/CLASS`.
 
@@ -574,28 +579,24 @@ def class_metric(kind: str, name: str) -> str:
     return f"{kind}/{name}"
 
 
-def of_task(
-    classes: Sequence[str] | None, *, is_multilabel: bool = False
-) -> Mapping[str, Metric]:
-    """Returns the metrics of a task by name, those of one class last.
+def of_kind(kind: Kind, names: Sequence[str] = ()) -> Mapping[str, Metric]:
+    """Returns the metrics of a kind of task by name, those of one class last.
 
     Args:
-      classes: The class names; None for a regression.
-      is_multilabel: Whether a row may have several of the classes, or none.
+      kind: The kind.
+      names: The names of the classes or labels; empty for a regression.
     """
-    return _of_task(None if classes is None else tuple(classes), is_multilabel)
+    return _of_kind(kind, tuple(names))
 
 
-def deciding(
-    classes: Sequence[str] | None, *, is_multilabel: bool = False
-) -> list[str]:
+def deciding(kind: Kind, names: Sequence[str] = ()) -> list[str]:
     """Returns the metrics that thresholds and `task.metric` may name.
 
     Args:
-      classes: As in `of_task`. The first metric is the default.
-      is_multilabel: As in `of_task`.
+      kind: As in `of_kind`. The first metric is the default.
+      names: As in `of_kind`.
     """
-    table = of_task(classes, is_multilabel=is_multilabel)
+    table = of_kind(kind, names)
     return [name for name, metric in table.items() if metric.higher_is_better]
 
 
@@ -612,77 +613,22 @@ def compute(
     """Computes metrics of rows that all have the same weight.
 
     Args:
-      classes: As in `of_task`.
+      classes: The names of the classes or labels; None for a regression.
       rows: The rows.
       names: The metrics; None computes all of the task.
 
     Returns:
       Values by name. All are NaN without rows, or if an output is not finite.
     """
-    table = of_task(classes, is_multilabel=rows.is_multilabel)
+    kind: Kind = "multilabel" if rows.has_label_sets else "regression"
+    if classes is not None and not rows.has_label_sets:
+        kind = "binary" if len(classes) == 2 else "multiclass"
+    table = of_kind(kind, classes or ())
     chosen = list(table) if names is None else names
     if not len(rows) or not rows.is_finite:
         return dict.fromkeys(chosen, math.nan)
     sample = Sample(rows, np.ones((len(rows), 1)))
     return {name: float(table[name].values(sample)[0]) for name in chosen}
-
-
-def of_constant_model(
-    classes: Sequence[str],
-    predicted: str,
-    counts: Mapping[str, float],
-    names: Collection[str],
-) -> dict[str, float]:
-    """Computes metrics of a model that predicts one class for every row.
-
-    Args:
-      classes: As in `of_task`.
-      predicted: The class that it predicts.
-      counts: Rows of each class.
-      names: The metrics.
-
-    Returns:
-      Values by name.
-    """
-    table = of_task(classes)
-    outputs = np.eye(len(classes))[classes.index(predicted)]
-    # A row of each class, and its weight.
-    rows = Rows.of(np.arange(len(classes)), np.tile(outputs, (len(classes), 1)))
-    sample = Sample(rows, np.array([[counts[name]] for name in classes], float))
-    return {name: float(table[name].values(sample)[0]) for name in names}
-
-
-def of_constant_models(
-    classes: Sequence[str], labels: np.ndarray, names: Collection[str]
-) -> Iterator[tuple[list[str], dict[str, float]]]:
-    """Computes metrics of models that predict the same for every row.
-
-    Args:
-      classes: The class names.
-      labels: The classes of at least one row, float64[rows]; or 0 or 1 for each of
-        several labels, float64[rows, classes].
-      names: The metrics.
-
-    Yields:
-      The predicted class and its values by name, for each class. Of several labels,
-      none is predicted, then the most frequent one, the two most frequent ones, up to
-      all.
-    """
-    if labels.ndim == 1:
-        rows = np.bincount(labels.astype(int), minlength=len(classes)).tolist()
-        counts = dict(zip(classes, rows, strict=True))
-        for name in classes:
-            yield [name], of_constant_model(classes, name, counts, names)
-        return
-    table = of_task(classes, is_multilabel=True)
-    sets, weights = np.unique(labels, axis=0, return_counts=True)
-    outputs = np.zeros_like(sets)
-    by_rows = np.argsort(-labels.sum(axis=0), kind="stable").tolist()
-    for most in range(len(classes) + 1):
-        outputs[:, by_rows[:most]] = 1
-        sample = Sample(Rows.of(sets, outputs), weights[:, np.newaxis].astype(float))
-        values = {name: float(table[name].values(sample)[0]) for name in names}
-        yield [classes[index] for index in by_rows[:most]], values
 
 
 def score(value: float | None) -> float:
@@ -701,23 +647,20 @@ def rank(value: float | None, loss: float | None) -> tuple[float, float]:
 
 
 @functools.lru_cache(maxsize=16)
-def _of_task(classes: tuple[str, ...] | None, is_multilabel: bool) -> dict[str, Metric]:
-    kind: Kind = "multilabel" if is_multilabel else "regression"
-    if classes is not None and not is_multilabel:
-        kind = "binary" if len(classes) == 2 else "multiclass"
+def _of_kind(kind: Kind, names: tuple[str, ...]) -> dict[str, Metric]:
     table: dict[str, Metric] = {}
     for metric in METRICS:
         if kind not in metric.kinds:
             continue
         if not metric.of_class:
             table[metric.name] = metric
-        elif kind == "binary" and classes is not None:
-            table[metric.name] = _of_one_class(metric, classes, POSITIVE_CLASS)
-    for index, class_name in enumerate(classes or ()):
+        elif kind == "binary" and names:
+            table[metric.name] = _of_one_class(metric, names, POSITIVE_CLASS)
+    for index, class_name in enumerate(names):
         for metric in METRICS:
             if metric.of_class and kind in metric.kinds:
                 name = class_metric(metric.name, class_name)
-                bound = _of_one_class(metric, classes or (), index)
+                bound = _of_one_class(metric, names, index)
                 table[name] = dataclasses.replace(bound, name=name, hub_name="")
     return table
 

@@ -46,12 +46,10 @@ def describe_columns(
       threshold: As in `Rows.of`.
     """
     features = [example.features.feature for example in examples]
-    label, kind = task.label_column, "int64_list"
-    if task.is_regression:
-        kind = "float_list"
-    labels = np.array([getattr(row[label], kind).value for row in features])
-    if not task.is_multilabel:
-        labels = labels[:, 0]
+    label, kind = task.label_column, task.label_kind
+    labels = kind.from_table(
+        np.array([getattr(row[label], kind.feature_list).value for row in features])
+    )
     names = [name for name in task.metrics if "/" not in name or name == task.metric]
     rows = Rows.of(labels, outputs, threshold=threshold)
     texts = [

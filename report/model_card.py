@@ -207,13 +207,7 @@ def _abstention(report: Report) -> tuple[abstention.Point, int] | None:
 
 def _purpose(task: TaskConfig) -> str:
     kind = "pairs of texts" if len(task.text_columns) > 1 else "texts"
-    if task.is_multilabel:
-        return f"predict which of {task.outputs} labels {kind} have, any number of them"
-    if task.classes is not None:
-        return f"predict which of {len(task.classes)} classes {kind} belong to"
-    assert task.label_range is not None
-    low, high = task.label_range
-    return f"predict a score of {kind} from {low:g} to {high:g}"
+    return task.label_kind.describe_purpose(kind)
 
 
 def _example(report: Report) -> dict[str, str]:

@@ -9,9 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from contracts.metrics import CLASS_METRICS, class_metric
+from contracts.metrics import class_metric
 from contracts.run_states import MARKS
-from contracts.task import label_cells
 from contracts.task.definition import TaskConfig
 from report import curves, formatting, plots, search_plots, templates
 from report.content import Metric, PredictedRow, Report, Split
@@ -153,15 +152,17 @@ def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
     if classes:
         counts = classes.label_rows or list(map(sum, classes.confusion))
     thresholds = report.training.label_decisions if report.training else None
-    kinds = (*CLASS_METRICS, *(["auc"] * report.task.is_multilabel))
+    kind = report.task.label_kind
     return [
         {
             "name": name,
             "rows": counts[index] if index < len(counts) else None,
             "threshold": thresholds.threshold[index] if thresholds else 0.5,
-            "metrics": [by_name.get(class_metric(kind, name)) for kind in kinds],
+            "metrics": [
+                by_name.get(class_metric(metric, name)) for metric in kind.class_metrics
+            ],
         }
-        for index, name in enumerate(report.task.classes or [])
+        for index, name in enumerate(kind.names)
     ]
 
 
@@ -289,10 +290,7 @@ def _row(
     row: PredictedRow, indices: dict[str, int], task: TaskConfig
 ) -> dict[str, Any]:
     labels, predicted = (
-        label_cells.read_cell(text, label_cells.SEPARATOR)
-        if task.is_multilabel
-        else [text]
-        for text in (row.label, row.prediction)
+        task.label_kind.split_names(text) for text in (row.label, row.prediction)
     )
     # The labels of the row are shown, however improbable they are.
     shown = sorted(

@@ -34,39 +34,6 @@ _PARSED_ROWS = 4_096
 _MIN_PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 0.95)
 
 
-def majority_metrics(
-    task: TaskConfig, labels: np.ndarray, counts: dict[str, float]
-) -> dict[str, float]:
-    """Returns the metrics of always predicting the most frequent class.
-
-    Args:
-      task: Determines the metrics.
-      labels: int64[rows], int64[rows, classes] of several labels, or float64[rows] of
-        a regression.
-      counts: Rows of the training split by class.
-
-    Returns:
-      The metrics by name; empty for a regression, whose metrics are correlations. Of
-      several labels, those of the labels that reach most if they are always predicted.
-    """
-    if task.classes is None or not counts:
-        return {}
-    # A constant prediction has no AUC, and an infinite loss.
-    names = [
-        name
-        for name, metric in task.metric_table.items()
-        if not metric.needs_probabilities
-    ]
-    if task.is_multilabel:
-        models = metrics.of_constant_models(task.classes, labels, names)
-        by = task.metric if task.metric in names else names[0]
-        return max((values for _, values in models), key=lambda v: metrics.score(v[by]))
-    majority = max(counts, key=lambda name: counts[name])
-    rows = np.bincount(labels.astype(int), minlength=len(task.classes)).tolist()
-    evaluated = dict(zip(task.classes, rows, strict=True))
-    return metrics.of_constant_model(task.classes, majority, evaluated, names)
-
-
 def classification(
     task: TaskConfig,
     labels: np.ndarray,
@@ -87,27 +54,29 @@ def classification(
       predicted: As in `Rows.of`.
       temperature: That of the probabilities; None if they have none.
     """
-    assert task.classes is not None
-    classes = range(task.outputs)
+    kind = task.label_kind
+    classes = range(kind.outputs)
     rows = metrics.Rows.of(labels, probabilities, predicted=predicted)
     predicted = rows.predictions
     is_finite = np.isfinite(probabilities).all(axis=1)
     probabilities = np.where(is_finite[:, np.newaxis], probabilities, np.nan)
-    shown = [metrics.POSITIVE_CLASS] if task.is_binary else list(classes)
+    is_binary = kind.decides_on == "positive class"
+    shown = [metrics.POSITIVE_CLASS] if is_binary else list(classes)
+    has_class = labels == 1 if rows.has_label_sets else labels[:, None] == classes
     return Classification(
         confusion=[]
-        if task.is_multilabel
+        if "confusion" not in kind.sections
         else sklearn_metrics.confusion_matrix(
             labels[is_finite], predicted[is_finite], labels=list(classes)
         ).tolist(),
-        label_rows=labels.sum(axis=0).tolist() if task.is_multilabel else [],
+        label_rows=[] if "confusion" in kind.sections else kind.count(labels).tolist(),
         precision_recall=[
             _precision_recall(
                 name,
-                labels[:, index] == 1 if task.is_multilabel else labels == index,
+                has_class[:, index],
                 probabilities[:, index],
             )
-            for index, name in enumerate(task.classes)
+            for index, name in enumerate(kind.names)
             if index in shown
         ],
         calibration=_bins(labels, probabilities),
@@ -119,7 +88,7 @@ def classification(
         else _bins(
             labels,
             calibration.scale(
-                probabilities, 1 / temperature, is_multilabel=task.is_multilabel
+                probabilities, 1 / temperature, are_independent=rows.has_label_sets
             ),
         ),
     )
@@ -201,8 +170,10 @@ def worst_rows(
                     task.describe_label(table.predictions[index])
                 ),
                 probabilities={}
-                if task.classes is None
-                else dict(zip(task.classes, outputs[index].tolist(), strict=True)),
+                if not task.label_kind.names
+                else dict(
+                    zip(task.label_kind.names, outputs[index].tolist(), strict=True)
+                ),
                 loss=float(table.losses[index]),
                 tokens=[vocabulary[token] for token in tokens.get(row_id, [])],
                 cut=cuts.get(row_id),

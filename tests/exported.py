@@ -22,6 +22,8 @@ from modules import environment
 from modules.data import inputs, preprocessing
 from modules.export import serving_model, traced_model
 from modules.training import experiment
+from modules.training.heads import build_head
+from modules.training.score_scale import ScoreScale
 from pipeline.inputs.schema import build_schema
 from tests import tiny
 
@@ -78,7 +80,7 @@ class Exported:
     @property
     def probabilities(self):
         """Those of the exported model, float32[rows, classes]."""
-        if self.task.is_multilabel:
+        if self.task.kind:
             return tf.sigmoid(self.logits / TEMPERATURE).numpy()
         return tf.nn.softmax(self.logits / TEMPERATURE).numpy()
 
@@ -240,16 +242,18 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
     task = TASKS[kind]
     texts = [pair[: len(task.text_columns)] for pair in PAIRS]
     training = root / "training"
-    labels = [0.5 if task.is_regression else 0] * len(texts)
-    if task.is_multilabel:
+    labels = [0.5 if task.classes is None else 0] * len(texts)
+    if task.kind:
         labels = [[0] * task.outputs] * len(texts)
     rows = rows_of(task, texts, labels, encoder.vocab_file)
     transform = run_transform(training, kind, rows, encoder.vocab_file, max_seq_length)
     model = build_model(encoder, task.outputs)
+    head = build_head(task.label_kind, ScoreScale())
     serving_model.export_model(
         traced_model.TracedModel(model),
         transform,
         task,
+        head.serve,
         str(training / "saved_model"),
         vocab_file=encoder.vocab_file,
         max_seq_length=max_seq_length,
@@ -262,8 +266,10 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
         encoder,
         max_seq_length=max_seq_length,
         precision="float32",
-        score_scale=[0.0, 1.0],
-        fitted={
+        fitted=head.description
+        if not task.label_kind.names
+        else {
+            **head.description,
             description.TEMPERATURE: TEMPERATURE,
             **({} if threshold is None else {description.THRESHOLD: threshold}),
         },

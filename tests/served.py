@@ -46,7 +46,7 @@ SETTINGS = settings_of(TaskConfig(classes=["a", "b"]))
 def write_predictions(exported, directory):
     """Writes the predictions of a model before its export, as the Trainer does."""
     logits = exported.logits
-    regression = exported.task.is_regression
+    regression = exported.task.classes is None
     outputs = logits[:, 0] if regression else exported.probabilities
     rows = np.arange(len(logits))
     predictions = prediction_files.Predictions(

@@ -82,3 +82,44 @@ def test_contracts_need_the_standard_library_numpy_and_pydantic():
                 imported.add(node.module.split(".")[0])
     assert "numpy" in imported
     assert imported <= allowed
+
+
+# The kind of a task is asked for where the kinds are, and where their heads are.
+KINDS = ("contracts", "modules/training/heads.py")
+OF_A_KIND = ("is_multilabel", "is_regression", "is_binary", "label_range")
+
+
+def asks_for_kind(node):
+    """Whether code asks a task for its kind instead of for what follows from it."""
+    match node:
+        case ast.Attribute(value=ast.Name("self" | "cls")):
+            return False
+        case ast.Attribute(attr=attribute):
+            return attribute in OF_A_KIND
+        case ast.Compare(
+            left=ast.Attribute(attr="classes"),
+            ops=[ast.Is() | ast.IsNot()],
+            comparators=[ast.Constant(None)],
+        ):
+            return True
+        case ast.Compare(left=ast.Attribute(attr="kind", value=owner)):
+            return "task" in ast.unparse(owner)
+    return False
+
+
+def test_no_other_code_asks_for_the_kind_of_a_task():
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{node.lineno}"
+        for package in FIRST_PARTY
+        for path in (REPOSITORY / package).rglob("*.py")
+        if not str(path.relative_to(REPOSITORY)).startswith(KINDS)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if asks_for_kind(node)
+    ]
+    templates = [
+        str(path.relative_to(REPOSITORY))
+        for package in (*FIRST_PARTY, "serving")
+        for path in (REPOSITORY / package).rglob("*.jinja")
+        if any(f".{name}" in path.read_text() for name in OF_A_KIND)
+    ]
+    assert [*found, *templates] == []

@@ -229,8 +229,8 @@ def build_experiment(directory: Path, task=None, rows: int = 48, **trainer):  # 
     from modules.training import experiment
 
     task = task or TaskConfig()
-    label = "score" if task.is_regression else "class"
-    if task.is_multilabel:
+    label = "score" if task.classes is None else "class"
+    if task.kind:
         label = "labels"
     if not (directory / "encoder").exists():
         write_encoder(directory / "encoder")

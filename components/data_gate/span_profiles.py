@@ -17,7 +17,9 @@ def read_last(directory: str, span: int) -> Profile | None:
     last = max((number for number in spans if number < span), default=None)
     if last is None:
         return None
-    return Profile(**files.read_record(_path(directory, last)))
+    record = files.read_record(_path(directory, last))
+    record.pop("is_multilabel", None)  # of an earlier release
+    return Profile(**record)
 
 
 def write(directory: str, span: int, profile: Profile) -> None:

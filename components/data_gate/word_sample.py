@@ -12,7 +12,7 @@ from tfx import v1 as tfx
 
 from components.examples import read_values
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
-from modules.data import row_facts, row_values
+from modules.data import row_facts
 from modules.data.leaked_labels import Label, Sampled, Words, WordSample, cut_words
 from modules.data.words import split_words
 
@@ -71,7 +71,7 @@ class _SampleWords(beam.CombineFn):
 def _read(record: bytes, task: TaskConfig) -> tuple[Label, Words] | None:
     """Returns label and words of an Example; None without a label."""
     example = tf.train.Example.FromString(record)
-    label = row_values.read_label(read_values(example, task.label_column), task)
+    label = task.label_kind.read(read_values(example, task.label_column))
     if label is None:
         return None
     if task.is_tokenized:

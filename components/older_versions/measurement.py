@@ -62,7 +62,7 @@ def measure(
                 name=requests["examples_signature"],
                 inputs={requests["examples_input"]: encoded},
                 output=described["output"],
-                width=None if task.is_regression else len(described["columns"]),
+                width=len(task.label_kind.names) or None,
                 expected=None,
                 timed=False,
             )

@@ -13,7 +13,7 @@ from components.report.settings import ReportSettings
 from components.serving_check import PermutedColumns, SwappedText
 from contracts import fingerprint, run_states, verdicts
 from contracts.commits import Commits
-from contracts.metrics import Rows, Threshold, predict_classes, predict_labels
+from contracts.metrics import Rows, Threshold
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from contracts.verdicts import DataVerdict, ModelAges, Verdict
 from contracts.versions import model_digest
@@ -153,9 +153,10 @@ def describe_run(
     counts = {split.name: split.labels for split in report.data.splits}
     train_labels = counts.get(TRAIN_SPLIT, {})
     report.metrics = _metrics(task, verdict, predictions.rows, train_labels)
-    if task.is_regression:
+    sections = task.label_kind.sections
+    if "regression" in sections:
         report.regression = predictions_part.regression(labels, outputs)
-    else:
+    if "classification" in sections:
         scaling = report.training.calibration
         report.classification = predictions_part.classification(
             task,
@@ -164,15 +165,14 @@ def describe_run(
             predicted,
             temperature=scaling.temperature if scaling else None,
         )
-        # Several labels are decided on one by one.
-        for name in () if task.is_multilabel else report.training.splits:
-            recorded = (
-                predictions
-                if name == split
-                else prediction_files.read_predictions(model_run, task, name)
-            )
-            part = predictions_part.describe_abstention(name, recorded)
-            report.abstention.append(part)
+    for name in report.training.splits if "abstention" in sections else ():
+        recorded = (
+            predictions
+            if name == split
+            else prediction_files.read_predictions(model_run, task, name)
+        )
+        part = predictions_part.describe_abstention(name, recorded)
+        report.abstention.append(part)
     if permuted is not None:
         report.text_columns = columns_part.describe_columns(
             task,
@@ -233,23 +233,20 @@ def _find_gaps(
 def _swapped_row(
     task: TaskConfig, row: SwappedText, threshold: Threshold
 ) -> content.SwappedRow:
-    outputs = predicted = np.array([row.output, row.swapped_output])
-    if not task.is_regression:
-        predict = predict_labels if task.is_multilabel else predict_classes
-        predicted = predict(outputs, threshold)
-    before, after = (formatting.label(task.describe_label(p)) for p in predicted)
-    described = content.SwappedRow(
+    kind = task.label_kind
+    outputs = np.array([row.output, row.swapped_output])
+    predicted = kind.predict(outputs, threshold)
+    before, after = (formatting.label(kind.describe(label)) for label in predicted)
+    probability, swapped_probability = kind.probabilities_of(outputs, predicted[0])
+    return content.SwappedRow(
         id=row.id,
         texts=row.texts,
         swapped=row.swapped,
         prediction=before,
         swapped_prediction=after,
+        probability=probability,
+        swapped_probability=swapped_probability,
     )
-    if not (task.is_regression or task.is_multilabel):
-        described.probability, described.swapped_probability = outputs[
-            :, predicted[0]
-        ].tolist()
-    return described
 
 
 def _metrics(
@@ -258,7 +255,7 @@ def _metrics(
     rows: Rows,
     train_labels: dict[str, float],
 ) -> list[content.Metric]:
-    majority = predictions_part.majority_metrics(task, rows.labels, train_labels)
+    majority = task.label_kind.majority_metrics(rows.labels, train_labels, task.metric)
     linear = verdict.linear_model.metrics if verdict.linear_model else {}
     intervals = {
         name: ends

@@ -73,7 +73,6 @@ def ServingCheck(
     request = request.model_copy(
         update={
             "threshold": described.get(description.THRESHOLD),
-            "is_multilabel": description.is_multilabel(described),
         }
     )
     report, predictions = check.check_model(candidate, request, champion=other)

@@ -143,7 +143,6 @@ class ServingRequest(Limits, ser_json_inf_nan="constants"):
       words: What swapped words may change; None swaps none.
       not_swapped: Why no words are swapped; None if they are.
       threshold: The model's, as in `metrics.Rows.of`.
-      is_multilabel: Whether the model predicts several labels.
     """
 
     ids: list[int]
@@ -151,5 +150,4 @@ class ServingRequest(Limits, ser_json_inf_nan="constants"):
     words: WordSettings | None = None
     not_swapped: str | None = None
     threshold: float | list[float] | None = None
-    is_multilabel: bool = False
     tolerance: float = TOLERANCES["float32"]

@@ -18,7 +18,7 @@ from scipy import stats
 from components.examples import read_id, read_values
 from components.serving_check.request import ServingRequest, SwappedRows
 from components.serving_check.word_swaps import WordSwaps
-from contracts.metrics import CONFIDENCE, predict_classes, predict_labels
+from contracts.metrics import CONFIDENCE
 from contracts.settings.words import WORD, GroupWords, WordSettings
 from contracts.storage import files, uris
 from contracts.verdicts import WordChanges
@@ -191,20 +191,8 @@ def _compare(
             sent, array = signature.swapped[name], np.asarray(values, float)
             count = len(sent.ids)
             before, after = array[sent.rows], array[count:]
-            if signature.width is None:
-                change = np.abs(after - before)
-                is_changed = change > (words.least_change or 0)
-            elif request.is_multilabel:
-                change = np.abs(after - before).max(axis=1)
-                labels, others = (
-                    predict_labels(part, request.threshold) for part in (before, after)
-                )
-                is_changed = (labels != others).any(axis=1)
-            else:
-                predicted = predict_classes(before, request.threshold)
-                rows = np.arange(len(predicted))
-                change = np.abs(after[rows, predicted] - before[rows, predicted])
-                is_changed = predict_classes(after, request.threshold) != predicted
+            kind = words.task.label_kind
+            change, is_changed = kind.compare(before, after, request.threshold)
             yield (
                 name,
                 [

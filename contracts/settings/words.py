@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Literal
 
 from contracts.section import Settings
+from contracts.task.definition import TaskConfig
 
 # By the name of a list, its rows. A column has the words for a group, and a row those
 # that replace each other.
@@ -23,13 +24,13 @@ class WordSettings(Settings):
       lists: `evaluator.group_words`; None takes those of ServingCheck.
       max_changed: `evaluator.max_changed_by_words`.
       changed: `evaluator.changed_by_words`.
-      least_change: The change of a score that counts; None for classes.
+      task: The task, whose label kind compares the predictions.
     """
 
     lists: GroupWords | None
     max_changed: float
     changed: ChangedByWords
-    least_change: float | None
+    task: TaskConfig
 
 
 def find_problem(lists: GroupWords) -> str | None:

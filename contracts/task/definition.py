@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from contracts import metrics
 from contracts.section import Settings
-from contracts.task import label_cells
+from contracts.task import kinds, label_cells
 from contracts.task.decision import MICRO_F1, ONE_LABEL, DecisionConfig
+from contracts.task.label_kind import LabelKind
+from contracts.task.label_names import canonical_label
 
 # The features of the Model Garden's `create_finetuning_data.py`.
 TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -69,23 +68,6 @@ def input_name(column: str) -> str:
     """Returns a column's name as a valid name for the input of a SavedModel."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", column).strip("_")
     return name if INPUT_NAME.fullmatch(name) else f"text_{name}".rstrip("_-")
-
-
-_WHOLE_NUMBER = re.compile(r"([+-]?[0-9]{1,300})(\.0*)?")
-
-
-@functools.lru_cache(maxsize=4096)  # rows repeat few labels
-def canonical_label(text: str) -> str:
-    """Returns the one spelling of a class: `1` for `1.0`, `01` and ` 1`.
-
-    Programs write one value in several ways: pandas writes whole numbers as floats if
-    one of them is missing, spreadsheets write `TRUE`, and fastText `__label__ham`.
-    """
-    text = text.strip().removeprefix(label_cells.PREFIX)
-    if text.lower() in ("true", "false"):
-        return text.lower()
-    match = _WHOLE_NUMBER.fullmatch(text)
-    return str(int(match[1])) if match else text
 
 
 class TaskConfig(Settings):
@@ -153,19 +135,9 @@ class TaskConfig(Settings):
         return f"tfds:glue/{self.name}" if self.name else None
 
     @property
-    def is_regression(self) -> bool:
-        """Whether a score is predicted instead of a class."""
-        return self.classes is None
-
-    @property
-    def is_multilabel(self) -> bool:
-        """Whether a row may have several of the classes, or none."""
-        return self.kind == "multilabel"
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether a row has one of two classes; the second is the positive one."""
-        return self.classes is not None and self.outputs == 2 and not self.is_multilabel
+    def label_kind(self) -> LabelKind:
+        """What rows are labelled with: a class, several labels, or a score."""
+        return kinds.of_settings(self.kind, self.classes, self.label_range)
 
     @property
     def is_tokenized(self) -> bool:
@@ -180,12 +152,12 @@ class TaskConfig(Settings):
     @property
     def outputs(self) -> int:
         """Number of outputs of the model's head."""
-        return len(self.classes) if self.classes else 1
+        return self.label_kind.outputs
 
     @property
     def label_size(self) -> int:
         """Number of values in the label column of an Example."""
-        return self.outputs if self.is_multilabel else 1
+        return self.label_kind.label_size
 
     @property
     def columns(self) -> list[str]:
@@ -196,18 +168,17 @@ class TaskConfig(Settings):
     @property
     def metric_table(self) -> Mapping[str, metrics.Metric]:
         """All metrics of the task by name."""
-        return metrics.of_task(self.classes, is_multilabel=self.is_multilabel)
+        return self.label_kind.metric_table
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that `metric` and thresholds may name; higher is better."""
-        names = metrics.deciding(self.classes, is_multilabel=self.is_multilabel)
-        return tuple(names)
+        return tuple(self.label_kind.deciding_metrics)
 
     @property
     def has_label_columns(self) -> bool:
         """Whether files have a column of 0 and 1 for each of several labels."""
-        return self.is_multilabel and self.label_separator is None
+        return self.kind == "multilabel" and self.label_separator is None
 
     @property
     def label_columns(self) -> list[str]:
@@ -238,14 +209,7 @@ class TaskConfig(Settings):
           label: An index, a score, or 0 or 1 for each of several labels, whose names
             `label_cells.join` joins. The class of an output that is not finite is NaN.
         """
-        if self.is_multilabel and not np.isnan(label).any():
-            names = zip(self.classes or (), label, strict=True)
-            return label_cells.join(tuple(name for name, is_set in names if is_set))
-        if self.is_multilabel:
-            return "nan"
-        if self.classes is None or math.isnan(label):
-            return f"{label:.9g}"
-        return self.classes[int(label)]
+        return self.label_kind.describe(label)
 
     @model_validator(mode="before")
     @classmethod
@@ -264,9 +228,9 @@ class TaskConfig(Settings):
             values = {**GLUE[name], **values}
         if values.get("label_range") is not None:
             values.setdefault("classes", None)
-            values.setdefault("metric", metrics.deciding(None)[0])
+            values.setdefault("metric", metrics.deciding("regression")[0])
         if values.get("kind") == "multilabel":
-            values.setdefault("metric", metrics.deciding((), is_multilabel=True)[0])
+            values.setdefault("metric", metrics.deciding("multilabel")[0])
         if values.get("input") == "tokenized":
             values.setdefault("label_column", TOKENIZED_LABEL)
             values.setdefault("id_column", TOKENIZED_ID)
@@ -302,7 +266,7 @@ class TaskConfig(Settings):
 
     @model_validator(mode="after")
     def _check_multilabel(self) -> TaskConfig:
-        if not self.is_multilabel:
+        if self.kind != "multilabel":
             if self.label_separator is not None:
                 raise ValueError(
                     f"label_separator is {self.label_separator!r}, but a row has one "
@@ -369,23 +333,25 @@ class TaskConfig(Settings):
     def _check_decision(self) -> TaskConfig:
         if self.decision is None:
             return self
-        if not (self.is_binary or self.is_multilabel):
+        decides_on = self.label_kind.decides_on
+        if decides_on is None:
             raise ValueError(
                 "decision is set, which chooses between two classes; the task has "
                 f"{len(self.classes) if self.classes else 'a score and no'} classes. "
                 "With task.kind multilabel, it chooses for each label"
             )
-        classes = self.classes if self.is_binary else ONE_LABEL
+        is_binary = decides_on == "positive class"
+        classes = self.label_kind.names if is_binary else ONE_LABEL
         allowed = [
             name
-            for name, metric in metrics.of_task(classes).items()
+            for name, metric in metrics.of_kind("binary", classes).items()
             if metric.higher_is_better
             and not metric.needs_probabilities
             and not name.startswith(("precision", "recall"))
             # One setting decides on all labels.
-            and (self.is_binary or "/" not in name)
+            and (is_binary or "/" not in name)
         ]
-        if self.is_multilabel:
+        if not is_binary:
             allowed.insert(0, MICRO_F1)
         if self.decision.maximize not in (None, *allowed):
             raise ValueError(

@@ -8,8 +8,6 @@ from contracts.storage import files, uris
 from contracts.versions.saved_model_files import EXTRA_ASSETS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from contracts.task.definition import TaskConfig
 
 FILE = f"{EXTRA_ASSETS}/architecture.json"
@@ -41,11 +39,6 @@ def describe_task(task: TaskConfig) -> dict[str, Any]:
         "classes": task.classes,
         "label_range": task.label_range,
     }
-
-
-def is_multilabel(description: Mapping[str, Any]) -> bool:
-    """Returns whether a model predicts several labels."""
-    return description.get("kind") == "multilabel"
 
 
 def write_description(model: str, description: dict[str, Any]) -> None:

@@ -38,8 +38,9 @@ class Halving:
         from modules.data.threshold_interval import count_rows, find_limit, half_width
 
         def is_large(labels: np.ndarray, metric: Metric) -> bool:
-            rows = len(labels) if task.is_multilabel else None
-            counted, _ = count_rows(metric, count_labels(task, labels), rows)
+            kind = task.label_kind
+            counts, total = kind.count(labels), kind.total(len(labels))
+            counted, _ = count_rows(metric, counts, total)
             # The interval is widest there.
             width = half_width(metric, 0.0 if metric.low < 0 else 0.5, counted)
             return width <= find_limit(metric, self.max_interval)
@@ -50,12 +51,3 @@ class Halving:
             and all(is_large(labels, task.metric_table[name]) for name in self.metrics)
             for labels in halves
         )
-
-
-def count_labels(task: TaskConfig, labels: np.ndarray) -> np.ndarray:
-    """Returns the rows of each class, or of all scores, int64[classes or 1]."""
-    if task.is_multilabel:
-        return labels.sum(axis=0).astype(int)
-    if task.is_regression:
-        return np.array([len(labels)])
-    return np.bincount(labels.astype(int), minlength=task.outputs)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from contracts.task import label_cells
-from contracts.task.definition import TaskConfig, canonical_label
+from contracts.task.definition import TaskConfig
 from contracts.task.label_cells import CellError
+from contracts.task.label_kind import Label
+from contracts.task.label_names import canonical_label, to_text
 from ingest.config import DataConfig
 from ingest.rows.row_errors import RowError
 from modules.data import row_values
-
-Label = float | list[int]  # one class or score; or 0 or 1 for each of several labels
 
 
 class NotAnIndexError(Exception):
@@ -36,7 +35,7 @@ class LabelParser:
     def __init__(self, task: TaskConfig, settings: DataConfig) -> None:
         self._task = task
         has_schema = settings.schema_file is not None
-        self._allows_all_values = has_schema and not task.is_multilabel
+        self._allows_all_values = has_schema and task.label_size == 1
         self._skips = settings.on_bad_rows == "skip"
         names = enumerate(task.classes or ())
         self._names = {canonical_label(name): index for index, name in names}
@@ -63,20 +62,15 @@ class LabelParser:
         if task.has_label_columns:
             return [_parse_flag(row, name) for name in task.label_columns]
         value = read_column(row, task.label_column)
-        if not task.is_multilabel:
-            return self.parse(value, find_names(value))
+
+        def parse(name: Any) -> float:
+            return self.parse(name, find_names(name))
+
+        kind = task.label_kind
         try:
-            names = label_cells.read_cell(value, task.separator)
+            return kind.parse_cell(value, task.separator, parse, task.labels)
         except CellError as error:
             raise RowError(f"{task.label_column} {error}") from error
-        # As indices, flags of two labels would be read without an error.
-        labels = {canonical_label(row_values.to_text(name)) for name in names}
-        if task.labels is None and task.outputs == 2 and labels == {"0", "1"}:
-            advice = ", or set task.labels to index"
-            problem = label_cells.describe_flags(value, advice)
-            raise RowError(f"{task.label_column} {problem}")
-        indices = {int(self.parse(name, find_names(name))) for name in names}
-        return [int(index in indices) for index in range(task.outputs)]
 
     def parse(self, value: Any, class_of_value: Mapping[str, str]) -> float:
         """Returns the index of a class, or a score.
@@ -89,22 +83,22 @@ class LabelParser:
           RowError: The value is not a label.
           NotAnIndexError: See there.
         """
-        text = label = row_values.to_text(value)
+        text = label = to_text(value)
         number: float | None
-        if self._task.classes is None:
+        if not self._names:
             number = row_values.parse_score(value)
         elif (label := canonical_label(text)) in class_of_value:
             return self._names[canonical_label(class_of_value[label])]
         else:
             number = self._parse_class(label)
         if number is not None and (
-            self._task.classes is not None
+            self._names
             or self._allows_all_values
-            or row_values.is_label(number, self._task)
+            or self._task.label_kind.allows(number)
         ):
             return number
         column = f"{self._task.label_column} is"
-        if self._task.is_multilabel:
+        if self._task.label_size > 1:
             column = f"{self._task.label_column} has"
         if row_values.is_missing(value):
             raise RowError(f"{column} {text!r}, which stands for a missing value")
@@ -133,10 +127,11 @@ class LabelParser:
             self._reading = "name"
 
     def _describe(self) -> str:
-        low, high = self._task.label_range or (0, self._task.outputs - 1)
-        if self._task.classes is None or self._reading == "index":
+        kind = self._task.label_kind
+        low, high = (0, len(kind.names) - 1) if kind.names else (kind.low, kind.high)
+        if not kind.names or self._reading == "index":
             return f"numbers from {low} to {high}"
-        names = ", ".join(self._task.classes)
+        names = ", ".join(kind.names)
         is_open = self._reading is None and self._task.labels is None
         return f"{low} to {high} or {names}" if is_open else names
 
@@ -166,7 +161,7 @@ def read_column(row: Mapping[str, Any], column: str) -> Any:
 
 def _parse_flag(row: Mapping[str, Any], column: str) -> int:
     """Returns 1 if a row has a label, or 0."""
-    text = row_values.to_text(read_column(row, column))
+    text = to_text(read_column(row, column))
     flag = row_values.FLAGS.get(canonical_label(text))
     if flag is None:
         raise RowError(f"{column} is {text!r}; allowed are 0 and 1")

@@ -58,7 +58,6 @@ from ingest.working_directory import (
     delete_damaged,
     refuse_existing,
 )
-from modules.data import row_values
 
 _ROWS_PER_REPORT = 250_000
 
@@ -355,11 +354,11 @@ def _check_records(path: str, task: TaskConfig) -> str:
                 raise record
             assert isinstance(record, bytes)
             features = tf_examples.parse(record).features.feature
-            if task.is_multilabel:
+            if task.label_size > 1:
                 label = task.label_column
                 # Reading a missing key of a protobuf map would add it.
                 flags = features[label].int64_list.value if label in features else ()
-                if row_values.read_label(flags, task) is None:
+                if task.label_kind.read(flags) is None:
                     raise UsageError(
                         f"{location}: {label} is {[*flags]!s:.80}; task.kind "
                         f"multilabel needs an int64 feature {label} with 0 or 1 for "

@@ -7,7 +7,8 @@ from typing import Any
 
 from contracts.errors import UsageError
 from contracts.settings import slices
-from contracts.task.definition import TaskConfig, canonical_label
+from contracts.task.definition import TaskConfig
+from contracts.task.label_names import canonical_label, to_text
 from ingest.config import DataConfig
 from ingest.examples.label_parser import Label, LabelParser, read_column
 from ingest.examples.splits import by_index
@@ -50,7 +51,7 @@ class RowParser:
         self._class_of_value: Mapping[str, str] = {}
         if class_of_value and {*class_of_value.values()} == {*(task.classes or ())}:
             self._class_of_value = class_of_value
-        self._has_flags = has_examples and task.is_multilabel
+        self._has_flags = has_examples and task.label_size > 1
         self._class_of_integer = (
             by_index(task.classes) if has_examples else self._class_of_value
         )
@@ -88,7 +89,7 @@ class RowParser:
             features[task.id_column] = row_values.parse_id(value)
             if features[task.id_column] is None:
                 raise RowError(
-                    f"{task.id_column} is {row_values.to_text(value)!r}, not a whole "
+                    f"{task.id_column} is {to_text(value)!r}, not a whole "
                     "number; name another column with task.id_column, or a new one to "
                     "number the rows"
                 )
@@ -97,7 +98,7 @@ class RowParser:
             weight = row_values.parse_weight(value)
             if weight is None:
                 raise RowError(
-                    f"{task.weight_column} is {row_values.to_text(value)!r}; allowed "
+                    f"{task.weight_column} is {to_text(value)!r}; allowed "
                     "are numbers from 0"
                 )
             features[task.weight_column] = weight
@@ -111,7 +112,7 @@ class RowParser:
         values = row.get(column)
         if not self._has_flags or not isinstance(values, list):
             return self._labels.parse_row(row, self._find_names)
-        label = row_values.read_label(values, self._task)
+        label = self._task.label_kind.read(values)
         if not isinstance(label, list):
             raise RowError(
                 f"{column} is {str(values)[:80]}; allowed are 0 and 1, one of them for "
@@ -146,4 +147,4 @@ class RowParser:
 
 def _as_name(value: Any) -> str:
     """Returns the one spelling of a value of a group or slice column."""
-    return canonical_label(row_values.to_text(value))
+    return canonical_label(to_text(value))

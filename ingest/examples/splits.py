@@ -12,8 +12,8 @@ from contracts.task.definition import (
     EVAL_SPLIT,
     TRAIN_SPLIT,
     TaskConfig,
-    canonical_label,
 )
+from contracts.task.label_names import canonical_label, to_text
 from ingest.rows.row_errors import Location, RowError
 from ingest.rows.spool import Spool
 from modules.data import row_values
@@ -189,7 +189,7 @@ def take_labelled(
         for column in label_columns:
             has_column = has_column or column in located[1]
             value = located[1].get(column)
-            shown = "" if value is None else canonical_label(row_values.to_text(value))
+            shown = "" if value is None else canonical_label(to_text(value))
             if shown not in values and not row_values.is_unlabelled(value, task):
                 return itertools.chain(unlabelled, rows)
             values[shown] = None

@@ -26,8 +26,8 @@ class Units:
     """
 
     def __init__(self, task: TaskConfig) -> None:
-        self._is_regression = task.is_regression
-        self._classes = task.classes or ["the scores"]
+        self._kind = task.label_kind
+        self._classes = self._kind.names or ("the scores",)
         self._texts = array("Q")
         # The rows that have a group or a class, and what they have.
         self._grouped, self._groups = array("Q"), array("Q")
@@ -46,10 +46,7 @@ class Units:
         if group is not None:
             self._grouped.append(row)
             self._groups.append(hash_texts([group]))
-        if isinstance(label, list):
-            labels = [index for index, flag in enumerate(label) if flag]
-        else:
-            labels = [0 if self._is_regression else int(label)]
+        labels = self._kind.class_ids(label)
         self._labels.extend(labels)
         self._labelled.extend([row] * len(labels))
 

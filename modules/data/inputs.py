@@ -37,9 +37,8 @@ class ExamplesConfig(config_definitions.DataConfig):
       id_column: Name of the int64 id.
       weight_column: Name of the float32 weight of a row in the training loss; None if
         there are no weights.
-      is_regression: Whether the label is a float32 score instead of an int64 class.
-      label_count: The number of labels, each of which is 0 or 1 in the label column; 0
-        if a row has one class or score.
+      label_dtype: Type of the label, `int64` or `float32`.
+      label_size: Number of values in the label column.
       lengths: Lengths in tokens that batches are padded to, the first that fits; empty
         pads to the longest row.
       window_batches: Rows are sorted by length within a window of this many random
@@ -65,8 +64,8 @@ class ExamplesConfig(config_definitions.DataConfig):
     label_column: str = "label"
     id_column: str = "idx"
     weight_column: str | None = None
-    is_regression: bool = False
-    label_count: int = 0
+    label_dtype: str = "int64"
+    label_size: int = 1
     lengths: list[int] = dataclasses.field(default_factory=list)
     window_batches: int = 16
     shuffle_buffer_size: int = 1_000_000
@@ -135,9 +134,8 @@ def count_examples(config: ExamplesConfig) -> int:
 
 def label_feature(config: ExamplesConfig) -> tf.io.FixedLenFeature:
     """Returns how the label of an Example is parsed."""
-    shape = [config.label_count] if config.label_count else []
-    kind = tf.float32 if config.is_regression else tf.int64
-    return tf.io.FixedLenFeature(shape, kind)
+    shape = [config.label_size] if config.label_size > 1 else []
+    return tf.io.FixedLenFeature(shape, tf.as_dtype(config.label_dtype))
 
 
 def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...]:
@@ -149,7 +147,7 @@ def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...
 
     Returns:
       Word ids and type ids int64[batch, (tokens)]; labels int64[batch],
-      int64[batch, label_count] or float32[batch]; ids int64[batch]; with a
+      int64[batch, label_size] or float32[batch]; ids int64[batch]; with a
       `weight_column` also its values, float32[batch].
     """
     ids = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
@@ -182,7 +180,7 @@ def build_batches(
 
     Returns:
       A dataset of `(inputs, targets)`: the encoder's inputs int32[batch, seq_len];
-      `labels` int64[batch], int64[batch, label_count] or float32[batch]; `weights`
+      `labels` int64[batch], int64[batch, label_size] or float32[batch]; `weights`
       float32[batch], 0 for rows that fill a batch and 1 for all others; `ids`
       int64[batch]; with a `weight_column` also `row_weights` float32[batch]; for
       evaluation also `positions` int64[batch], the rows' positions in the split,

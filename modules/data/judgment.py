@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contracts import metrics
 from contracts.settings.data_gate import DataGateConfig
 from contracts.task.definition import NO_ID, TRAIN_SPLIT, TaskConfig
 from contracts.verdicts import lowest
@@ -145,8 +144,7 @@ def join_reversed(parts: Sequence[RowFacts], task: TaskConfig) -> list[RowFacts]
 
 def _differ(differences: np.ndarray, task: TaskConfig) -> np.ndarray:
     """Returns which differences of labels make them different labels, bool[rows]."""
-    low, high = task.label_range or (0, 0)
-    return differences > _SCORE_TOLERANCE * (high - low)
+    return differences > _SCORE_TOLERANCE * task.label_kind.score_range
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,16 +200,8 @@ class _Judgment:
             if facts is None or np.ptp(facts.label_numbers):
                 continue
             count = len(facts)
-            label = facts.labels[0]
-            if self.task.is_multilabel:
-                name = self.task.describe_label(label) or "(none)"
-                value, missing = f"labels `{name}`", "other labels"
-            elif self.task.classes is None:
-                value, missing = f"score {label:.9g}", "other scores"
-            else:
-                name = self.task.classes[int(label)]
-                others = [other for other in self.task.classes if other != name]
-                value, missing = f"class `{name}`", " or ".join(others[:SHOWN])
+            kind = self.task.label_kind
+            value, missing = kind.describe_constant(facts.labels[0], SHOWN)
             consequence = (
                 "a model would learn only to predict it"
                 if split == TRAIN_SPLIT
@@ -225,7 +215,7 @@ class _Judgment:
 
     def _absent_classes(self) -> Iterator[Finding]:
         facts = self._filled.get(TRAIN_SPLIT)
-        if self.task.classes is None or facts is None:
+        if not self.task.label_kind.names or facts is None:
             return
         if not np.ptp(facts.label_numbers):  # `_single_classes`
             return
@@ -255,7 +245,7 @@ class _Judgment:
         if split not in self._filled:
             return
         counts = np.array(list(self._profiles[split].labels.values()))
-        all_rows = len(self._filled[split]) if self.task.is_multilabel else None
+        all_rows = self.task.label_kind.total(len(self._filled[split]))
         table = self.task.metric_table
         for name, threshold in self.thresholds.items():
             if name not in self.task.metrics:  # the Evaluator refuses it
@@ -279,27 +269,26 @@ class _Judgment:
 
     def _constant_model(self) -> Iterator[Finding]:
         """Finds thresholds that a model reaches if it always predicts one class."""
-        split, classes = self.gate_split, self.task.classes
+        split, kind = self.gate_split, self.task.label_kind
         # The Evaluator refuses other metrics. A threshold of 0 or less has no effect.
         bounds = {
             name: bound
             for name, bound in self.thresholds.items()
             if name in self.task.metrics and bound > 0
         }
-        if split not in self._filled or not classes or not bounds:
+        if split not in self._filled or not bounds:
             return
         labels = self._filled[split].labels
         if not np.ptp(self._filled[split].label_numbers):  # `_single_classes`
             return
-        for predicted, values in metrics.of_constant_models(classes, labels, bounds):
+        for predicted, values in kind.constant_models(labels, bounds):
             if all(values[name] >= lowest(bound) for name, bound in bounds.items()):
                 reached = ", ".join(f"{name} {values[name]:.3f}" for name in bounds)
                 shown = ", ".join(f"`{name}`" for name in predicted) or "no label"
-                better = "micro_f1" if self.task.is_multilabel else "accuracy or f1"
                 message = (
                     f"{split}: a model that always predicts {shown} reaches all of "
                     f"evaluator.thresholds ({reached}): raise them, or add one for "
-                    f"{better}"
+                    f"{kind.better_metrics}"
                 )
                 yield Finding(CONSTANT_MODEL, split, message)
                 return
@@ -338,24 +327,20 @@ class _Judgment:
         yield Finding(CONTRADICTIONS, "", message, is_refused, count, pairs)
 
     def _rare_classes(self) -> Iterator[Finding]:
-        if self.task.classes is None or TRAIN_SPLIT not in self._filled:
+        kind = self.task.label_kind
+        if not kind.names or TRAIN_SPLIT not in self._filled:
             return
         train = self._profiles[TRAIN_SPLIT]
         labels, rows = train.labels, train.rows
-        limit = min(
-            self.limits.warn_class_share, _MANY_CLASSES_SHARE / len(self.task.classes)
-        )
+        limit = min(self.limits.warn_class_share, _MANY_CLASSES_SHARE / len(kind.names))
         rare = sorted((n, name) for name, n in labels.items() if 0 < n < limit * rows)
         if rare:
             shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:SHOWN])
-            # Weights do not change how often one of several labels is predicted.
-            setting = (
-                "task.decision" if self.task.is_multilabel else "trainer.class_weights"
-            )
             message = (
                 f"{TRAIN_SPLIT}: {len(rare)} of {len(labels)} classes have less than "
                 f"{limit:.1%} of the rows (data_gate.warn_class_share): {shown}; a "
-                f"model may never predict them: add rows, or set {setting}"
+                f"model may never predict them: add rows, or set "
+                f"{kind.rare_class_setting}"
             )
             count = sum(n for n, _ in rare)
             yield Finding(RARE_CLASS, TRAIN_SPLIT, message, count=count)
@@ -478,12 +463,15 @@ class _Judgment:
     def _label_drift(
         self, split: str, new: Profile, other: str, reference: Profile
     ) -> Iterator[Finding]:
-        if self.task.classes is None:
+        test = self.task.label_kind.drift_test
+        if test == "histogram":
             scores = list(new.labels.values()), list(reference.labels.values())
             difference, p = profile.compare_counts(*scores)
             what = f"the scores differ from those of {other} by {difference:.2f}"
         else:
-            name, difference, p = profile.compare_classes(new, reference)
+            name, difference, p = profile.compare_classes(
+                new, reference, counts_once=test == "classes"
+            )
             here = f"{new.labels[name] / new.rows:.1%}"
             there = f"{reference.labels[name] / reference.rows:.1%}"
             what = f"the class `{name}` has {here} of the rows, and {there} in {other}"

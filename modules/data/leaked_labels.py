@@ -70,12 +70,13 @@ def judge(sample: WordSample, task: TaskConfig, limit: float) -> Iterator[Findin
       limit: The largest F1 of a class, and of the other classes, that are predicted by
         whether a row has one word. 1 judges nothing.
     """
-    if task.classes is None or limit >= 1:
+    names = task.label_kind.names
+    if not names or limit >= 1:
         return
     rows = [(label, set(_features(words))) for _, label, words in sample.rows]
     total = Counter(itertools.chain.from_iterable(features for _, features in rows))
     found, leaked_rows = [], 0
-    for index, name in enumerate(task.classes):
+    for index, name in enumerate(names):
         of_class = [
             features
             for label, features in rows
@@ -113,7 +114,7 @@ def judge(sample: WordSample, task: TaskConfig, limit: float) -> Iterator[Findin
     # Of many classes, a few may have a word of their own. If all but one have, the rest
     # is the last one: of two, a word of one class is enough.
     # No label of several is what the others leave.
-    decides_all = len(found) >= len(task.classes) - (not task.is_multilabel)
+    decides_all = len(found) >= task.label_kind.free_names
     is_refused = decides_all or 2 * leaked_rows >= len(rows)
     advice = (
         "the label seems to be in the texts, and a model would learn only that; remove "

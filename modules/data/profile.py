@@ -26,7 +26,6 @@ class Profile:
       tokens: Number of tokens, without special tokens.
       words: Number of words.
       unknown: Number of tokens that are `[UNK]`.
-      is_multilabel: Whether a row may count for several labels, or for none.
     """
 
     labels: dict[str, int]
@@ -35,33 +34,19 @@ class Profile:
     tokens: int = 0
     words: int = 0
     unknown: int = 0
-    is_multilabel: bool = False
 
     @classmethod
     def of(cls, facts: RowFacts, task: TaskConfig, span: int | None = None) -> Profile:
         """Counts the rows of a split."""
-        if task.classes is not None:
-            names = task.classes
-            numbers = facts.labels.astype(int)
-            if task.is_multilabel:
-                counts = numbers.reshape(-1, len(names)).sum(axis=0)
-            else:
-                counts = np.bincount(numbers, minlength=len(names))
-        else:
-            low, high = task.label_range or (0.0, 1.0)
-            counts, edges = np.histogram(facts.labels, bins=100, range=(low, high))
-            names = [f"{edge:.9g}" for edge in edges[:-1]]
         # Longer rows count as 10,000 tokens long.
         lengths = np.bincount(np.minimum(facts.lengths, 10_000))
-        labels = dict(zip(names, counts.tolist(), strict=True))
         return cls(
-            labels,
+            task.label_kind.histogram(facts.labels),
             lengths.tolist(),
             span,
             tokens=int(facts.tokens.sum()),
             words=int(facts.words.sum()),
             unknown=int(facts.unknown.sum()),
-            is_multilabel=task.is_multilabel,
         )
 
     @property
@@ -116,18 +101,24 @@ class Profile:
         }
 
 
-def compare_classes(first: Profile, second: Profile) -> tuple[str, float, float]:
+def compare_classes(
+    first: Profile, second: Profile, *, counts_once: bool = True
+) -> tuple[str, float, float]:
     """Returns the class whose share differs most, the difference, and its p-value.
 
-    Each of several labels is tested by itself, and the p-value is that of the least one
-    of as many tests (Bonferroni).
+    Args:
+      first: A profile.
+      second: The other one.
+      counts_once: Whether each row counts for one name. Otherwise each name is tested
+        by itself, and the p-value is that of the least one of as many tests
+        (Bonferroni).
     """
     counts = np.array([list(first.labels.values()), list(second.labels.values())])
     rows = np.array([[first.rows], [second.rows]])
     differences = np.abs(np.diff(counts / rows, axis=0)[0])
     largest = int(differences.argmax())
     name, difference = list(first.labels)[largest], float(differences[largest])
-    if not first.is_multilabel:
+    if counts_once:
         present = counts[:, counts.any(axis=0)]
         return name, difference, float(stats.chi2_contingency(present).pvalue)
     if not difference:

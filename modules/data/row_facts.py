@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from contracts.task.definition import NO_ID, TOKENIZED_FEATURES, TaskConfig
-from modules.data import row_values
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -172,11 +171,11 @@ def describe_examples(
     from tensorflow.core.example.example_pb2 import Example
 
     rows = []
+    kind = task.label_kind
     for record in serialized:
         example = Example.FromString(record)
-        kind = "float_list" if task.is_regression else "int64_list"
-        values = _read(example, task.label_column, kind)
-        label = row_values.read_label(values, task)
+        values = _read(example, task.label_column, kind.feature_list)
+        label = kind.read(values)
         if label is None:
             continue
         content: list[Any]

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from contracts.task.definition import LARGEST_SCORE, TaskConfig, canonical_label
+from contracts.task.definition import LARGEST_SCORE, TaskConfig
+from contracts.task.label_names import canonical_label, to_text
 
 # What R, pandas, databases and spreadsheets write for a missing value, in any case.
 _MISSING = {
@@ -87,49 +85,6 @@ def find_surrogate(text: str) -> str | None:
     return None
 
 
-def label_bounds(task: TaskConfig) -> tuple[float, float]:
-    """Returns the lowest and the highest value of labels in Examples.
-
-    They are indices of classes, scores, or 0 and 1 for each of several labels.
-    """
-    low, high = task.label_range or (0, 1 if task.is_multilabel else task.outputs - 1)
-    return low, high
-
-
-def is_label(number: float, task: TaskConfig) -> bool:
-    """Returns whether a number is the index of a class, or a score in the range.
-
-    Scores are compared as Examples hold them, in float32.
-    """
-    low, high = label_bounds(task)
-    if low <= number <= high:  # NaN is not
-        return True
-    if task.classes is not None:
-        return False
-    with np.errstate(over="ignore"):
-        low, high, number = np.array([low, high, number], np.float32).tolist()
-    return low <= number <= high
-
-
-def read_label(values: Sequence[Any], task: TaskConfig) -> float | list[Any] | None:
-    """Returns the label of an Example.
-
-    Args:
-      values: The values of its feature.
-      task: The classes, or the range of the scores.
-
-    Returns:
-      The index of a class, a score, or 0 or 1 for each of several labels; None if the
-      task does not allow the values.
-    """
-    is_allowed = len(values) == task.label_size and all(
-        isinstance(value, int | float) and is_label(value, task) for value in values
-    )
-    if not is_allowed:
-        return None
-    return list(values) if task.is_multilabel else values[0]
-
-
 def parse_score(value: Any) -> float | None:
     """Returns a value as a score; None if it is not a finite number."""
     score = _parse_float(to_text(value))
@@ -144,10 +99,7 @@ def is_unlabelled(value: Any, task: TaskConfig) -> bool:
     if value is None:
         return True
     label = canonical_label(to_text(value))
-    if task.classes is not None:
-        if label in map(canonical_label, task.classes):
-            return False
-    elif label == "-1" and is_label(-1, task):
+    if task.label_kind.is_value(label):
         return False
     return label == "-1" or is_missing(value)
 
@@ -169,17 +121,6 @@ def parse_weight(value: Any) -> float | None:
     """Returns a value as a weight; None if it is negative or not a float32 number."""
     weight = _parse_float(to_text(value))
     return weight if 0 <= weight <= LARGEST_SCORE else None
-
-
-def to_text(value: Any) -> str:
-    """Returns a label as text in CSV: `true` for True, `1` for the float 1.0."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
 
 
 def _parse_float(text: str) -> float:

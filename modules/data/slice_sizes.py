@@ -8,12 +8,12 @@ import numpy as np
 
 from contracts.settings.slices import MOST_VALUES
 from contracts.task.definition import TaskConfig
+from contracts.task.several_labels import ALL_ROWS
 from modules.data import threshold_interval
 
 # Rows by value and label, at most one value more than are allowed. Of the scores of a
 # regression, two are kept: whether they differ is all that matters. A row counts for
 # each of several labels, and for `ALL_ROWS`.
-ALL_ROWS = -1
 Labels = dict[float, int]
 Counts = dict[str, Labels]
 
@@ -29,14 +29,7 @@ def count_row(
     if value not in counts and len(counts) > MOST_VALUES:
         return
     labels = counts.setdefault(value, {})
-    keys: list[float]
-    if isinstance(label, Sequence):
-        keys = [ALL_ROWS, *(index for index, is_set in enumerate(label) if is_set)]
-    elif task.is_regression and label not in labels and len(labels) == 2:
-        keys = [min(labels)]
-    else:
-        keys = [label]
-    for key in keys:
+    for key in task.label_kind.slice_keys(label, labels):
         labels[key] = labels.get(key, 0) + rows
 
 
@@ -49,11 +42,7 @@ def count_deciding(metric: str, labels: Labels, task: TaskConfig) -> tuple[int, 
       task: The classes.
     """
     entry = task.metric_table[metric]
-    counts = np.array(
-        list(labels.values())
-        if task.is_regression
-        else [labels.get(index, 0) for index in range(task.outputs)]
-    )
+    counts = task.label_kind.slice_counts(labels)
     if entry.low < 0 and np.count_nonzero(counts) < 2:
         # No model has a correlation with labels that are all equal.
         return 0, "rows with different labels"

@@ -139,16 +139,16 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
 
 
 def scale(
-    probabilities: np.ndarray, temperature: float, *, is_multilabel: bool = False
+    probabilities: np.ndarray, temperature: float, *, are_independent: bool = False
 ) -> np.ndarray:
     """Returns the probabilities of logits that are divided by a temperature.
 
     Args:
       probabilities: float[rows, classes], without a temperature.
       temperature: Above 1 makes them less certain.
-      is_multilabel: Whether they are those of several labels.
+      are_independent: Whether they are those of several labels.
     """
-    if is_multilabel:
+    if are_independent:
         logits = _log(probabilities) - _log(1 - probabilities)
         return special.expit(logits / temperature)
     return special.softmax(_log(probabilities) / temperature, axis=1)

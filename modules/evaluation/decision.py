@@ -200,7 +200,7 @@ def _best(
     elif config.min_precision is None:
         keys = (nearness, np.round(by, _DIGITS))
     else:
-        table = metrics.of_task(classes)
+        table = metrics.of_kind("binary", classes)
         precision = table["precision"].values(Sample(_CELLS, counts))
         is_enough = precision >= config.min_precision
         reached = np.where(is_enough, config.min_precision, precision)
@@ -215,7 +215,10 @@ def _points(
     counts: np.ndarray,
 ) -> list[Point]:
     """Measures thresholds; see `_best` for the arguments."""
-    table, sample = metrics.of_task(classes), Sample(_CELLS, counts.astype(float))
+    table, sample = (
+        metrics.of_kind("binary", classes),
+        Sample(_CELLS, counts.astype(float)),
+    )
     values = _values(classes, config, counts).tolist()
     shown = [table[name].values(sample).tolist() for name in _SHOWN]
     return [
@@ -231,7 +234,7 @@ def _values(
 ) -> np.ndarray:
     """Returns the value that the rule compares, float64[thresholds]; see `_best`."""
     if config.costs is None:
-        table = metrics.of_task(classes)
+        table = metrics.of_kind("binary", classes)
         return table[config.value_name].values(Sample(_CELLS, counts))
     highest = config.costs.highest  # the sum of high costs could overflow
     cost = np.zeros((2, 2))

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
-from contracts import fingerprint, metrics
+from contracts import fingerprint
 from contracts.settings.slice_features import slice_keys
 from contracts.task.definition import TaskConfig
 from modules.evaluation import tfma_metrics, tfma_paired_test
@@ -53,8 +53,7 @@ def build_eval_config(
                 metrics=[
                     _metric(
                         tfma_metrics.Metrics,
-                        classes=task.classes,
-                        is_multilabel=task.is_multilabel,
+                        task=task.model_dump(mode="json"),
                     ),
                     _metric(
                         tfma_paired_test.PairedTest, task=task.model_dump(mode="json")
@@ -82,8 +81,7 @@ def read_deciding(
         for metric in spec.metrics
         if metric.class_name == tfma_metrics.Metrics.__name__
     )
-    classes, is_multilabel = options["classes"], options["is_multilabel"]
-    return spec, metrics.deciding(classes, is_multilabel=is_multilabel)
+    return spec, list(TaskConfig(**options["task"]).metrics)
 
 
 def _metric(kind: type[tfma.metrics.Metric], **options: Any) -> config_pb2.MetricConfig:

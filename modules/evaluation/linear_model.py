@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from contracts.metrics import POSITIVE_CLASS
 from contracts.task.definition import TaskConfig
 
 # They limit the memory and the time of a training; docs/comparing.md has measurements.
@@ -63,7 +62,7 @@ class LinearModel:
             norm=None,
             alternate_sign=False,
         )
-        columns = labels.T if task.is_multilabel else [labels]
+        columns = task.label_kind.columns(labels)
         self._estimators: list[Any] = [_choose_estimator(task, c) for c in columns]
         if weights is not None:
             weights = weights / weights.mean() if weights.any() else None
@@ -77,23 +76,22 @@ class LinearModel:
     def predict(self, rows: Iterable[Words]) -> np.ndarray:
         """Returns probabilities float64[rows, classes], or scores float64[rows]."""
         features = self._vectorizer.transform(rows)
-        if not self._task.classes:
-            return np.asarray(self._estimators[0].predict(features))
-        is_multilabel = self._task.is_multilabel
-        outputs = 2 if is_multilabel else self._task.outputs
         parts = []
         for estimator in self._estimators:
-            probabilities = np.zeros((features.shape[0], outputs))
+            if isinstance(estimator, Ridge):
+                parts.append(np.asarray(estimator.predict(features)))
+                continue
+            # A column of several labels has the values 0 and 1.
             classes = estimator.classes_.astype(int)
+            width = max(2, self._task.outputs // len(self._estimators))
+            probabilities = np.zeros((features.shape[0], width))
             probabilities[:, classes] = estimator.predict_proba(features)
             parts.append(probabilities)
-        if is_multilabel:
-            return np.stack([part[:, POSITIVE_CLASS] for part in parts], axis=1)
-        return parts[0]
+        return self._task.label_kind.join_columns(parts)
 
 
 def _choose_estimator(task: TaskConfig, labels: np.ndarray) -> Any:
-    if not task.classes:
+    if not task.label_kind.names:
         return Ridge()
     if len(np.unique(labels)) == 1:
         return DummyClassifier()

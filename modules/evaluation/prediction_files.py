@@ -12,7 +12,6 @@ import numpy as np
 from contracts import metrics
 from contracts.metrics import Rows, Threshold
 from contracts.storage import files, uris
-from contracts.task import label_cells
 from contracts.task.definition import TaskConfig
 from modules.evaluation import calibration
 from modules.export import signatures
@@ -56,7 +55,7 @@ class Predictions:
     def scale(self, temperature: float) -> Predictions:
         """Returns them with the probabilities and losses of a temperature."""
         outputs = calibration.scale(
-            self.outputs, temperature, is_multilabel=self.rows.is_multilabel
+            self.outputs, temperature, are_independent=self.rows.has_label_sets
         )
         losses = Rows.of(self.labels, outputs).losses
         return dataclasses.replace(self, outputs=outputs, losses=losses)
@@ -110,7 +109,7 @@ def header(task: TaskConfig) -> list[str]:
 
     The id and the label have the names of the task; see `TaskConfig.own_name`.
     """
-    probabilities = (f"probability_{name}" for name in task.classes or ())
+    probabilities = (f"probability_{name}" for name in task.label_kind.names)
     predicted = map(task.own_name, (PREDICTION, *probabilities))
     return [task.id_column, task.label_column, *predicted]
 
@@ -136,24 +135,14 @@ def read_predictions(
     _, *rows = csv.DictReader(io.StringIO(text), header(task), delimiter="\t")
     ids = np.array([int(row[task.id_column]) for row in rows], np.int64)
     outputs = np.array([[float(row[c]) for c in described["columns"]] for row in rows])
-    names = [row[task.label_column] for row in rows]
-    classes, scores = task.classes, outputs[:, 0]
-    if classes is None:
-        return RecordedPredictions(ids, np.array(names, np.float64), scores, scores)
-    labels = np.array([_parse(name, task) for name in names], np.int64)
-    column = task.own_name(PREDICTION)
+    kind, column = task.label_kind, task.own_name(PREDICTION)
+    labels = np.array(
+        [kind.parse_description(row[task.label_column]) for row in rows],
+        np.float64 if kind.is_scaled else np.int64,
+    )
     # Where an output is not finite, the class is "nan".
     is_finite = np.isfinite(outputs).all(axis=1)
     predicted = np.full(labels.shape, np.nan)
     for index in np.flatnonzero(is_finite):
-        predicted[index] = _parse(rows[index][column], task)
-    return RecordedPredictions(ids, labels, outputs, predicted)
-
-
-def _parse(text: str, task: TaskConfig) -> Any:
-    """Returns the index of a class, or 0 or 1 for each of several labels."""
-    assert task.classes is not None
-    if not task.is_multilabel:
-        return task.classes.index(text)
-    names = label_cells.read_cell(text, label_cells.SEPARATOR)
-    return [int(name in names) for name in task.classes]
+        predicted[index] = kind.parse_description(rows[index][column])
+    return RecordedPredictions(ids, labels, kind.from_outputs(outputs), predicted)

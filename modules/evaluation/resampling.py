@@ -239,7 +239,7 @@ def paired_tests(
 def _divisions(task: TaskConfig) -> list[tuple[_Divide, Mapping[str, Metric]]]:
     """Returns how metrics are resampled: by cell, or by row if they need more."""
     table = task.metric_table
-    if task.is_regression:
+    if not task.label_kind.names:
         return [(_by_row, table)]
     of_rows = {name: m for name, m in table.items() if m.needs_probabilities}
     of_cells = {name: m for name, m in table.items() if name not in of_rows}
@@ -256,7 +256,7 @@ def _by_cell(models: Sequence[Rows]) -> Units:
     They have one axis for the label and one for the prediction of each model. Of
     several labels, a cell is a combination that occurs.
     """
-    if models[0].is_multilabel:
+    if models[0].has_label_sets:
         columns = [models[0].labels, *(model.predictions for model in models)]
         rows = np.concatenate(columns, axis=1)
         _, first, counts = np.unique(
@@ -303,7 +303,7 @@ def _bootstrap(
     random = np.random.default_rng(seed)
     units = part = divide(models)
     size = 5_000
-    if divide is _by_row and (models[0].classes == 2 or models[0].is_multilabel):
+    if divide is _by_row and (models[0].classes == 2 or models[0].has_label_sets):
         # The AUC varies with the rarer class, so a resample has 100 of its rows.
         positives = np.sum(models[0].labels == metrics.POSITIVE_CLASS, axis=0)
         rarer = np.minimum(positives, len(models[0]) - positives)

@@ -41,17 +41,17 @@ def selection_threshold(
     kind, _, name = task.metric.partition("/")
     if metric.needs_probabilities:
         return None
-    if task.is_multilabel:
+    decides_on = task.label_kind.decides_on
+    if decides_on == "labels":
         if kind == "macro_f1" or name:
             columns = zip(labels.T, probabilities.T, strict=True)
             return [_of_label(*column) for column in columns]
         return _of_label(labels.ravel(), probabilities.ravel())
-    if not task.is_binary or metric.is_share_of_right:
+    if decides_on is None or metric.is_share_of_right:
         return None
-    assert task.classes is not None
     kind = kind if kind in _MAXIMIZED else "f1"
     by = metrics.class_metric(kind, name) if name else kind
-    return _maximize(by, task.classes, labels, probabilities)
+    return _maximize(by, task.label_kind.names, labels, probabilities)
 
 
 def _of_label(labels: np.ndarray, probabilities: np.ndarray) -> float:

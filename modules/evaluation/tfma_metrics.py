@@ -23,6 +23,7 @@ from tensorflow_model_analysis.proto import config_pb2, metrics_for_slice_pb2
 
 from contracts import metrics
 from contracts.metrics import Rows
+from contracts.task.definition import TaskConfig
 from modules.data.slice_columns import read_value
 from modules.export import signatures
 
@@ -36,24 +37,16 @@ class Metrics(tfma.metrics.Metric):
     """The metrics of a task, `example_count`, and the confusion matrix of classes.
 
     Args:
-      classes: The class names; None for a regression.
-      is_multilabel: Whether a row may have several of the classes, or none. It has no
-        confusion matrix.
+      task: A `TaskConfig` as JSON.
       code_fingerprint: Unused. In the configuration it makes an edit of this module
         change TFX's cache key.
     """
 
-    def __init__(
-        self,
-        classes: list[str] | None,
-        is_multilabel: bool = False,
-        code_fingerprint: str = "",
-    ) -> None:
+    def __init__(self, task: dict[str, Any], code_fingerprint: str = "") -> None:
         super().__init__(
             tfma.metrics.merge_per_key_computations(_computations),
             name="metrics",
-            classes=classes,
-            is_multilabel=is_multilabel,
+            task=task,
         )
 
 
@@ -135,8 +128,7 @@ def _group(
 
 def _computations(
     name: str,
-    classes: list[str] | None,
-    is_multilabel: bool = False,
+    task: dict[str, Any],
     eval_config: config_pb2.EvalConfig | None = None,
     model_name: str = "",
     output_name: str = "",
@@ -151,7 +143,8 @@ def _computations(
     gather = gather_rows(eval_config, **key_parts)
     # Thresholds by name apply only to keys whose `example_weighted` is None, which TFMA
     # uses for the metrics of a model (`metric_thresholds_from_metrics_specs`).
-    names = metrics.of_task(classes, is_multilabel=is_multilabel)
+    definition = TaskConfig(**task)
+    names = definition.metric_table
     keys = {
         name: tfma.metrics.MetricKey(
             name=name, **key_parts | {"example_weighted": None}
@@ -159,12 +152,14 @@ def _computations(
         for name in (EXAMPLE_COUNT, *names)
     }
     plots = []
-    if classes is not None and not is_multilabel:
+    if "confusion" in definition.label_kind.sections:
         plots = [tfma.metrics.PlotKey(name=CONFUSION_MATRIX, **key_parts)]
 
     def result(computed: dict[tfma.metrics.MetricKey, Any]) -> dict:
         rows = computed[gather.keys[0]]
-        values = metrics.compute(classes, rows) | {EXAMPLE_COUNT: float(len(rows))}
+        values = metrics.compute(definition.classes, rows) | {
+            EXAMPLE_COUNT: float(len(rows))
+        }
         results: dict[Any, Any] = {key: values[name] for name, key in keys.items()}
         return results | {plot: _confusion_matrix(rows) for plot in plots}
 

@@ -14,7 +14,6 @@ from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 from contracts import metrics
 from contracts.settings.long_text import DEFAULT_KEEP, Keep
 from contracts.storage import files, uris
-from contracts.task import label_cells
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from contracts.versions import description
 from modules.data import preprocessing, slicing, tokenizer_files
@@ -22,13 +21,7 @@ from modules.encoder import EncoderDirectory, describe_architecture
 from modules.encoder.model import DEFAULTS
 from modules.export import token_positions
 from modules.export.signatures import (
-    CLASS,
-    CLASS_ID,
     EXAMPLES,
-    LABELS,
-    LOGITS,
-    PROBABILITIES,
-    SCORE,
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
     SLICE_FEATURES,
@@ -37,11 +30,15 @@ from modules.export.signatures import (
 )
 from modules.export.traced_model import TracedModel
 
+# From logits, temperature and threshold to the outputs of the exported model.
+ServeLogits = Callable[[tf.Tensor, tf.Tensor, tf.Tensor | None], dict[str, tf.Tensor]]
+
 
 def export_model(
     model: TracedModel,
     transform: tft.TFTransformOutput,
     task: TaskConfig,
+    serve: ServeLogits,
     directory: str,
     *,
     vocab_file: str,
@@ -56,6 +53,7 @@ def export_model(
       model: The trained model, from the encoder's inputs to logits or a score.
       transform: Transform's graph, which becomes a part of the model.
       task: Names the inputs and the classes.
+      serve: Returns the outputs of the model from logits, `Head.serve`.
       directory: Directory of the SavedModel.
       vocab_file: The encoder's vocabulary, one token a line; it becomes a part of the
         graph.
@@ -69,6 +67,7 @@ def export_model(
         model,
         transform,
         task,
+        serve,
         vocab_file=vocab_file,
         max_seq_length=max_seq_length,
         keep=keep,
@@ -89,8 +88,7 @@ def describe_model(
     *,
     max_seq_length: int,
     precision: str,
-    score_scale: list[float],
-    fitted: Mapping[str, metrics.Threshold],
+    fitted: Mapping[str, Any],
     **packing: Any,
 ) -> None:
     """Writes the description of an exported model, and its vocabulary.
@@ -103,8 +101,7 @@ def describe_model(
       encoder: The encoder of its training.
       max_seq_length: Longest sequence in tokens.
       precision: Type of the exported weights.
-      score_scale: The `ScoreScale` of a regression.
-      fitted: `FittedOutputs.description`, of classes.
+      fitted: How outputs follow from logits: `FittedOutputs.description`.
       **packing: `keep` and `long_text` of `preprocessing` as JSON, if they are set.
     """
     tokenizer = tokenizer_files.read_settings(encoder.vocab_file)
@@ -119,14 +116,7 @@ def describe_model(
             description.MAX_SEQ_LENGTH: max_seq_length,
             **packing,
             description.PRECISION: precision,
-            **(
-                {description.SEPARATOR: label_cells.SEPARATOR}
-                if task.is_multilabel
-                else {}
-            ),
-            **(
-                {description.SCORE_SCALE: score_scale} if task.is_regression else fitted
-            ),
+            **fitted,
         },
     )
     files.copy(encoder.vocab_file, uris.join(directory, description.VOCABULARY_FILE))
@@ -143,6 +133,7 @@ class ServingModel(tf.Module):
         model: TracedModel,
         transform: tft.TFTransformOutput,
         task: TaskConfig,
+        serve: ServeLogits,
         *,
         vocab_file: str,
         max_seq_length: int,
@@ -165,6 +156,7 @@ class ServingModel(tf.Module):
         self._raw_spec = transform.raw_feature_spec()
         self._transform_layer = transform.transform_features_layer()
         self._task = task
+        self._serve = serve
         self._vocab_file = vocab_file
         self._max_seq_length = max_seq_length
         self._keep = keep
@@ -256,27 +248,7 @@ class ServingModel(tf.Module):
         self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
     ) -> dict[str, tf.Tensor]:
         logits = self._forward(preprocessing.pad_inputs(word_ids, type_ids))
-        if self._task.is_regression:
-            return {SCORE: tf.squeeze(logits, -1)}
-        if self._task.is_multilabel:
-            probabilities = tf.sigmoid(logits / self.temperature)
-            threshold = 0.5 if self.threshold is None else self.threshold
-            return {
-                LOGITS: logits,
-                PROBABILITIES: probabilities,
-                LABELS: tf.cast(probabilities >= threshold, tf.int64),
-            }
-        probabilities = tf.nn.softmax(logits / self.temperature)
-        class_id = tf.argmax(logits, axis=-1)
-        if self.threshold is not None:
-            positive = probabilities[:, metrics.POSITIVE_CLASS]
-            class_id = tf.cast(positive >= self.threshold, tf.int64)
-        return {
-            LOGITS: logits,
-            PROBABILITIES: probabilities,
-            CLASS_ID: class_id,
-            CLASS: tf.gather(tf.constant(self._task.classes), class_id),
-        }
+        return self._serve(logits, self.temperature, self.threshold)
 
     def _pack_text(self, *texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         if self._task.is_tokenized:

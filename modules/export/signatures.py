@@ -24,7 +24,7 @@ SCORE = "score"
 
 def prediction_output(task: TaskConfig) -> str:
     """Returns the name of the output that a task is evaluated on."""
-    return SCORE if task.is_regression else PROBABILITIES
+    return task.label_kind.output
 
 
 def describe_requests(task: TaskConfig) -> dict[str, Any]:

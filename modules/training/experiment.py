@@ -242,8 +242,8 @@ def examples_config(
         type_ids_column=task.own_name(preprocessing.INPUT_TYPE_IDS),
         label_column=task.label_column,
         id_column=task.id_column,
-        is_regression=task.is_regression,
-        label_count=task.outputs if task.is_multilabel else 0,
+        label_dtype=task.label_kind.dtype,
+        label_size=task.label_size,
         lengths=list(lengths),
     )
 

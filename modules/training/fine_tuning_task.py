@@ -11,7 +11,6 @@ import tensorflow as tf
 import tf_keras
 from official.core import base_task, config_definitions
 from official.nlp.modeling import layers, models
-from scipy import special
 
 from contracts.task.definition import TaskConfig
 from modules import encoder as encoder_lib
@@ -23,10 +22,12 @@ from modules.encoder.window_classifier import WindowClassifier
 from modules.evaluation.prediction_files import Predictions
 from modules.evaluation.selection import selection_threshold
 from modules.training import strategies, summary_names, warm_start
-from modules.training.score_scale import ScoreProjection, ScoreScale
+from modules.training.heads import build_head
+from modules.training.score_scale import ScoreScale
 
 GRADIENT_NORM = "gradient_norm"
 EXAMPLES = "examples"
+_LABELS = inputs.LABELS  # methods have upstream's argument `inputs`
 _CLASSIFIED_POSITIONS = 1  # the first, which is [CLS]
 _HALF = 1 << 32  # of an int64
 
@@ -95,12 +96,14 @@ class FineTuningTask(base_task.Task):
 
     Attributes:
       definition: The task definition.
+      head: What follows the logits.
     """
 
     def __init__(self, params: FineTuningConfig, definition: TaskConfig) -> None:
         super().__init__(params)
         self.definition = definition
         self._encoder = encoder_lib.open_encoder(params.init_checkpoint)
+        self.head = build_head(definition.label_kind, ScoreScale(*params.score_scale))
         self._gradient_norm: tf_keras.metrics.Mean | None = None
 
     def build_model(self) -> models.BertClassifier:
@@ -131,8 +134,9 @@ class FineTuningTask(base_task.Task):
             head.out_proj.bias_initializer = tf_keras.initializers.Constant(
                 params.head_bias
             )
-        if self.definition.is_regression:
-            head.out_proj = self.build_score_projection(head.initializer)
+        projection = self.head.build_projection(head.initializer)
+        if projection is not None:
+            head.out_proj = projection
         settings = {"dropout_rate": 0.0, "cls_head": head}
         if params.window:
             return WindowClassifier(
@@ -145,13 +149,6 @@ class FineTuningTask(base_task.Task):
                 **settings,
             )
         return models.BertClassifier(network, self.definition.outputs, **settings)
-
-    def build_score_projection(
-        self, initializer: tf_keras.initializers.Initializer
-    ) -> ScoreProjection:
-        """Builds the last layer of a regression."""
-        scale = ScoreScale(*self.task_config.score_scale)
-        return ScoreProjection(scale, kernel_initializer=initializer, name="logits")
 
     def initialize(self, model: models.BertClassifier) -> None:
         """Restores the initial weights; called if there is no checkpoint."""
@@ -182,10 +179,6 @@ class FineTuningTask(base_task.Task):
         times the weight of its row. As with Keras's `class_weight`, the sum is divided
         by the number of rows, not by their weights: a batch of heavy rows makes a large
         step. With several labels, the gradient is the sum over them.
-
-        The weight of a label multiplies the odds that minimize its part of the loss. So
-        the logarithm of the weight is added to the logits in the loss, and the logits
-        themselves fit the unweighted rows.
         """
         replica = tf.distribute.get_replica_context()
         rows = tf.reduce_sum(labels[inputs.WEIGHTS])
@@ -194,20 +187,15 @@ class FineTuningTask(base_task.Task):
         weights = labels[inputs.WEIGHTS]
         if inputs.ROW_WEIGHTS in labels:
             weights *= labels[inputs.ROW_WEIGHTS]
-        by_class = tf.constant(self.task_config.loss_weights, tf.float32)
-        if self.task_config.loss_weights and self.definition.is_multilabel:
-            without, having = tf.split(by_class, 2)
-            model_outputs = tf.cast(model_outputs, tf.float32)
-            model_outputs += tf.math.log(having / without)
-        losses = self._output_losses(labels, model_outputs)
+        targets = labels[inputs.LABELS]
+        logits = tf.cast(model_outputs, tf.float32)
         if self.task_config.loss_weights:
-            losses *= self._weigh(by_class, labels[inputs.LABELS])
+            by_group = tf.constant(self.task_config.loss_weights, tf.float32)
+            losses = self.head.weighted_losses(targets, logits, by_group)
+        else:
+            losses = self.head.losses(targets, logits)
         share = tf.reduce_sum(_mean_of_row(losses) * weights) / rows
-        if self.definition.is_multilabel:
-            # Training minimizes the sum over the labels: the gradients of their mean
-            # are as small as AdamW's epsilon if there are many.
-            others = self.definition.outputs - 1
-            share += others * (share - tf.stop_gradient(share))
+        share = self.head.scale_gradient(share)
         if aux_losses:
             share += tf.add_n(aux_losses) / replica.num_replicas_in_sync
         return share * replica.num_replicas_in_sync
@@ -219,12 +207,7 @@ class FineTuningTask(base_task.Task):
         gradients before clipping and the number of examples. An evaluation computes
         the other metrics from all predictions at its end.
         """
-        if self.definition.is_regression:
-            quality = tf_keras.metrics.MeanSquaredError(name="mse")
-        elif self.definition.is_multilabel:
-            quality = tf_keras.metrics.MeanMetricWrapper(_are_all_right, "accuracy")
-        else:
-            quality = tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+        quality = self.head.metric()
         if not training:
             return [quality]
         self._gradient_norm = tf_keras.metrics.Mean(GRADIENT_NORM)
@@ -295,13 +278,8 @@ class FineTuningTask(base_task.Task):
         features, targets = inputs
         logits = tf.cast(self.inference_step(features, model), tf.float32)
         self.process_metrics(metrics or [], targets, logits)
-        outputs = logits  # of several labels; see `collect`
-        if self.definition.is_regression:
-            outputs = logits[:, 0]
-        elif not self.definition.is_multilabel:
-            outputs = tf.nn.softmax(logits)
-        losses = _mean_of_row(self._output_losses(targets, logits))
-        rows = {**targets, "outputs": outputs, "losses": losses}
+        losses = _mean_of_row(self.head.losses(targets[_LABELS], logits))
+        rows = {**targets, "outputs": self.head.activate(logits), "losses": losses}
         return {name: _gather(value) for name, value in rows.items()}
 
     def aggregate_logs(
@@ -323,60 +301,27 @@ class FineTuningTask(base_task.Task):
 
         The metrics are those at the `selection_threshold` of these rows.
         """
-        rows = collect(aggregated_logs)
+        rows = self.collect(aggregated_logs)
         threshold = selection_threshold(self.definition, rows.labels, rows.outputs)
         rows = dataclasses.replace(rows, threshold=threshold)
         values = rows.compute_metrics(self.definition)
         del values["loss"]
         return {summary_names.VALIDATION_LOSS: float(rows.losses.mean()), **values}
 
-    def _weigh(self, by_class: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Returns the weights of labels, in the shape of `_output_losses`."""
-        if self.definition.is_multilabel:
-            without, having = tf.split(by_class, 2)
-            return tf.where(labels == 1, having, without)
-        if self.definition.is_regression:
-            return by_class
-        return tf.gather(by_class, labels)
+    def collect(self, batches: list[dict[str, np.ndarray]]) -> Predictions:
+        """Joins the batches of `aggregate_logs` in the split's order."""
 
-    def _output_losses(
-        self, targets: dict[str, tf.Tensor], logits: tf.Tensor
-    ) -> tf.Tensor:
-        """Returns the loss of each row, or of each of its several labels."""
-        labels, logits = targets[inputs.LABELS], tf.cast(logits, tf.float32)
-        if self.definition.is_regression:
-            scale = ScoreScale(*self.task_config.score_scale)
-            return tf.square((labels - logits[:, 0]) / scale.std)
-        if self.definition.is_multilabel:
-            labels = tf.cast(labels, tf.float32)
-            return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        def join(name: str) -> np.ndarray:
+            return np.concatenate([batch[name] for batch in batches])
 
-
-def collect(batches: list[dict[str, np.ndarray]]) -> Predictions:
-    """Joins the batches of `FineTuningTask.aggregate_logs` in the split's order.
-
-    The probabilities of several labels are computed here, in float64: float32 has few
-    digits just below 1, and a temperature needs all of them.
-    """
-
-    def join(name: str) -> np.ndarray:
-        return np.concatenate([batch[name] for batch in batches])
-
-    order = np.argsort(join(inputs.POSITIONS))
-    names = ("ids", "labels", "outputs", "losses")
-    ids, labels, outputs, losses = (join(name)[order] for name in names)
-    if labels.ndim == 2:
-        outputs = special.expit(outputs.astype(np.float64))
-    return Predictions(ids, labels, outputs, losses)
+        order = np.argsort(join(inputs.POSITIONS))
+        names = ("ids", "labels", "outputs", "losses")
+        ids, labels, outputs, losses = (join(name)[order] for name in names)
+        return Predictions(ids, labels, self.head.finish(outputs), losses)
 
 
 def _mean_of_row(losses: tf.Tensor) -> tf.Tensor:
     return losses if losses.shape.rank == 1 else tf.reduce_mean(losses, axis=1)
-
-
-def _are_all_right(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_all((logits >= 0) == (labels == 1), axis=-1)
 
 
 def _gather(rows: tf.Tensor) -> tf.Tensor:

@@ -73,7 +73,8 @@ def fit(
       scales: Whether to fit a temperature.
       decision: What the threshold is chosen by; None chooses none.
     """
-    if task.classes is None:
+    kind = task.label_kind
+    if not kind.names:
         return FittedOutputs(predictions)
     temperature, calibrated = None, None
     if scales:
@@ -97,9 +98,9 @@ def fit(
     if decision is None:
         return FittedOutputs(predictions, temperature, calibration=calibrated)
     decided = (
-        _decide_on_labels(task.classes, decision, predictions)
-        if task.is_multilabel
-        else _decide(task.classes, decision, predictions)
+        _decide_on_labels(kind.names, decision, predictions)
+        if kind.decides_on == "labels"
+        else _decide(kind.names, decision, predictions)
     )
     threshold = decided["threshold"]
     return FittedOutputs(

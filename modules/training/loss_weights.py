@@ -10,13 +10,11 @@ import tensorflow as tf
 
 from contracts.settings.trainer import ClassWeights
 from contracts.task.definition import TaskConfig
+from contracts.task.label_kind import LabelKind
 from modules.data import inputs
 from modules.training import strategies
 
 _BATCH = 1024  # rows that are counted at once
-# The positive rows of a label weigh at most this many times the negative ones by
-# themselves. More would let a handful of rows decide each step.
-_MOST_AUTO_WEIGHT = 20.0
 # Added to the rows with and without a label: the odds of none or all rows are finite.
 _SMOOTHING = 0.5
 
@@ -62,9 +60,10 @@ def measure(
         all weights of rows are 0.
     """
     is_weighted = class_weights is not None or task.weight_column is not None
-    if not is_weighted and not task.is_multilabel:
+    kind = task.label_kind
+    if not is_weighted and not kind.fits_log_odds:
         return Balance([], [])
-    rows, sums = _count(data, task.outputs * (2 if task.is_multilabel else 1))
+    rows, sums = _count(data, kind)
     if data.host_examples:  # the split is larger than this host's files
         counts = [*rows, *sums]
         totals = strategies.sum_over_hosts(strategy, counts, tf.float64)
@@ -84,15 +83,15 @@ def measure(
         )
     weights = weights * (rows.sum() / total)
     log_odds = []
-    if task.is_multilabel:
+    if kind.fits_log_odds:
         smoothed = sums * (rows.sum() / sums.sum()) + _SMOOTHING
         without, having = np.split(np.log(smoothed), 2)
         log_odds = (having - without).tolist()
     if not is_weighted:
         return Balance([], log_odds)
     parts = []
-    if class_weights is not None and task.classes is not None:
-        by_class = _by_class(task, weights.tolist()).items()
+    if class_weights is not None:
+        by_class = kind.name_weights(weights.tolist()).items()
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in by_class)
         parts.append(f"class weights in the training loss: {shown}")
     if task.weight_column is not None:
@@ -111,71 +110,55 @@ def describe(task: TaskConfig, weights: list[float]) -> dict[str, Any] | None:
     if not weights:
         return None
     return {
-        "classes": task.classes and _by_class(task, weights),
+        "classes": task.label_kind.name_weights(weights) or None,
         "weight_column": task.weight_column,
         "applied_to": "training loss; metrics are unweighted",
     }
 
 
-def _by_class(task: TaskConfig, weights: list[float]) -> dict[str, float]:
-    """Returns the weight of each class; of several labels relative to rows without."""
-    assert task.classes is not None
-    if task.is_multilabel:
-        without, having = np.split(np.array(weights), 2)
-        weights = (having / without).tolist()
-    return dict(zip(task.classes, weights, strict=True))
-
-
-def _count(data: inputs.ExamplesConfig, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns rows and sum of the rows' weights by class, each float64[classes].
-
-    Of several labels, a row counts once for each of them, in one of two classes.
-    """
+def _count(
+    data: inputs.ExamplesConfig, kind: LabelKind
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns rows and sum of their weights by group, each float64[weight_groups]."""
     features = {data.label_column: inputs.label_feature(data)}
     if data.weight_column is not None:
         features[data.weight_column] = tf.io.FixedLenFeature([], tf.float32)
-    rows, sums = np.zeros(classes), np.zeros(classes)
+    groups = kind.weight_groups
+    rows, sums = np.zeros(groups), np.zeros(groups)
     for records in inputs.without_autotuning(inputs.read_records(data).batch(_BATCH)):
         columns = tf.io.parse_example(records, features)
-        labels = columns[data.label_column].numpy()
-        index = np.zeros(len(labels), np.int64) if data.is_regression else labels
-        if data.label_count:
-            index = np.ravel(labels * data.label_count + np.arange(data.label_count))
-        rows += np.bincount(index, minlength=classes)
+        index = kind.group_ids(columns[data.label_column].numpy())
+        rows += np.bincount(index, minlength=groups)
         weights = None
         if data.weight_column is not None:
             weights = columns[data.weight_column].numpy()
             weights = np.where(weights >= 0, weights, np.nan)
-            weights = np.repeat(weights, data.label_count or 1)
-        sums += np.bincount(index, weights, minlength=classes)
+            weights = np.repeat(weights, kind.label_size)
+        sums += np.bincount(index, weights, minlength=groups)
     return rows, sums
 
 
 def _class_weights(
     setting: ClassWeights, task: TaskConfig, rows: np.ndarray
 ) -> np.ndarray:
-    """Returns the weights of the setting, shaped as the rows by class, not scaled.
+    """Returns the weights of the setting by group, not scaled, float64[weight_groups].
 
-    `auto` is scikit-learn's "balanced", from counts that the hosts can add up. For each
-    of several labels it is the ratio of the rows without and with it.
+    Args:
+      setting: Setting `trainer.class_weights`.
+      task: Has the label kind.
+      rows: Rows of each group, float64[weight_groups].
     """
+    kind = task.label_kind
     if setting is None:
         return np.ones(len(rows))
-    assert task.classes is not None
-    without, having = np.split(rows, [len(rows) - task.outputs])
-    ones = np.ones(len(without))  # none if a row has one class
     if isinstance(setting, dict):
-        return np.array([*ones, *(setting.get(name, 1) for name in task.classes)])
-    absent = [
-        name for name, count in zip(task.classes, having, strict=True) if not count
-    ]
+        return kind.spread_weights([setting.get(name, 1) for name in kind.names])
+    counts = zip(kind.names, kind.count_names(rows), strict=True)
+    absent = [name for name, count in counts if not count]
     if absent:
         raise ValueError(
             "trainer.class_weights is auto, but the training split has no row of the "
             f"class {', '.join(absent)}; add rows of it, take it out of task.classes, "
             "or set a weight for each class"
         )
-    if task.is_multilabel:
-        ratios = np.clip(without / having, 1 / _MOST_AUTO_WEIGHT, _MOST_AUTO_WEIGHT)
-        return np.array([*ones, *ratios])
-    return rows.sum() / (len(rows) * rows)
+    return kind.balance(rows)

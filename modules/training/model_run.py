@@ -8,6 +8,7 @@ import itertools
 import os
 from collections.abc import Iterable
 
+import numpy as np
 import tf_keras
 from official.core import config_definitions, train_utils
 
@@ -82,7 +83,8 @@ def write_predictions(path: str, task: TaskConfig, predictions: Predictions) -> 
             str(row_id),
             task.describe_label(label),
             task.describe_label(prediction),
-            *([] if task.is_regression else (f"{value:.6f}" for value in output)),
+            # A score is the prediction.
+            *(f"{v:.6f}" for v in np.atleast_1d(output)[: len(task.label_kind.names)]),
         ]
         for row_id, label, prediction, output in rows
     )

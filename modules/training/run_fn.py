@@ -40,7 +40,7 @@ from modules.training import (
     warm_start,
     xla,
 )
-from modules.training.fine_tuning_task import FineTuningTask, collect
+from modules.training.fine_tuning_task import FineTuningTask
 from modules.training.fine_tuning_trainer import build_trainer, predict
 from modules.training.fitted_outputs import FittedOutputs
 from modules.training.loop import run_loop
@@ -287,7 +287,7 @@ def predict_splits(
     for split, data in splits.items():
         large = in_large_batches(data)
         large.global_batch_size *= replicas
-        predictions[split] = collect(predict(task, model, large))
+        predictions[split] = task.collect(predict(task, model, large))
     return predictions
 
 
@@ -333,7 +333,7 @@ def _write_outputs(
         scales=config.temperature_scaling,
         decision=decision and DecisionConfig.model_validate(decision),
     )
-    _export(fn_args, task, model, params.task.score_scale, fitted)
+    _export(fn_args, fine_tuning, model, fitted)
     _write_records(fn_args, task, params, results, best, fitted, directory)
     model_run.write_graph(model.model, fn_args.model_run_dir)
     remote_files.delete_directory_markers(directory)
@@ -364,7 +364,7 @@ def _write_records(
         "loss_weights": loss_weights.describe(task, params.task.loss_weights),
         "calibration": fitted.calibration,
         "decision": fitted.decision,
-        "score_scale": params.task.score_scale if task.is_regression else None,
+        "score_scale": params.task.score_scale if task.label_kind.is_scaled else None,
         "best": dataclasses.asdict(best),
         "seeds": [dataclasses.asdict(result) for result in results],
         "splits": {
@@ -384,17 +384,18 @@ def _write_records(
 
 def _export(
     fn_args: Any,
-    task: TaskConfig,
+    fine_tuning: FineTuningTask,
     model: TracedModel,
-    score_scale: list[float],
     fitted: FittedOutputs,
 ) -> None:
+    task, head = fine_tuning.definition, fine_tuning.head
     settings = fn_args.custom_config
     encoder = encoder_lib.open_encoder(settings["encoder"])
     serving_model.export_model(
         model,
         tft.TFTransformOutput(fn_args.transform_output),
         task,
+        head.serve,
         fn_args.serving_model_dir,
         vocab_file=encoder.vocab_file,
         max_seq_length=settings["max_seq_length"],
@@ -408,8 +409,7 @@ def _export(
         encoder,
         max_seq_length=settings["max_seq_length"],
         precision=settings["serving_precision"],
-        score_scale=score_scale,
-        fitted=fitted.description,
+        fitted={**head.description, **fitted.description},
         **{name: settings[name] for name in ("keep", "long_text") if name in settings},
     )
     model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)

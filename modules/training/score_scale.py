@@ -68,9 +68,9 @@ def measure(
       data: The training split, or this host's own files of it.
       strategy: The strategy.
     """
-    if task.label_range is None:
+    if not task.label_kind.is_scaled:
         return ScoreScale()
-    low, _ = task.label_range
+    low = task.label_kind.low
     label = {data.label_column: tf.io.FixedLenFeature([], tf.float32)}
     sums = np.zeros(3)
     for records in inputs.without_autotuning(inputs.read_records(data).batch(_BATCH)):

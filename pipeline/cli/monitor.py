@@ -18,6 +18,7 @@ from rich.table import Table
 from contracts import metrics, wording
 from contracts.errors import UsageError
 from contracts.storage import files, uris
+from contracts.task import kinds
 from contracts.task.definition import TaskConfig
 from contracts.versions import description
 from modules import environment
@@ -352,24 +353,24 @@ def _task_of(
             "it again with this release",
             "E-model-too-old",
         )
-    is_multilabel = description.is_multilabel(described)
-    if label_separator is not None and not is_multilabel:
+    kind = kinds.of_description(described)
+    if label_separator is not None and kind.label_size == 1:
         raise UsageError(
             "--label-separator is for a model of several labels; this one predicts one "
             "label, so leave it out",
             "E-label-layout",
         )
-    has_label_columns = is_multilabel and label_separator is None
+    has_label_columns = kind.label_size > 1 and label_separator is None
     if label_column is not None and has_label_columns:
         raise UsageError(
             f"--label-column {label_column}: without --label-separator, --labels has a "
-            f"column of 0 and 1 for each label ({', '.join(described['classes'])}); "
+            f"column of 0 and 1 for each label ({', '.join(kind.names)}); "
             "add --label-separator, or leave --label-column out",
             "E-label-layout",
         )
-    has_names = described["classes"] is not None and not has_label_columns
+    has_names = bool(kind.names) and not has_label_columns
     label = label_column or "label"
-    names = (*described["text_columns"], *(described["classes"] or ()), label)
+    names = (*described["text_columns"], *kind.names, label)
     # Not read: the ids, and `label_column` if each label has a column.
     unused = max(names, key=len) + "_"
     return make_task(

@@ -24,7 +24,6 @@ from contracts.settings.tuner import TunerConfig
 from contracts.settings.words import WordSettings
 from contracts.storage import uris
 from contracts.task.definition import EVAL_SPLIT, INPUT_NAME, TaskConfig, input_name
-from contracts.verdicts import CHANGED_SHARE
 from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples.halving import Halving
 from ingest.examples.splits import TEST
@@ -144,15 +143,11 @@ class Config(Settings):
     @property
     def word_settings(self) -> WordSettings:
         """The words that are swapped in texts, and what may change by that."""
-        least_change = None
-        if self.task.label_range is not None:
-            low, high = self.task.label_range
-            least_change = CHANGED_SHARE * (high - low)
         return WordSettings(
             lists=self.evaluator.group_words,
             max_changed=self.evaluator.max_changed_by_words,
             changed=self.evaluator.changed_by_words,
-            least_change=least_change,
+            task=self.task,
         )
 
     @model_validator(mode="after")
@@ -249,10 +244,10 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _check_class_weights(self) -> Config:
-        weights, classes = self.trainer.class_weights, self.task.classes
+        weights, classes = self.trainer.class_weights, self.task.label_kind.names
         if weights is None:
             return self
-        if classes is None:
+        if not classes:
             raise ValueError(
                 f"trainer.class_weights is {weights}, but the task is a regression; "
                 "leave it out, or weigh rows with task.weight_column"

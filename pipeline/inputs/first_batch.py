@@ -12,7 +12,6 @@ from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from ingest import examples as examples_lib
 from ingest.examples import tf_examples
 from ingest.examples.splits import Report
-from modules.data import row_values
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
@@ -103,16 +102,16 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
 
 def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:
     """Refuses labels that are not the index of a class: -1 would show the last one."""
-    if task.classes is None:
+    kind = task.label_kind
+    if not kind.names:
         return
     labels = features[task.label_column].numpy().tolist()
     ids = features[task.id_column].numpy()[:, 0]
-    low, high = row_values.label_bounds(task)
     for values, row_id in zip(labels, ids, strict=True):
-        if row_values.read_label(values, task) is None:
+        if kind.read(values) is None:
             raise ValueError(
                 f"{task.label_column} of row {row_id} is "
-                f"{', '.join(map(str, values))}, allowed are {low} to {high}"
+                f"{', '.join(map(str, values))}, allowed are {kind.low} to {kind.high}"
             )
 
 

@@ -11,7 +11,6 @@ from contracts import fingerprint
 from contracts.errors import UsageError
 from contracts.settings.data_gate import NOT_EMPTY_TAG
 from contracts.task.definition import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
-from modules.data import row_values
 from pipeline.config.paths import OutputPaths
 
 
@@ -36,15 +35,15 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
         for column in task.text_columns:
             feature = _add_column(schema, column, schema_pb2.BYTES)
             feature.annotation.tag.append(NOT_EMPTY_TAG)
-    low, high = row_values.label_bounds(task)
-    if task.label_range is not None:
+    kind = task.label_kind
+    if kind.dtype == "float32":
         label = _add_column(schema, task.label_column, schema_pb2.FLOAT)
-        label.float_domain.min, label.float_domain.max = low, high
+        label.float_domain.min, label.float_domain.max = kind.low, kind.high
         label.float_domain.disallow_nan = label.float_domain.disallow_inf = True
-    if task.classes is not None:
-        size = task.label_size
+    else:
+        size = kind.label_size
         label = _add_column(schema, task.label_column, schema_pb2.INT, size)
-        label.int_domain.min, label.int_domain.max = int(low), int(high)
+        label.int_domain.min, label.int_domain.max = int(kind.low), int(kind.high)
         label.int_domain.is_categorical = True
     if task.is_tokenized:
         feature = schema.feature.add(name=task.id_column, type=schema_pb2.INT)

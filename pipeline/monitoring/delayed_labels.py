@@ -10,13 +10,13 @@ import numpy as np
 from contracts import metrics
 from contracts.errors import UsageError
 from contracts.task.definition import TaskConfig
+from contracts.task.label_names import to_text
 from ingest.config import DataConfig
 from ingest.examples.label_parser import Label, LabelParser, NotAnIndexError
 from ingest.rows import readers
 from ingest.rows.formats import TFRECORD, format_of
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
-from modules.data import row_values
 from pipeline.monitoring.predicted_row import PredictedRow, Texts
 
 
@@ -77,7 +77,7 @@ def _read_labels(file: RowFile, task: TaskConfig) -> dict[Texts, Label]:
             missing = {*task.text_columns, *task.label_columns} - row.keys()
             if missing:
                 raise RowError(f"the row has no column {', '.join(sorted(missing))}")
-            values = (row_values.to_text(row[name]) for name in task.text_columns)
+            values = (to_text(row[name]) for name in task.text_columns)
             texts = tuple(value.encode() for value in values)
             labels[texts] = parser.parse_row(row)
         except RowError as error:
@@ -115,11 +115,7 @@ def fits(row: PredictedRow, task: TaskConfig) -> bool:
 
     An earlier version may have had others.
     """
-    if task.classes is None:
-        return len(row.outputs) == 1
-    if task.is_multilabel:
-        return len(row.labels) == len(task.classes)
-    return row.class_name in task.classes and len(row.outputs) == len(task.classes)
+    return task.label_kind.fits(len(row.outputs), row.class_name, row.labels)
 
 
 def join(
@@ -134,16 +130,11 @@ def join(
     """
     outputs = np.array([row.outputs for row in rows])
     actual = np.array([labels[row.texts] for row in rows])
-    if task.is_regression:
-        outputs = outputs[:, 0]
-    else:
+    kind = task.label_kind
+    # What was served, because a model may have a threshold.
+    predicted = kind.served_predictions(
+        [row.class_name for row in rows], [row.labels for row in rows]
+    )
+    if kind.names:
         actual = actual.astype(int)
-    if task.classes is None:
-        return metrics.Rows.of(actual, outputs)
-    if task.is_multilabel:
-        served = np.array([row.labels for row in rows])
-        return metrics.Rows.of(actual, outputs, predicted=served)
-    # The served class, because a model may have a threshold.
-    names = [row.class_name for row in rows]
-    predicted = np.array([task.classes.index(name) for name in names])
-    return metrics.Rows.of(actual, outputs, predicted=predicted)
+    return metrics.Rows.of(actual, kind.from_outputs(outputs), predicted=predicted)

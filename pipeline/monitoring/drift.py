@@ -124,7 +124,9 @@ def compare(window: Window, reference: Window, limits: Limits) -> list[Check]:
         "domain": tell_apart(window.embeddings, reference.embeddings),
     }
     if names:
-        label, difference, p = profile.compare_classes(*profiles)
+        label, difference, p = profile.compare_classes(
+            *profiles, counts_once=not window.labels
+        )
         measured = {"classes": (difference, p), **measured}
     return [
         # A difference is NaN if an output of the model is.
@@ -203,5 +205,4 @@ def _profile(window: Window, names: list[str]) -> Profile:
     return Profile(
         {name: counts[name] for name in names},
         np.bincount(window.lengths).tolist(),
-        is_multilabel=bool(window.labels),
     )

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from contracts.task import label_cells
-from contracts.task.definition import LARGEST_SCORE, canonical_label
+from contracts.task.definition import LARGEST_SCORE
 from contracts.task.label_cells import PREFIX, CellError
+from contracts.task.label_names import canonical_label, to_text
 from ingest.rows.row_errors import RowError
 from modules.data import row_values
 
@@ -76,7 +77,7 @@ class Names:
             self.odd += 1
             self.problem = self.problem or str(error)
             return
-        texts = map(row_values.to_text, labels)
+        texts = map(to_text, labels)
         names = list(dict.fromkeys(filter(None, texts)))
         if len(names) > 1 and label_cells.are_flags(names):
             self.odd += 1
@@ -294,9 +295,9 @@ class Column:
             self._add_list(value)
             return
         if row_values.is_missing(value):
-            self.missing["" if value is None else row_values.to_text(value)] += 1
+            self.missing["" if value is None else to_text(value)] += 1
             return
-        text = row_values.to_text(value)
+        text = to_text(value)
         self.filled += 1
         if self.values is None or text not in self.values:
             self.cells += 1

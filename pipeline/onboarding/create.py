@@ -24,7 +24,7 @@ from contracts.task.decision import MICRO_F1
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
 from ingest.examples.data_card import DataCard, SplitCard, describe_splitting
-from ingest.examples.halving import Halving, count_labels
+from ingest.examples.halving import Halving
 from ingest.examples.splits import TEST, GoodRow, Report
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
@@ -167,16 +167,19 @@ class _Builder:
         if self._text_columns != task.text_columns:
             reason = "names of a model's inputs have only letters, digits, _, . and -"
         settings.set("task.text_columns", self._text_columns, reason)
-        if task.is_multilabel:
-            settings.set("task.kind", task.kind)
+
+        def copy(*keys: str) -> None:
+            for key in keys:
+                if getattr(task, key) != getattr(TaskConfig(), key):
+                    settings.set(f"task.{key}", getattr(task, key))
+
+        copy("kind")
         reason = (
             "of the Examples: 0 or 1 for each label" if task.has_label_columns else ""
         )
         settings.set("task.label_column", task.label_column, reason)
-        for key in ("id_column", "weight_column"):
-            if getattr(task, key) != getattr(TaskConfig(), key):
-                settings.set(f"task.{key}", getattr(task, key))
-        if task.classes:
+        copy("id_column", "weight_column")
+        if task.label_kind.names:
             settings.set("task.classes", task.classes)
         if task.label_separator is not None:
             reason = "separates the labels of a row"
@@ -184,15 +187,14 @@ class _Builder:
             if data_set.needs_split:  # `describe_label` joins them in `_write_split`
                 separator = label_cells.SEPARATOR
             settings.set("task.label_separator", separator, reason)
-        if task.classes and not task.has_label_columns:
+        if task.label_kind.names and not task.has_label_columns:
             # Splits that are written here have names.
             labels = "name" if data_set.needs_split else task.labels
             reason = "a label in the data is the name of its class, not its index"
             if labels == "index":
                 reason = f"the labels in the data are 0 to {task.outputs - 1}"
             settings.set("task.labels", labels, reason)
-        if task.label_range:
-            settings.set("task.label_range", task.label_range)
+        copy("label_range")
         settings.set("task.metric", task.metric)
         if data_set.needs_split:
             sizes, group = data_set.settings, data_set.settings.group_column
@@ -275,12 +277,12 @@ class _Builder:
             add_gate(settings, task, counts, gated.labels, config.data_gate)
         else:
             settings.set("evaluator.thresholds", {task.metric: 0.0})
-        if task.is_multilabel:
+        if task.label_kind.decides_on == "labels":
             reason = (
                 "one threshold for all labels; few probabilities of rare ones reach 0.5"
             )
             settings.set("task.decision", {"maximize": MICRO_F1}, reason)
-        elif task.classes and len(train):
+        elif task.label_kind.names and len(train):
             counts = inspector.count_labels(TRAIN_SPLIT)
             add_class_weights(settings, counts, len(train))
         for key, value in self._overrides.items():
@@ -395,7 +397,7 @@ class _GuessedHalving(Halving):
         if not all(map(len, halves)):
             return False
         settings, rows = ProjectSettings({}, {}), np.concatenate(halves)
-        counts = dict(enumerate(count_labels(task, rows)))
+        counts = dict(enumerate(task.label_kind.count(rows)))
         limits = DataGateConfig(max_interval=self.max_interval)
         add_gate(settings, task, counts, rows, limits)
         metrics = tuple(settings.values["evaluator"]["thresholds"])

@@ -20,7 +20,8 @@ import numpy as np
 from contracts import metrics, wording
 from contracts.errors import UsageError
 from contracts.task import label_cells
-from contracts.task.definition import TaskConfig, canonical_label
+from contracts.task.definition import TaskConfig
+from contracts.task.label_names import canonical_label
 from modules.data.row_values import FLAGS
 from pipeline.config.recipe import make_task
 from pipeline.onboarding.columns import (
@@ -238,7 +239,10 @@ def guess_task(
                 "E-label-not-score",
             )
         low, high = float(math.floor(column.low)), float(math.ceil(column.high))
-        settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}
+        settings |= {
+            "label_range": [low, high],
+            "metric": metrics.deciding("regression")[0],
+        }
         reasons["task.label_range"] = "the lowest and the highest label"
         reasons["task.metric"] = "the mean of both correlations, as in GLUE"
         return Guess(make_task(settings), reasons)
@@ -308,10 +312,10 @@ def guess_thresholds(task: TaskConfig, labels: np.ndarray) -> dict[str, float]:
       The thresholds of accuracy and of the task's metric. The latter has none if its
       baseline is 1, as that of recall, or undefined.
     """
-    if task.classes is None:
+    if not task.label_kind.names:
         return {task.metric: 0.2}
     names = list(dict.fromkeys(("accuracy", task.metric)))
-    constant = list(metrics.of_constant_models(task.classes, labels, names))
+    constant = list(task.label_kind.constant_models(labels, names))
     baseline = {name: max(values[name] for _, values in constant) for name in names}
     return {
         name: _above(value)

@@ -340,9 +340,9 @@ class Inspector:
             profile = Profile.of(facts, self._task)
             split.unknown_share = round(profile.unknown_share, 4)
             split.tokens_per_word = round(profile.tokens_per_word, 2)
-            if self._task.classes:
+            if self._task.label_kind.names:
                 split.labels = dict(profile.labels)
-            if self._task.is_multilabel:
+            if self._task.label_size > 1:
                 split.unlabelled = int((facts.labels == 0).all(axis=1).sum())
             split.lengths = {
                 label: profile.length_at(quantile)

@@ -128,7 +128,8 @@ def add_gate(
         accuracy, accuracy gets the threshold.
     """
     numbers = np.array(list(counts.values()))
-    rows = len(labels) if task.is_multilabel else None
+    kind = task.label_kind
+    rows = kind.total(len(labels))
     thresholds = guess.guess_thresholds(task, labels)
     table, most = task.metric_table, limits.max_interval
     name = task.metric
@@ -140,31 +141,26 @@ def add_gate(
         name = "accuracy"
     value = thresholds[name]
     reason = "a correlation that chance does not reach"
-    if task.classes:
-        reason = "10 % above the majority-class baseline, relative to the gap to 1"
-    if task.is_multilabel:
-        reason = (
-            "10 % above a model that always predicts the same labels, relative to the "
-            "gap to 1"
-        )
+    if kind.names:
+        reason = f"10 % above {kind.baseline_model}, relative to the gap to 1"
     if task.metric not in thresholds:
         reason += (
             f"; a model that always predicts one class can reach the best {task.metric}"
         )
     elif name != task.metric:
-        counted, kind = _count(table[task.metric], numbers, rows)
+        counted, what = _count(table[task.metric], numbers, rows)
         needed = needed_rows(table[task.metric], thresholds[task.metric], most)
         reason += (
-            f"; for {task.metric} the split has {counted} {kind}, and about {needed} "
+            f"; for {task.metric} the split has {counted} {what}, and about {needed} "
             "are needed"
         )
     settings.set("evaluator.thresholds", {name: value}, reason)
-    counted, kind = _count(table[name], numbers, rows)
+    counted, what = _count(table[name], numbers, rows)
     error = half_width(table[name], value, counted) / _STANDARD_ERRORS
     settings.set(
         "evaluator.max_regression",
         {name: max(0.01, round(error, 2))},
-        f"the standard error on {counted} {kind}",
+        f"the standard error on {counted} {what}",
     )
 
 

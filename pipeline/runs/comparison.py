@@ -15,7 +15,6 @@ import pydantic
 from contracts.errors import UsageError
 from contracts.metrics import Rows
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import CHANGED_SHARE
 from modules.evaluation import prediction_files, resampling
 from modules.evaluation.resampling import PairedTest
 from pipeline.runs import row_texts
@@ -198,13 +197,14 @@ def compare(
         have no row in common.
     """
     task, split = runs[0].task, split or runs[0].split
+    kind = task.label_kind
     for run in runs[1:]:
-        kind = run.task.classes, run.task.is_multilabel
-        if kind != (task.classes, task.is_multilabel):
+        other = run.task.label_kind
+        if (other.noun, other.names) != (kind.noun, kind.names):
             raise UsageError(
-                f"the tasks differ: {runs[0].name} predicts {_outputs(task)}, "
-                f"{run.name} {_outputs(run.task)}; only runs of one task can be "
-                "compared",
+                f"the tasks differ: {runs[0].name} predicts "
+                f"{kind.describe_outputs()}, {run.name} "
+                f"{other.describe_outputs()}; only runs of one task can be compared",
                 "E-tasks-differ",
             )
     texts_by_uri: dict[str, dict[int, tuple[str, ...]]] = {}
@@ -271,13 +271,6 @@ def _flatten(settings: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
             yield f"{prefix}{key}", value
 
 
-def _outputs(task: TaskConfig) -> str:
-    if not task.classes:
-        return "a score"
-    what = "any of the labels" if task.is_multilabel else "the classes"
-    return f"{what} {', '.join(task.classes)}"
-
-
 def _read_predictions(
     run: FinishedRun, split: str
 ) -> prediction_files.RecordedPredictions:
@@ -325,25 +318,14 @@ def _changed_rows(
     first = predictions[0]
     predicted = np.stack([each.rows.predictions for each in predictions])
     by_label = predicted.reshape(*predicted.shape[:2], -1)
-    of_label = np.empty((0, len(first.ids)))
-    values = predicted
-    if not task.is_regression:
-        outputs = np.stack([each.outputs for each in predictions])
-        if task.is_multilabel:
-            of_label = np.where(first.labels == 1, outputs, 1 - outputs).prod(axis=2)
-        else:
-            of_label = outputs[:, np.arange(len(first.ids)), first.labels]
-        values = of_label
+    outputs = np.stack([each.outputs for each in predictions])
+    likelihoods = task.label_kind.likelihoods(outputs, first.labels)
     is_finite = np.isfinite(by_label).all(axis=2)
-    values = np.where(is_finite, values, np.nan)
+    values = np.where(is_finite, likelihoods, np.nan)
     change = np.nan_to_num(np.abs(values - values[0]))
     shown = np.where(is_finite == is_finite[0], change, np.inf).max(axis=0)
-    if task.label_range is not None:
-        low, high = task.label_range
-        is_changed = shown > CHANGED_SHARE * (high - low)
-    else:
-        classes = np.nan_to_num(by_label, nan=-1)
-        is_changed = (classes != classes[0]).any(axis=(0, 2))
+    is_changed = task.label_kind.are_different(by_label, shown)
+    has_probabilities = bool(task.label_kind.names)
     order = np.argsort(-shown, kind="stable")
     return [
         ChangedRow(
@@ -351,7 +333,7 @@ def _changed_rows(
             texts=list(first.texts.get(int(first.ids[row]), ())),
             label=task.describe_label(first.labels[row]),
             predictions=[task.describe_label(value) for value in predicted[:, row]],
-            probabilities=of_label[:, row].tolist(),
+            probabilities=likelihoods[:, row].tolist() if has_probabilities else [],
             change=float(shown[row]),
         )
         for row in order[is_changed[order]]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from contracts import metrics
 from contracts.errors import UsageError
@@ -44,7 +43,7 @@ class Evaluation:
       values: The metrics by name, of the served model and of each file.
       largest: The largest absolute output of the served model.
       differences: The largest difference of an output from the served one, by file.
-      changes: The rows with another class or other labels, by file; 0 for a
+      changes: The rows with another class or other labels, by file; empty for a
         regression.
     """
 
@@ -101,7 +100,7 @@ def evaluate(
         subprocess.run([python, script, rows, results, *paths], check=True)
         with np.load(results) as predicted:
             logits |= {path.name: predicted[str(path)] for path in paths}
-    classes = None if model.is_regression else model.labels
+    classes = model.kind.names or None
     predicted_rows = {
         name: _describe(model, labels, values) for name, values in logits.items()
     }
@@ -117,10 +116,11 @@ def evaluate(
             path.name: float(abs(logits[path.name] - served).max()) for path in paths
         },
         changes={
-            path.name: 0
-            if model.is_regression
-            else int(sum(map(np.any, predictions[path.name] != predictions[SERVED])))
+            path.name: int(
+                sum(map(np.any, predictions[path.name] != predictions[SERVED]))
+            )
             for path in paths
+            if model.kind.names
         },
     )
 
@@ -141,10 +141,12 @@ def _read(
                 if isinstance(record, RowError):
                     raise record
                 assert isinstance(record, bytes)
-                label = _read_label(record, label_column)
-                if not _is_label(model, label):
+                values = _read_values(record, label_column)
+                label = model.kind.read(values)
+                if label is None:
+                    shown = values[0] if len(values) == 1 else values or None
                     raise RowError(
-                        f"{label_column} is {label!r}, which is no label of the model; "
+                        f"{label_column} is {shown!r}, which is no label of the model; "
                         "name its feature with --label-column"
                     )
             except RowError as error:
@@ -161,25 +163,12 @@ def _read(
     return examples, np.array(labels)
 
 
-def _read_label(record: bytes, column: str) -> Any:
-    """Returns a value, a list of several, or None. Other features may be any bytes."""
+def _read_values(record: bytes, column: str) -> list[Any]:
+    """Returns the values of a feature. Other features may be any bytes."""
     features = tf_examples.parse(record).features.feature
     feature = features.get(column)
     kind = feature.WhichOneof("kind") if feature else None
-    values = list(getattr(feature, kind).value) if kind else []
-    return values[0] if len(values) == 1 else values or None
-
-
-def _is_label(model: PushedModel, label: Any) -> bool:
-    if model.is_multilabel:
-        return (
-            isinstance(label, list)
-            and len(label) == len(model.labels)
-            and all(value in (0, 1) for value in label)
-        )
-    if model.is_regression:
-        return isinstance(label, float)
-    return isinstance(label, int) and label in range(len(model.labels))
+    return list(getattr(feature, kind).value) if kind else []
 
 
 def _predict(
@@ -194,9 +183,9 @@ def _predict(
         feeds = {EXAMPLES: tf.constant(batch)}
         outputs = predictor.signatures[SERVE_EXAMPLES](**feeds)
         logits.append(
-            outputs[SCORE].numpy()[:, np.newaxis]
-            if model.is_regression
-            else outputs[LOGITS].numpy()
+            outputs[LOGITS].numpy()
+            if LOGITS in outputs
+            else outputs[SCORE].numpy()[:, np.newaxis]
         )
         ids = predictor.signatures[TRANSFORM_FEATURES](**feeds)
         tokens = np.stack([ids[name].numpy() for name in ENCODER_INPUTS])
@@ -208,12 +197,5 @@ def _predict(
 
 def _describe(model: PushedModel, labels: np.ndarray, logits: np.ndarray) -> Rows:
     """Returns what metrics read of logits, or of scores float32[rows, 1]."""
-    if model.is_regression:
-        return Rows.of(labels, logits[:, 0])
-    scaled = logits / model.temperature
-    probabilities = (
-        special.expit(scaled)
-        if model.is_multilabel
-        else special.softmax(scaled, axis=1)
-    )
-    return Rows.of(labels, probabilities, threshold=model.threshold)
+    outputs = model.kind.from_logits(logits, model.temperature)
+    return Rows.of(labels, outputs, threshold=model.threshold)

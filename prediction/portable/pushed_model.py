@@ -12,6 +12,8 @@ import numpy as np
 from contracts.errors import UsageError
 from contracts.metrics import Threshold
 from contracts.storage import files, uris
+from contracts.task import kinds
+from contracts.task.label_kind import LabelKind
 from contracts.versions import description, served_versions
 from contracts.versions.saved_model_files import VARIABLES
 from modules.data import tokenizer_files
@@ -40,8 +42,7 @@ class PushedModel:
       max_seq_length: Longest packed example in tokens.
       text_columns: The names of its texts, in order.
       labels: The names of its outputs: the classes, or `score` of a regression.
-      is_regression: Whether it predicts a score.
-      is_multilabel: Whether it predicts any number of its labels for a text.
+      kind: What it predicts.
       temperature: What divides the logits before they become probabilities.
       threshold: The probability from which the second class of two is predicted, or
         that from which each of several labels is. None predicts the most probable
@@ -58,8 +59,7 @@ class PushedModel:
     max_seq_length: int
     text_columns: list[str]
     labels: list[str]
-    is_regression: bool
-    is_multilabel: bool
+    kind: LabelKind
     temperature: float
     threshold: Threshold
     precision: str
@@ -140,7 +140,8 @@ def read_pushed(model: str) -> PushedModel:
         "hidden_act": _ACTIVATIONS[described["activation"]],
         "layer_norm_eps": described[description.LAYER_NORM_EPS],
     }
-    labels = described["classes"] or [SCORE]
+    kind = kinds.of_description(described)
+    labels = [*kind.names] or [SCORE]
     try:
         weights = _read_weights(directory, config, len(labels))
     except EncoderError as error:
@@ -167,8 +168,7 @@ def read_pushed(model: str) -> PushedModel:
         max_seq_length=described[description.MAX_SEQ_LENGTH],
         text_columns=described["text_columns"],
         labels=labels,
-        is_regression=described["classes"] is None,
-        is_multilabel=description.is_multilabel(described),
+        kind=kind,
         temperature=described.get(description.TEMPERATURE, 1.0),
         threshold=described.get(description.THRESHOLD),
         precision=described[description.PRECISION],

@@ -45,15 +45,12 @@ def write_config(model: PushedModel, directory: Path) -> None:
 
     The last two keys are our own, which Transformers keeps and does not use.
     """
-    kind = "single_label_classification"
-    if model.is_regression or model.is_multilabel:
-        kind = "regression" if model.is_regression else "multi_label_classification"
     config = {
         "architectures": ["BertForSequenceClassification"],
         "model_type": "bert",
         **model.config,
         "pad_token_id": model.special_ids["[PAD]"],
-        "problem_type": kind,
+        "problem_type": model.kind.problem_type,
         "id2label": dict(enumerate(model.labels)),
         "label2id": {label: index for index, label in enumerate(model.labels)},
         "text_columns": model.text_columns,

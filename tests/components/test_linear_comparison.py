@@ -47,7 +47,7 @@ def row(task, index, label, texts):
     else:
         columns = {
             **{f"sentence{n + 1}": [t.encode()] for n, t in enumerate(texts)},
-            "label": [5.0 * label] if task.is_regression else [label],
+            "label": [5.0 * label] if task.classes is None else [label],
             "idx": [index],
         }
         if task.weight_column:
@@ -114,7 +114,7 @@ def write_run(
         records.write(root / f"Split-{name}" / "data.gz", rows)
     labels = np.array([label for label, *_ in labelled])
     predicted = np.where(np.isin(np.arange(ROWS), wrong), (labels + 1) % 2, labels)
-    if task.is_regression:
+    if task.classes is None:
         labels, outputs = 5.0 * labels, 5.0 * predicted
     elif outputs is None:
         outputs = np.eye(task.outputs)[predicted]

@@ -114,7 +114,7 @@ def check_exported(export, tmp_path):
             for row in exported_lib.rows_of(
                 task,
                 [pair[: len(task.text_columns)] for pair in exported_lib.PAIRS],
-                [0.5 if task.is_regression else 0] * len(exported_lib.PAIRS),
+                [0.5 if task.classes is None else 0] * len(exported_lib.PAIRS),
                 vocab_file,
             )
         ]

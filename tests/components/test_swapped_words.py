@@ -59,9 +59,11 @@ def check(tmp_path, monkeypatch):
         ]
         predictions = tmp_path / "run" / "predictions" / "eval.tsv"
         predictions.parent.mkdir(parents=True)
-        columns = "prediction" if task.is_regression else "probability_a\tprobability_b"
+        columns = (
+            "prediction" if task.classes is None else "probability_a\tprobability_b"
+        )
         predictions.write_text(f"idx\t{columns}\n")
-        output = "score" if task.is_regression else "probabilities"
+        output = "score" if task.classes is None else "probabilities"
         model = served.save_toy(tmp_path / "trained", predict, output=output)
         described = description.describe_task(task)
         trained = str(tmp_path / "trained" / "Format-Serving")

@@ -116,7 +116,7 @@ def check(released):
     predicted = released.predict(**{k: tf.constant(v) for k, v in texts.items()})
     rows = released.predictions("eval")
     if task.classes:
-        if task.is_multilabel:
+        if task.kind:
             names = map(task.describe_label, predicted["labels"].numpy())
         else:
             names = (name.decode() for name in predicted["class"].numpy())

@@ -9,7 +9,7 @@ import tensorflow as tf
 from modules.data import preprocessing
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import experiment, run_fn
-from modules.training.fine_tuning_task import FineTuningTask, collect
+from modules.training.fine_tuning_task import FineTuningTask
 from modules.training.fine_tuning_trainer import predict
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY
 from pipeline.config.recipe import load_config
@@ -71,5 +71,5 @@ def test_sample_reaches_the_accuracy_that_the_readme_promises(tmp_path):
     model = TracedModel(run_fn.restore_best(fine_tuning, directory))
     data = experiment.examples_config(task, splits["test"], trainer)
     batches = predict(fine_tuning, model, in_large_batches(data))
-    accuracy = collect(batches).compute_metrics(task)["accuracy"]
+    accuracy = fine_tuning.collect(batches).compute_metrics(task)["accuracy"]
     assert accuracy >= promised_accuracy() - STANDARD_ERROR

@@ -141,7 +141,7 @@ def test_every_metric_of_another_kind_of_task_goes_through_a_release(
             task={
                 **task.model_dump(mode="json", exclude_defaults=True),
                 # The champion predicts a label from a probability of 0.5.
-                **({"decision": {"maximize": "f1"}} if task.is_multilabel else {}),
+                **({"decision": {"maximize": "f1"}} if task.kind else {}),
             },
             evaluator__thresholds=bounds["thresholds"],
             evaluator__max_regression=bounds["max_regression"],

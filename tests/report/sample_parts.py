@@ -352,7 +352,7 @@ def worst_row(task, index, random):
     texts = [
         TEXTS[(index + column) % len(TEXTS)] for column in range(len(task.text_columns))
     ]
-    if task.is_regression:
+    if task.classes is None:
         label, prediction, probabilities = "4.2", f"{1 + index / 20:.3f}", {}
         loss = (4.2 - float(prediction)) ** 2
     else:
@@ -396,7 +396,7 @@ def data(task, gate_rows):
 
 def split(task, name, rows):
     random = np.random.default_rng(rows)
-    if task.is_regression:
+    if task.classes is None:
         labels = {"5%": 0.2, "50%": 2.6, "95%": 4.8}
     else:
         shares = random.dirichlet(np.full(len(task.classes), 20))

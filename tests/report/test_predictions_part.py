@@ -152,17 +152,21 @@ def test_class_without_a_row_has_no_precision_recall_curve():
 
 def test_majority_predicts_the_most_frequent_class_of_training():
     counts = {"not_equivalent": 30, "equivalent": 70}
-    values = predictions_part.majority_metrics(PAIRS, np.array([1, 1, 1, 0]), counts)
+    values = PAIRS.label_kind.majority_metrics(
+        np.array([1, 1, 1, 0]), counts, PAIRS.metric
+    )
     assert values["accuracy"] == 0.75
     assert values["recall"] == 1.0
     assert values["matthews"] == 0.0
     assert "auc" not in values
-    assert predictions_part.majority_metrics(SCORES, np.array([1.0]), {}) == {}
+    assert SCORES.label_kind.majority_metrics(np.array([1.0]), {}, SCORES.metric) == {}
 
 
 def test_majority_of_labels_is_the_best_constant_prediction():
     labels = np.array([[1, 1, 0], [1, 0, 0]])
-    values = predictions_part.majority_metrics(LABELS, labels, {"a": 2.0, "b": 1.0})
+    values = LABELS.label_kind.majority_metrics(
+        labels, {"a": 2.0, "b": 1.0}, LABELS.metric
+    )
     assert values["recall/a"] == values["recall/b"] == 1.0
     assert values["micro_f1"] == pytest.approx(6 / 7)
     assert values["hamming_loss"] == pytest.approx(1 / 6)

@@ -62,7 +62,7 @@ def test_unknown_task_is_refused_with_the_known_ones(recipe):
 
 def test_range_makes_a_regression():
     task = TaskConfig.model_validate({"label_range": [1.0, 5.0]})
-    assert task.is_regression
+    assert task.classes is None
     assert (task.outputs, task.metric) == (1, "pearson_spearman")
     assert TaskConfig.model_validate(task.model_dump()) == task
 
@@ -123,7 +123,7 @@ LABELS = {"kind": "multilabel", "text_columns": ["text"], "classes": ["rude", "t
 
 def test_row_of_several_labels_may_have_any_number_of_the_classes():
     task = TaskConfig.model_validate(LABELS)
-    assert (task.outputs, task.metric, task.is_binary) == (2, "micro_f1", False)
+    assert (task.outputs, task.metric) == (2, "micro_f1")
     assert metrics.shorten(task.metrics) == (
         "micro_f1, macro_f1, accuracy, precision/CLASS, recall/CLASS, f1/CLASS, "
         "auc/CLASS"

@@ -148,7 +148,7 @@ def test_lists_of_labels_by_text_are_converted(tmp_path):
     texts = [row["text"] for row in ROWS]
     path.write_text(json.dumps(dict(zip(texts, names, strict=True))))
     task = look(convert(path)).task
-    assert (task.is_multilabel, task.classes) == (True, ["bad", "good", "other"])
+    assert (task.kind, task.classes) == ("multilabel", ["bad", "good", "other"])
 
 
 def test_several_texts_in_a_row_are_no_text(tmp_path):

@@ -24,7 +24,7 @@ def batch(request, tmp_path_factory):
         input_path=[str(path)],
         global_batch_size=8,
         is_training=True,
-        is_regression=task.is_regression,
+        label_dtype=task.label_kind.dtype,
         seed=3,
     )
     vocab_file = tiny.write_encoder(directory / "encoder") / "vocab.txt"
@@ -55,7 +55,7 @@ def test_table_has_the_tokens_of_each_row_without_padding(batch):
         same, *sentences = texts[row.id]
         first, second = map(tiny._split, sentences)
         assert row.tokens == ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
-        label = str(5 * same) if task.is_regression else task.classes[same]
+        label = str(5 * same) if task.classes is None else task.classes[same]
         assert row.label == label
 
 

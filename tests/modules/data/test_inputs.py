@@ -421,7 +421,7 @@ def test_replicas_know_the_rank_of_every_input(few_rows):
 def test_scores_are_read_as_floats(tmp_path):
     path = tiny.write_transformed(tmp_path / "scores.gz", label="score")
     config = inputs.ExamplesConfig(
-        input_path=[str(path)], global_batch_size=8, is_regression=True
+        input_path=[str(path)], global_batch_size=8, label_dtype="float32"
     )
     _, targets = next(iter(inputs.build_batches(config)))
     assert targets["labels"].dtype == tf.float32

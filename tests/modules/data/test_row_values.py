@@ -82,7 +82,7 @@ def test_score_is_a_finite_number(value, score):
 
 @pytest.mark.parametrize(("number", "is_score"), [(1, True), (5, True), (5.1, False)])
 def test_score_is_in_the_range(number, is_score):
-    assert row_values.is_label(number, SCORES) == is_score
+    assert SCORES.label_kind.allows(number) == is_score
 
 
 @pytest.mark.parametrize(
@@ -142,15 +142,15 @@ def test_minus_one_and_marks_mean_no_label_unless_the_task_has_them(
 )
 def test_several_labels_are_0_or_1_each(values, label):
     task = TaskConfig(kind="multilabel", classes=["a", "b", "c"])
-    assert row_values.read_label(values, task) == label
-    assert row_values.label_bounds(task) == (0, 1)
+    assert task.label_kind.read(values) == label
+    assert (task.label_kind.low, task.label_kind.high) == (0, 1)
 
 
 @pytest.mark.parametrize(
     ("values", "label"), [([2], 2), ([3], None), ([], None), ([0, 1], None)]
 )
 def test_label_is_one_value(values, label):
-    assert row_values.read_label(values, TaskConfig(classes=["a", "b", "c"])) == label
+    assert TaskConfig(classes=["a", "b", "c"]).label_kind.read(values) == label
 
 
 def test_lone_surrogate_in_a_text_is_named_by_its_place():

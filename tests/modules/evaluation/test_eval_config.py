@@ -17,7 +17,6 @@ from components import ModelVerdict
 from components.evaluator import read_verdict
 from components.evaluator.executor import Executor
 from components.evaluator.slices import read_slices
-from contracts import metrics as metrics_lib
 from contracts.settings.evaluator import EvaluatorSettings
 from contracts.settings.run_settings import RunSettings
 from contracts.settings.slices import SliceSettings
@@ -110,7 +109,7 @@ class Evaluation:
         outputs = model.signatures["serve_examples"](
             examples=tf.constant([exported_lib.serialize(row) for row in rows])
         )
-        name = "score" if self.task.is_regression else "logits"
+        name = "score" if self.task.classes is None else "logits"
         return outputs[name].numpy()
 
     def run(
@@ -373,7 +372,7 @@ class Parrots:
         def serve_examples(examples):
             spec = {column: tf.io.FixedLenFeature([], tf.string)}
             numbers = tf.strings.to_number(tf.io.parse_example(examples, spec)[column])
-            if task.is_regression:
+            if task.classes is None:
                 return {"score": numbers}
             return {"probabilities": tf.stack([1 - numbers, numbers], axis=1)}
 
@@ -482,7 +481,7 @@ def test_a_candidate_exactly_at_its_bounds_is_blessed(tmp_path):
     assert metrics["recall/up_diff"].champion == 0.92
     named = [metric.metric for metric in verdict.metrics]
     assert named[:2] == ["accuracy", "recall/up_diff"]
-    assert set(metrics) == {*metrics_lib.of_task(task.classes), "example_count"}
+    assert set(metrics) == {*task.metric_table, "example_count"}
 
 
 LABELS = [0, 1] * 100

@@ -21,7 +21,7 @@ SCORES = np.array([2.5, 0.5, 4.0], np.float32)
 
 def record(directory, task):
     """Records predictions, of which one of three is right; returns the file."""
-    outputs = SCORES if task.is_regression else OUTPUTS
+    outputs = SCORES if task.classes is None else OUTPUTS
     predictions = Predictions(IDS, LABELS, outputs, losses=np.zeros(3))
     described = prediction_files.describe_predictions(task, "eval")
     path = directory / described["file"]

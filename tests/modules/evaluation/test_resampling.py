@@ -23,10 +23,10 @@ LABELS = TaskConfig(kind="multilabel", classes=["a", "b", "c"])
 def simulate(task, rows, skill=2.0, seed=0):
     """Returns labels, always the same, and a model's outputs."""
     of_labels, of_model = np.random.default_rng(7), np.random.default_rng(seed)
-    if task.is_regression:
+    if task.classes is None:
         labels = of_labels.normal(size=rows).round(1)
         return labels, skill * labels + of_model.normal(size=rows)
-    if task.is_multilabel:
+    if task.kind:
         labels = (of_labels.random((rows, task.outputs)) < [0.3, 0.5, 0.2]).astype(int)
         noise = of_model.normal(size=labels.shape)
         return labels, 1 / (1 + np.exp(-skill * (labels - 0.5) - noise))
@@ -246,7 +246,7 @@ def test_a_better_model_is_distinguished_from_noise(task, metric):
     assert test.sentence.endswith(
         "is more than noise (p = 0.002, paired bootstrap, 400 rows)"
     )
-    assert (test.only_a_right is None) == task.is_regression
+    assert (test.only_a_right is None) == (task.classes is None)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "loss"])

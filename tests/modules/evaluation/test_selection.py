@@ -79,7 +79,7 @@ def test_precision_and_recall_are_those_at_the_threshold_for_f1(metric):
 )
 def test_metric_without_a_threshold_needs_none(task):
     labels, outputs = draw((50, task.outputs), 0.0)
-    labels = labels if task.is_multilabel else labels[:, 0]
+    labels = labels if task.kind else labels[:, 0]
     assert selection_threshold(task, labels, outputs) is None
 
 

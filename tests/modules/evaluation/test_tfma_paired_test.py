@@ -44,7 +44,7 @@ def rows_of(task, extracts, mask):
         join(lambda b, name=name: b[tfma.constants.PREDICTIONS_KEY][name][output])
         for name in (tfma.BASELINE_KEY, tfma.CANDIDATE_KEY)
     ]
-    if task.is_regression:
+    if task.classes is None:
         outputs = [scores[:, 0] for scores in outputs]
     return [Rows.of(labels, values) for values in outputs]
 

@@ -21,8 +21,8 @@ class SmallTask(FineTuningTask):
         pooled = tf_keras.layers.GlobalAveragePooling1D()(words)
         pooled = Dropout(self.task_config.dropout)(pooled)
         head = tf_keras.layers.Dense(self.definition.outputs, name="logits")
-        if self.definition.is_regression:
-            head = self.build_score_projection("glorot_uniform")
+        if self.definition.classes is None:
+            head = self.head.build_projection("glorot_uniform")
         return tf_keras.Model(features, head(pooled))
 
     def initialize(self, model):

@@ -20,7 +20,6 @@ from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import (
     FineTuningConfig,
     FineTuningTask,
-    collect,
 )
 from tests import tiny
 from tests.modules.training.small_model import SmallTask
@@ -83,7 +82,7 @@ def test_pre_trained_encoder_is_restored_by_initialize(untrained):
 )
 def test_each_kind_of_task_trains_and_is_evaluated(build, task, metric, task_class):
     trainer = build(task, task_class=task_class, learning_rate=1e-3)
-    if task.is_regression:
+    if task.classes is None:
         # An untrained model predicts the mean, and so small a model learns no more.
         trainer.model.layers[-1].bias.assign([1.0])
     before = trainer.evaluate(tf.constant(-1))
@@ -102,7 +101,7 @@ def test_labels_are_as_probable_at_first_as_in_the_training_split(
 ):
     trainer = build_trainer(tmp_path, LABELS, class_weights=class_weights)
     data = trainer.config.task.train_data.replace(is_training=False)
-    rows = collect(trainer_lib.predict(trainer.task, trainer.model, data))
+    rows = trainer.task.collect(trainer_lib.predict(trainer.task, trainer.model, data))
     np.testing.assert_allclose(
         rows.outputs, np.tile(rows.labels.mean(axis=0), [44, 1]), atol=0.06
     )
@@ -181,7 +180,7 @@ def test_evaluation_counts_every_row_once_and_returns_them_in_their_order(untrai
     batches = trainer_lib.predict(
         untrained.task, untrained.model, untrained.config.task.validation_data
     )
-    assert collect(batches).ids.tolist() == list(range(44))
+    assert untrained.task.collect(batches).ids.tolist() == list(range(44))
 
 
 def test_dropout_follows_from_the_seed_and_the_step(untrained):

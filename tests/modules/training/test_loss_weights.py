@@ -46,8 +46,8 @@ def measure(tmp_path):
             input_path=[records.write(tmp_path / "train.gz", examples)],
             label_column=task.label_column,
             weight_column=task.weight_column,
-            is_regression=task.is_regression,
-            label_count=task.outputs if task.is_multilabel else 0,
+            label_dtype=task.label_kind.dtype,
+            label_size=task.label_size,
         )
         strategy = tf.distribute.get_strategy()
         return loss_weights.measure(class_weights, task, data, strategy)

@@ -12,7 +12,6 @@ from contracts.task.definition import TaskConfig
 from modules.evaluation.prediction_files import Predictions
 from modules.training import (
     checkpoint_key,
-    fine_tuning_task,
     fine_tuning_trainer,
     loop,
     run_fn,
@@ -94,7 +93,7 @@ def predict_best(directory, dtype="float32", **settings):
     task = SmallTask(params.task, definition)
     model = run_fn.restore_best(task, str(directory / "run"), dtype)
     data = params.task.validation_data
-    return fine_tuning_task.collect(fine_tuning_trainer.predict(task, model, data))
+    return task.collect(fine_tuning_trainer.predict(task, model, data))
 
 
 def evaluate(rows):

@@ -18,7 +18,7 @@ from contracts.task.definition import TaskConfig
 from modules import environment
 from modules.training import checkpoints, experiment, run_fn, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
-from modules.training.fine_tuning_task import FineTuningTask, collect
+from modules.training.fine_tuning_task import FineTuningTask
 from tests import fork_server
 from tests.modules.training.devices import listing, split_cpu
 from tests.modules.training.small_model import SmallTask
@@ -179,7 +179,7 @@ def _train(directory, name, config, definition, task_class, base_model):
         batches = trainer_lib.predict(task, model, whole)
         metrics = task.reduce_aggregated_logs(batches)
         line |= {"best": result.metrics, "on_one_device": metrics}
-        rows = collect(batches)
+        rows = task.collect(batches)
         line["expected"] = [rows.ids.tolist(), rows.outputs.tolist()]
     print("result", name, json.dumps(line), flush=True)
 

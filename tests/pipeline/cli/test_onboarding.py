@@ -657,7 +657,7 @@ def test_project_of_several_labels_trains_on_what_the_file_has(
     result, folder = init(source)
     assert result.exit_code == 0, result.output
     config = load_config(folder / "recipe.yaml")
-    assert config.task.is_multilabel
+    assert config.task.kind == "multilabel"
     assert sorted(config.task.classes) == sorted(names)
     assert config.task.metric == "micro_f1"
     assert config.evaluator.thresholds["micro_f1"] == pytest.approx(0.6, abs=0.1)

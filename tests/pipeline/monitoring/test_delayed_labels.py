@@ -16,6 +16,7 @@ class Served(NamedTuple):
     texts: tuple
     outputs: tuple
     class_name: str = "yes"
+    labels: tuple = ()
 
 
 def values(metrics):

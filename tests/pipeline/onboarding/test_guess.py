@@ -534,7 +534,7 @@ def emotions(write, most=3, least=1, names=EMOTIONS, column="labels"):
 def test_columns_of_0_and_1_are_several_labels():
     guessed = guess(toxic_comment)
     task = guessed.task
-    assert task.is_multilabel
+    assert task.kind == "multilabel"
     assert task.text_columns == ["comment_text"]
     assert task.classes == TOXIC[:-1]
     assert task.has_label_columns
@@ -561,7 +561,7 @@ def test_columns_of_0_and_1_are_several_labels():
 @pytest.mark.parametrize("column", ["labels", "feelings"])
 def test_column_of_several_names_is_several_labels(write, least, separator, column):
     guessed = guess(emotions(write, least=least, column=column))
-    assert guessed.task.is_multilabel
+    assert guessed.task.kind == "multilabel"
     assert guessed.task.label_column == column
     assert guessed.task.classes == EMOTIONS
     assert guessed.task.label_separator == separator
@@ -626,8 +626,8 @@ def test_combinations_are_never_classes_without_a_question(separator, form):
         assert "labels, add --label label --kind multilabel, or if" in str(error.value)
         assert "is one class, --label label --kind classes" in str(error.value)
     task = guess(row, rows=400, kind="multilabel").task
-    assert (task.is_multilabel, task.classes) == (True, names)
-    assert not guess(row, rows=400, kind="classes").task.is_multilabel
+    assert (task.kind, task.classes) == ("multilabel", names)
+    assert guess(row, rows=400, kind="classes").task.kind is None
 
 
 def test_indices_may_be_separated_by_any_separator():
@@ -661,7 +661,7 @@ def test_indices_may_be_separated_by_any_separator():
 )
 def test_names_with_separators_stay_classes(classes):
     task = guess(names_in(classes)).task
-    assert not task.is_multilabel
+    assert task.kind is None
     assert sorted(task.classes) == sorted(classes)
 
 
@@ -795,7 +795,7 @@ SINGLE = {
 @pytest.mark.parametrize("name", SINGLE)
 def test_file_of_one_label_is_not_taken_for_several(name):
     task = guess(SINGLE[name]).task
-    assert not task.is_multilabel
+    assert task.kind is None
     assert task.label_column in ("spam", "label")
 
 
@@ -834,7 +834,7 @@ def test_file_that_may_have_several_labels_is_the_users_choice(name):
     make_row, message = UNCLEAR[name]
     with pytest.raises(UsageError, match=message):
         guess(make_row)
-    assert guess(make_row, kind="multilabel").task.is_multilabel
+    assert guess(make_row, kind="multilabel").task.kind == "multilabel"
 
 
 def test_rows_without_a_label_make_pairs_of_names_several_labels():
@@ -887,9 +887,9 @@ def test_over_200_names_in_a_column_of_any_name_are_refused_with_their_number():
 
 def test_chosen_label_is_one_label_and_chosen_classes_are_several():
     assert guess(toxic_comment, label="toxic").task.classes == ["0", "1"]
-    assert not guess(emotions("|".join), kind="classes").task.is_multilabel
+    assert guess(emotions("|".join), kind="classes").task.kind is None
     task = guess(toxic_comment, classes=["threat", "toxic"]).task
-    assert task.is_multilabel
+    assert task.kind == "multilabel"
     assert task.classes == ["threat", "toxic"]
     with pytest.raises(UsageError, match="has good, none of which is a list of names"):
         guess(
@@ -920,7 +920,7 @@ def test_names_of_one_class_with_unusual_separators_stay_classes():
         lambda number, chance: {"text": sentence(chance), "label": chance.choice(names)}
     ).task
     assert task.classes == names
-    assert not task.is_multilabel
+    assert task.kind is None
 
 
 def test_several_shares_beside_a_usual_name_are_asked_for():

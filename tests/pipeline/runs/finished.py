@@ -25,10 +25,10 @@ SCORES = TaskConfig.model_validate({"label_range": [0.0, 5.0]})
 def simulate(task, rows, seed, skill=1.5):
     """Returns labels, always the same, and a model's outputs."""
     of_labels, of_model = np.random.default_rng(7), np.random.default_rng(seed)
-    if task.is_regression:
+    if task.classes is None:
         labels = of_labels.uniform(0, 5, rows).round(1)
         return labels, labels + of_model.normal(size=rows) / skill
-    if task.is_multilabel:
+    if task.kind:
         labels = of_labels.integers(0, 2, (rows, task.outputs))
         logits = of_model.normal(size=labels.shape) + skill * (2 * labels - 1)
         return labels, 1 / (1 + np.exp(-logits))
@@ -44,15 +44,15 @@ def write_predictions(directory, task, ids, labels, outputs, split="eval"):
     path = directory / described["file"]
     path.parent.mkdir(parents=True, exist_ok=True)
     header = [task.id_column, task.label_column]
-    header += [] if task.is_regression else [prediction_files.PREDICTION]
+    header += [] if task.classes is None else [prediction_files.PREDICTION]
     with path.open("w", newline="") as file:
         writer = csv.writer(file, delimiter="\t")
         writer.writerow([*header, *described["columns"]])
         for row_id, label, output in zip(ids, labels, outputs, strict=True):
             row = [row_id, task.describe_label(label)]
-            if task.is_multilabel:
+            if task.kind:
                 row.append(task.describe_label(output >= 0.5))
-            elif not task.is_regression:
+            elif task.classes is not None:
                 row.append(task.describe_label(output.argmax()))
             writer.writerow([*row, *np.atleast_1d(output)])
 

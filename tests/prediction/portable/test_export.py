@@ -68,7 +68,7 @@ def test_outputs_equal_those_of_the_pushed_model(export, tmp_path, kind):
     served = tf.saved_model.load(str(model.directory)).signatures["serving_default"]
     columns = map(tf.constant, zip(*texts, strict=True))
     outputs = served(**dict(zip(task.text_columns, columns, strict=True)))
-    expected = outputs["score"][:, None] if task.is_regression else outputs["logits"]
+    expected = outputs["score"][:, None] if task.classes is None else outputs["logits"]
     config = json.loads((target / "config.json").read_text())
     tensors = load_file(target / "model.safetensors")
     actual = bert.classify(tensors, config, *bert.encode(target, texts))

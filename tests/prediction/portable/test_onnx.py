@@ -41,7 +41,7 @@ def served_outputs(model, texts):
     feeds = dict(zip(model.task.text_columns, columns, strict=True))
     loaded = tf.saved_model.load(str(model.directory))
     outputs = loaded.signatures["serving_default"](**feeds)
-    if model.task.is_regression:
+    if model.task.classes is None:
         return outputs["score"].numpy()[:, None]
     return outputs["logits"].numpy()
 
