@@ -12,7 +12,7 @@ import click
 
 from benchmarks import rounds
 from benchmarks.rounds import Peer
-from contracts.settings.long_text import LongTextConfig
+from contracts.packing import LongTextConfig
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder

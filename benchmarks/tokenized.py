@@ -74,7 +74,7 @@ def _tokenize(
         packed = preprocessing.text_to_inputs(
             [columns[name] for name in task.text_columns],
             f"{encoder}/{VOCAB_FILE}",
-            config.preprocessing.max_seq_length,
+            config.preprocessing,
         )
         names = (preprocessing.INPUT_WORD_IDS, preprocessing.INPUT_TYPE_IDS)
         return (*(packed[name] for name in names), columns[task.label_column])

@@ -147,7 +147,7 @@ def create_pipeline(
         disable_statistics=True,  # StatisticsGen computes those of the data
         custom_config={
             "task": task.model_dump(exclude=NOT_TRAINED),
-            **config.preprocessing.packing,
+            "packing": config.preprocessing.key(transform=True),
             "vocab_file": encoder.vocab_file,
             "vocab_fingerprint": encoder.vocab_fingerprint,
             # TFX's cache key does not see an edit of a function that it imports.
@@ -171,7 +171,7 @@ def create_pipeline(
     }
     training_config = {
         "task": task.model_dump(exclude=NOT_TRAINED),
-        **config.preprocessing.changed,
+        "packing": config.preprocessing.key(),
         "serving_precision": config.serving.precision,
         "encoder": encoder.directory,
         "encoder_fingerprint": encoder.fingerprint,

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from contracts import metrics, verdicts
 from contracts.metrics import Rows, Threshold
-from contracts.settings.long_text import DEFAULT_KEEP, Keep
+from contracts.packing import Packing
 from contracts.task.definition import TaskConfig
 from modules.evaluation import resampling
 from modules.export import token_positions
@@ -22,10 +22,9 @@ def describe_columns(
     outputs: np.ndarray,
     permuted: Mapping[str, np.ndarray],
     vocab_file: str,
-    max_seq_length: int,
+    packing: Packing,
     latency: Mapping[str, float],
     *,
-    keep: Keep = DEFAULT_KEEP,
     threshold: Threshold = None,
 ) -> list[TextColumn]:
     """Describes the text columns of a pair.
@@ -40,9 +39,8 @@ def describe_columns(
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
       permuted: By column, the outputs if each row has that column of another row.
       vocab_file: One token a line. Its encoder's settings are next to it.
-      max_seq_length: Longest row in tokens; longer ones are cut.
+      packing: How texts become model inputs.
       latency: ServingCheck's `latency_of_columns_ms`; empty if it was not timed.
-      keep: The part of a longer row that is kept.
       threshold: As in `Rows.of`.
     """
     features = [example.features.feature for example in examples]
@@ -56,7 +54,7 @@ def describe_columns(
         tf.constant([row[name].bytes_list.value[0] for row in features])
         for name in task.text_columns
     ]
-    tokens = token_positions.find_tokens(texts, vocab_file, max_seq_length, keep)
+    tokens = token_positions.find_tokens(texts, vocab_file, packing)
     cut = tokens[token_positions.CUT].numpy()
     columns = tokens[token_positions.COLUMN].numpy()
     read = [int(np.sum(columns == index)) for index in range(len(texts))]

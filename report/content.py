@@ -8,8 +8,8 @@ import pydantic
 
 from contracts import wording
 from contracts.commits import Commits
+from contracts.packing import DEFAULT_KEEP, Keep, LongTextConfig, Packing
 from contracts.run_states import Outcome
-from contracts.settings.long_text import DEFAULT_KEEP, Keep, LongTextConfig
 from contracts.settings.run_settings import describe_selection
 from contracts.storage import files
 from contracts.task.decision import describe_threshold
@@ -643,17 +643,13 @@ class Data(_Part):
     long_text: LongTextConfig | None = None
 
     @property
-    def reading(self) -> str:
-        """The end of a sentence about what is cut, and a sentence about windows."""
-        kept = {"head": "", "tail": ", the last", "ends": ", half of them the last"}
-        sentence = f"{kept[self.keep]}."
-        if (windows := self.long_text) is not None:
-            sentence += (
-                f" The model reads windows of {windows.window} tokens, one every "
-                f"{windows.stride} tokens of the text; the logits of a text are the "
-                f"{windows.pool} of theirs."
-            )
-        return sentence
+    def packing(self) -> Packing:
+        """How texts became model inputs."""
+        return Packing(
+            max_seq_length=self.max_seq_length,
+            keep=self.keep,
+            long_text=self.long_text,
+        )
 
 
 class ComponentTime(_Part):

@@ -77,9 +77,7 @@ def begin_report(
             warnings=verdict.warnings,
             notes=verdict.notes,
             card=verdict.card,
-            max_seq_length=settings.max_seq_length,
-            keep=settings.keep,
-            long_text=settings.long_text,
+            **dict(settings.packing),
         ),
         lineage=[
             LineageStep(

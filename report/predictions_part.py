@@ -10,7 +10,7 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from contracts import metrics
-from contracts.settings.long_text import DEFAULT_KEEP, Keep
+from contracts.packing import Packing
 from contracts.storage import files
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
@@ -127,9 +127,8 @@ def worst_rows(
     outputs: np.ndarray,
     examples: str,
     vocab_file: str,
-    max_seq_length: int,
+    packing: Packing,
     *,
-    keep: Keep = DEFAULT_KEEP,
     predicted: np.ndarray | None = None,
 ) -> list[PredictedRow]:
     """Returns the rows with the highest loss, the worst first.
@@ -142,8 +141,7 @@ def worst_rows(
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
       examples: Pattern of the split's Examples, gzipped TFRecords.
       vocab_file: One token a line.
-      max_seq_length: Maximum tokens; longer rows are cut.
-      keep: The part of a longer row that is kept.
+      packing: How texts become model inputs.
       predicted: As in `Rows.of`.
     """
     # Recorded probabilities have six digits; a smaller one is 0.
@@ -156,7 +154,7 @@ def worst_rows(
         tokens = {row_id: _read_tokens(example) for row_id, example in matches.items()}
         cuts = dict.fromkeys(tokens, 0)
     else:
-        tokens, cuts = _tokenize(texts, vocab_file, max_seq_length, keep)
+        tokens, cuts = _tokenize(texts, vocab_file, packing.whole)
     vocabulary = preprocessing.read_vocab(vocab_file)
     rows = []
     for index in worst:
@@ -250,14 +248,14 @@ def _read_tokens(example: tf.train.Example) -> list[int]:
 
 
 def _tokenize(
-    texts: dict[int, list[str]], vocab_file: str, max_seq_length: int, keep: Keep
+    texts: dict[int, list[str]], vocab_file: str, packing: Packing
 ) -> tuple[dict[int, list[int]], dict[int, int]]:
     """Returns the tokens of each row as a whole, and how many were cut."""
     if not texts:
         return {}, {}
     columns = [list(column) for column in zip(*texts.values(), strict=True)]
     segments = [tf.constant(column) for column in columns]
-    packed = preprocessing.text_to_inputs(segments, vocab_file, max_seq_length, keep)
+    packed = preprocessing.text_to_inputs(segments, vocab_file, packing)
     tokens = packed[preprocessing.INPUT_WORD_IDS].to_list()
     lengths = row_facts.count_tokens(columns, vocab_file).lengths.tolist()
     cuts = [length - len(row) for length, row in zip(lengths, tokens, strict=True)]

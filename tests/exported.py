@@ -14,6 +14,7 @@ import tf_keras
 from official.nlp.modeling import models
 from tensorflow_transform.tf_metadata import schema_utils
 
+from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from contracts.versions import description
@@ -97,7 +98,9 @@ def rows_of(task, texts, labels=None, vocab_file=None):
     columns = [list(column) for column in zip(*texts, strict=True)]
     if task.is_tokenized:
         packed = preprocessing.text_to_inputs(
-            [tf.constant(column) for column in columns], vocab_file, MAX_SEQ_LENGTH
+            [tf.constant(column) for column in columns],
+            vocab_file,
+            Packing(max_seq_length=MAX_SEQ_LENGTH),
         )
         padded = preprocessing.pad_inputs(
             packed["input_word_ids"], packed["input_type_ids"], MAX_SEQ_LENGTH
@@ -148,9 +151,8 @@ def run_transform(
     metadata = tft.DatasetMetadata.from_feature_spec(raw_spec(kind))
     custom_config = {
         "task": TASKS[kind].model_dump(),
-        "max_seq_length": max_seq_length,
+        "packing": {"max_seq_length": max_seq_length, **packing},
         "vocab_file": vocab_file,
-        **packing,
     }
     with (
         beam.Pipeline(runner=RUNNER) as pipeline,
@@ -256,7 +258,7 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
         head.serve,
         str(training / "saved_model"),
         vocab_file=encoder.vocab_file,
-        max_seq_length=max_seq_length,
+        packing=Packing(max_seq_length=max_seq_length),
         temperature=TEMPERATURE,
         threshold=threshold,
     )
@@ -264,7 +266,7 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
         str(training / "saved_model"),
         task,
         encoder,
-        max_seq_length=max_seq_length,
+        packing=Packing(max_seq_length=max_seq_length),
         precision="float32",
         fitted=head.description
         if not task.label_kind.names

@@ -224,6 +224,7 @@ def build_experiment(directory: Path, task=None, rows: int = 48, **trainer):  # 
     """
     import tensorflow as tf
 
+    from contracts.packing import Packing
     from contracts.settings.trainer import TrainerConfig
     from contracts.task.definition import TaskConfig
     from modules.training import experiment
@@ -243,7 +244,7 @@ def build_experiment(directory: Path, task=None, rows: int = 48, **trainer):  # 
         task,
         config,
         encoder=str(directory / "encoder"),
-        max_seq_length=32,
+        packing=Packing(max_seq_length=32),
         splits=splits,
         strategy=tf.distribute.get_strategy(),
         dtype="float32" if config.mixed_precision == "auto" else config.mixed_precision,

@@ -141,7 +141,7 @@ def component_runs(image: Image, folder: Path) -> Iterator[str]:
         "pipeline": "image",
         "task": {"input": "tokenized"},
         "gate_split": "train",
-        "max_seq_length": 8,
+        "packing": {"max_seq_length": 8},
     }
     settings = {
         "run": run,

@@ -73,19 +73,18 @@ def _build(settings: peer.Settings) -> FineTuningTrainer:
     config = load_config(settings["config"])
     splits = {split: [settings["records"]] for split in (TRAIN_SPLIT, EVAL_SPLIT)}
     dtype = settings["precision"]
-    length = config.preprocessing.max_seq_length
     strategy = tf.distribute.OneDeviceStrategy(f"{settings['device']}:0")
     params = experiment.build_experiment(
         config.task,
         config.trainer,
         encoder=settings["encoder"],
-        max_seq_length=length,
+        packing=config.preprocessing,
         splits=splits,
         strategy=strategy,
         dtype=dtype,
     )
     if settings["xla"]:
-        params = xla.enable(params, inputs.fixed_lengths(length))
+        params = xla.enable(params, inputs.fixed_lengths(config.preprocessing))
     tf_keras.utils.set_random_seed(params.trainer.seed)
     with precision.compute_in(dtype), strategy.scope():
         trainer = build_trainer(FineTuningTask(params.task, config.task), params)

@@ -109,7 +109,7 @@ def DataGate(
         config.limits,
         gate_split=run.gate_split,
         thresholds=json.loads(thresholds),
-        max_seq_length=run.max_seq_length,
+        max_seq_length=run.packing.max_seq_length,
         previous=None
         if span is None
         else span_profiles.read_last(config.profiles, span),
@@ -138,7 +138,7 @@ def DataGate(
     concluded = verdicts.DataVerdict(
         card=config.card,
         profile={
-            split: profile.summary(run.max_seq_length)
+            split: profile.summary(run.packing.max_seq_length)
             for split, profile in profiles.items()
         },
         warnings=name_rows(warnings),

@@ -181,8 +181,7 @@ def describe_run(
             permuted.permuted,
             threshold=threshold,
             vocab_file=settings.vocab_file,
-            max_seq_length=settings.run.max_seq_length,
-            keep=settings.run.keep,
+            packing=settings.run.packing,
             latency=serving_check.get("latency_of_columns_ms", {}),
         )
     report.worst_rows = predictions_part.worst_rows(
@@ -191,8 +190,7 @@ def describe_run(
         predicted=predictions.predicted,
         examples=examples,
         vocab_file=settings.vocab_file,
-        max_seq_length=settings.run.max_seq_length,
-        keep=settings.run.keep,
+        packing=settings.run.packing,
     )
     return report
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from contracts.packing import Packing
 from contracts.section import Settings
-from contracts.settings.long_text import DEFAULT_KEEP, Keep, LongTextConfig
 from contracts.task.definition import EVAL_SPLIT, TaskConfig
 
 
@@ -16,17 +16,13 @@ class RunSettings(Settings):
       pipeline: Name of the recipe.
       task: The task definition.
       gate_split: The split that thresholds apply to, `evaluator.split`.
-      max_seq_length: Longest row in tokens; longer ones are cut.
-      keep: The part of a longer row that is kept.
-      long_text: The windows that a text is read in; None reads it as a whole.
+      packing: How texts become model inputs.
     """
 
     pipeline: str
     task: TaskConfig
     gate_split: str
-    max_seq_length: int
-    keep: Keep = DEFAULT_KEEP
-    long_text: LongTextConfig | None = None
+    packing: Packing
 
 
 def describe_selection(gate_splits: Collection[str]) -> str:

@@ -24,6 +24,7 @@
 OUTPUT = None  # the output directory of a run; None is that of `make run`
 
 # %%
+from contracts.packing import Packing
 from modules import environment
 
 environment.set_up(quiet=True)  # log levels, and Keras 2, which the Model Garden uses
@@ -126,7 +127,9 @@ with open(encoder.vocab_file) as lines:
 
 # %% output="text 101  7592 23435 12314   102  9119 23435 12314   102...1 1 1 1 1 1 1 1 1...0 0 0 0 0 1 1 1 1"
 pair = [tf.constant(["hello tensorflow"]), tf.constant(["goodbye tensorflow"])]
-packed = preprocessing.text_to_inputs(pair, encoder.vocab_file, max_seq_length=128)
+packed = preprocessing.text_to_inputs(
+    pair, encoder.vocab_file, Packing(max_seq_length=128)
+)
 inputs = preprocessing.pad_inputs(packed["input_word_ids"], packed["input_type_ids"])
 for name, tensor in inputs.items():
     print(f"{name:15s}: {tensor.numpy()}")
@@ -169,7 +172,7 @@ params = experiment.build_experiment(
     task,
     config,
     encoder=encoder.directory,
-    max_seq_length=128,
+    packing=Packing(max_seq_length=128),
     splits={split: [f"{examples}/Split-{split}/*"] for split in ("train", "eval")},
     strategy=strategy,
 )
@@ -240,7 +243,9 @@ pairs = {
     "sentence2": ["On Monday it rained.", "This is another sentence."],
 }
 columns = [tf.constant(pairs[name]) for name in task.text_columns]
-packed = preprocessing.text_to_inputs(columns, encoder.vocab_file, 128)
+packed = preprocessing.text_to_inputs(
+    columns, encoder.vocab_file, Packing(max_seq_length=128)
+)
 batch = preprocessing.pad_inputs(packed["input_word_ids"], packed["input_type_ids"])
 logits = trainer.model(batch, training=False)
 [task.classes[index] for index in tf.argmax(logits, axis=-1)]

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from official.core import config_definitions
 
-from contracts.settings.long_text import LongTextConfig
+from contracts.packing import Packing
 from contracts.storage import files
 from modules.data import preprocessing
 
@@ -77,22 +77,17 @@ class ExamplesConfig(config_definitions.DataConfig):
     workers: int = 1
 
 
-def fixed_lengths(
-    max_seq_length: int, long_text: LongTextConfig | None = None
-) -> list[int]:
+def fixed_lengths(packing: Packing) -> list[int]:
     """Returns a few padded lengths for XLA, which compiles a program for each of them.
 
     Args:
-      max_seq_length: The longest length, in tokens.
-      long_text: The windows of texts; the lengths are multiples of theirs.
+      packing: Has the longest length. With windows, the lengths are multiples of
+        theirs.
     """
-    unit = 1
-    if long_text is not None:
-        unit = long_text.window
-        max_seq_length = long_text.most_windows(max_seq_length) * unit
+    unit = packing.long_text.window if packing.long_text else 1
     parts = range(1, _FIXED_LENGTHS + 1)
     return [
-        math.ceil(max_seq_length * part / _FIXED_LENGTHS / unit) * unit
+        math.ceil(packing.most_tokens * part / _FIXED_LENGTHS / unit) * unit
         for part in parts
     ]
 

@@ -14,8 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from contracts.settings import long_text as long_text_config
-from contracts.settings.long_text import DEFAULT_KEEP, Keep, LongTextConfig
+from contracts.packing import DEFAULT_KEEP, Keep, LongTextConfig, Packing
 from contracts.task.definition import NO_ID, TOKENIZED_FEATURES, TaskConfig
 from modules import encoder_files
 from modules.data import tokenizer_files
@@ -40,9 +39,8 @@ def preprocessing_fn(
         padded tokens]); label (int64[batch, 1], float32[batch, 1] of a regression, or
         int64[batch, classes] of several labels), id (int64[batch, 1], which tokenized
         input may lack), and the weight if the task has one (float32[batch, 1]).
-      custom_config: `task`, `max_seq_length`, `keep` and `long_text` if they are set,
-        and `vocab_file` in the encoder's directory, whose configuration is read as
-        well.
+      custom_config: `task`, `packing`, and `vocab_file` in the encoder's directory,
+        whose configuration is read as well.
 
     Returns:
       `input_word_ids` and `input_type_ids` (or their `TaskConfig.own_name`) as
@@ -50,21 +48,15 @@ def preprocessing_fn(
       -1 if it is missing; the weight, NaN if it is missing.
     """
     task = TaskConfig.model_validate(custom_config["task"])
-    max_seq_length = custom_config["max_seq_length"]
+    packing = Packing.model_validate(custom_config["packing"])
     vocab_file = custom_config["vocab_file"]
     if task.is_tokenized:
         ids, mask, segment_ids = (_as_ragged(inputs[n]) for n in TOKENIZED_FEATURES)
-        packed = unpad(ids, mask, segment_ids, vocab_file, max_seq_length)
+        packed = unpad(ids, mask, segment_ids, vocab_file, packing.max_seq_length)
     else:
         texts = [_as_dense(inputs[column], "") for column in task.text_columns]
         segments = [tf.reshape(text, [-1]) for text in texts]
-        packed = text_to_inputs(
-            segments,
-            vocab_file,
-            max_seq_length,
-            keep=custom_config.get("keep", DEFAULT_KEEP),
-            long_text=long_text_config.read(custom_config),
-        )
+        packed = text_to_inputs(segments, vocab_file, packing)
     label = _as_dense(inputs[task.label_column], 0, task.label_size)
     outputs = {task.own_name(name): ids.to_sparse() for name, ids in packed.items()}
     outputs[task.label_column] = label
@@ -80,25 +72,19 @@ def preprocessing_fn(
 
 
 def text_to_inputs(
-    segments: list[tf.Tensor],
-    vocab_file: str,
-    max_seq_length: int,
-    keep: Keep = DEFAULT_KEEP,
-    long_text: LongTextConfig | None = None,
+    segments: list[tf.Tensor], vocab_file: str, packing: Packing
 ) -> dict[str, tf.RaggedTensor]:
     """Tokenizes, truncates and packs texts, as in training.
 
     Args:
       segments: One text, or the two of a pair, each string[batch].
       vocab_file: One token a line. Its encoder's settings are next to it.
-      max_seq_length: Longest example in tokens, special tokens included once.
-      keep: As for `pack_segments`.
-      long_text: As for `pack_segments`.
+      packing: The longest sequence, the part that is kept, and the windows.
 
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
-    return _text_packer(vocab_file, max_seq_length, keep, long_text)(segments)
+    return _text_packer(vocab_file, packing)(segments)
 
 
 def unpad(
@@ -160,45 +146,39 @@ def tokenize(segments: list[tf.Tensor], vocab_file: str) -> list[tf.RaggedTensor
 
 def pack_segments(
     segments: list[tf.RaggedTensor],
+    packing: Packing,
     *,
-    max_seq_length: int,
     special_token_ids: tuple[int, int],
     type_vocab_size: int = _DEFAULT_TYPES,
-    keep: Keep = DEFAULT_KEEP,
-    long_text: LongTextConfig | None = None,
 ) -> dict[str, tf.RaggedTensor]:
     """Packs `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, truncating the longest first.
 
-    With `long_text`, each window of a single text is packed so, and the windows follow
-    one another. All but the last of a text have the length of the window, so the
+    With `packing.long_text`, each window of a single text is packed so, and the windows
+    follow one another. All but the last of a text have the length of the window, so the
     positions alone separate them.
 
     Args:
       segments: Token ids of one text, or of the two of a pair, each int64[batch,
         (tokens)].
-      max_seq_length: Longest example in tokens. Special tokens count once, and so do
-        the tokens of the text that are in two windows.
+      packing: The longest sequence, the part that is kept, and the windows.
       special_token_ids: The ids of `[CLS]` and `[SEP]`.
       type_vocab_size: The encoder's number of token types. If it is 1, both texts of a
         pair have type 0, as in RoBERTa.
-      keep: The part of a text that is kept if it is too long: its first tokens, its
-        last, or half of each; the first half has the odd one.
-      long_text: The windows; None packs the text as a whole.
 
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
     start, end = (tf.constant(token, tf.int64) for token in special_token_ids)
-    segments = _trim(segments, max_seq_length, keep)
-    if long_text is not None:
+    segments = _trim(segments, packing.max_seq_length, packing.keep)
+    if packing.long_text is not None:
         (text,) = segments
-        windows = _split(text, long_text)
+        windows = _split(text, packing.long_text)
         segments = [windows.values]
     word_ids, type_ids = tf_text.combine_segments(segments, start, end)
     if type_vocab_size == 1:  # the layer would embed type 1 as a zero vector
         type_ids = tf.zeros_like(type_ids)
     packed = {INPUT_WORD_IDS: word_ids, INPUT_TYPE_IDS: tf.cast(type_ids, tf.int64)}
-    if long_text is None:
+    if packing.long_text is None:
         return packed
     return {
         name: windows.with_values(ids).merge_dims(1, 2) for name, ids in packed.items()
@@ -313,7 +293,8 @@ def _trim(
     Args:
       segments: Token ids, each int64[batch, (tokens)].
       max_seq_length: Longest packed example in tokens.
-      keep: As for `pack_segments`.
+      keep: The part of a text that is kept if it is too long: its first tokens, its
+        last, or half of each; the first half has the odd one.
     """
     # In core ops: docs/decisions/trimming.md.
     budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
@@ -359,19 +340,15 @@ def _split(ids: tf.RaggedTensor, settings: LongTextConfig) -> tf.RaggedTensor:
 
 
 @functools.lru_cache(maxsize=4)
-def _text_packer(
-    vocab_file: str, max_seq_length: int, keep: Keep, long_text: LongTextConfig | None
-) -> Any:
+def _text_packer(vocab_file: str, packing: Packing) -> Any:
     # A `tf.function` is traced once. Transform traces preprocessing_fn about ten times,
     # and each trace of the tokenizer's tables takes a second.
     def pack(segments: list[tf.Tensor]) -> dict[str, tf.RaggedTensor]:
         return pack_segments(
             tokenize(segments, vocab_file),
-            max_seq_length=max_seq_length,
+            packing,
             special_token_ids=special_token_ids(vocab_file),
             type_vocab_size=_type_vocab_size(vocab_file),
-            keep=keep,
-            long_text=long_text,
         )
 
     return tf.function(pack, reduce_retracing=True, autograph=False)

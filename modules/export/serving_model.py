@@ -12,7 +12,7 @@ import tensorflow_transform as tft
 from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
 from contracts import metrics
-from contracts.settings.long_text import DEFAULT_KEEP, Keep
+from contracts.packing import Packing
 from contracts.storage import files, uris
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from contracts.versions import description
@@ -42,8 +42,7 @@ def export_model(
     directory: str,
     *,
     vocab_file: str,
-    max_seq_length: int,
-    keep: Keep = DEFAULT_KEEP,
+    packing: Packing,
     temperature: float = 1.0,
     threshold: metrics.Threshold = None,
 ) -> None:
@@ -57,8 +56,7 @@ def export_model(
       directory: Directory of the SavedModel.
       vocab_file: The encoder's vocabulary, one token a line; it becomes a part of the
         graph.
-      max_seq_length: Longest sequence in tokens.
-      keep: The part of a longer text that is kept; see `preprocessing.pack_segments`.
+      packing: How texts become model inputs.
       temperature: Divides the logits before they become probabilities; see
         `calibration.fit_temperature`. The logits of the signatures are not divided.
       threshold: As in `metrics.Rows.of`.
@@ -69,8 +67,7 @@ def export_model(
         task,
         serve,
         vocab_file=vocab_file,
-        max_seq_length=max_seq_length,
-        keep=keep,
+        packing=packing,
         temperature=temperature,
         threshold=threshold,
     )
@@ -86,10 +83,9 @@ def describe_model(
     task: TaskConfig,
     encoder: EncoderDirectory,
     *,
-    max_seq_length: int,
+    packing: Packing,
     precision: str,
     fitted: Mapping[str, Any],
-    **packing: Any,
 ) -> None:
     """Writes the description of an exported model, and its vocabulary.
 
@@ -99,10 +95,9 @@ def describe_model(
       directory: Directory of the SavedModel.
       task: The task of its training.
       encoder: The encoder of its training.
-      max_seq_length: Longest sequence in tokens.
+      packing: How texts become model inputs.
       precision: Type of the exported weights.
       fitted: How outputs follow from logits: `FittedOutputs.description`.
-      **packing: `keep` and `long_text` of `preprocessing` as JSON, if they are set.
     """
     tokenizer = tokenizer_files.read_settings(encoder.vocab_file)
     epsilon = {**DEFAULTS, **encoder.config}[description.LAYER_NORM_EPS]
@@ -113,8 +108,7 @@ def describe_model(
             **describe_architecture(encoder),
             description.LAYER_NORM_EPS: epsilon,
             description.TOKENIZER: dataclasses.asdict(tokenizer),
-            description.MAX_SEQ_LENGTH: max_seq_length,
-            **packing,
+            **packing.key(),
             description.PRECISION: precision,
             **fitted,
         },
@@ -136,8 +130,7 @@ class ServingModel(tf.Module):
         serve: ServeLogits,
         *,
         vocab_file: str,
-        max_seq_length: int,
-        keep: Keep,
+        packing: Packing,
         temperature: float,
         threshold: metrics.Threshold,
     ) -> None:
@@ -158,8 +151,7 @@ class ServingModel(tf.Module):
         self._task = task
         self._serve = serve
         self._vocab_file = vocab_file
-        self._max_seq_length = max_seq_length
-        self._keep = keep
+        self._packing = packing
         # The signatures share these functions, so that the encoder and the tokenizer's
         # tables are traced once, and are in the graph once. `tf.saved_model.save` would
         # trace attributes of the module again, so they are in a namespace.
@@ -240,9 +232,7 @@ class ServingModel(tf.Module):
         return {self._task.own_name(name): slices[name] for name in slices}
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return token_positions.find_tokens(
-            list(texts), self._vocab_file, self._max_seq_length, self._keep
-        )
+        return token_positions.find_tokens(list(texts), self._vocab_file, self._packing)
 
     def _predict(
         self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
@@ -254,7 +244,7 @@ class ServingModel(tf.Module):
         if self._task.is_tokenized:
             # Transform's graph begins after the tokenizer.
             packed = preprocessing.text_to_inputs(
-                list(texts), self._vocab_file, self._max_seq_length, self._keep
+                list(texts), self._vocab_file, self._packing
             )
             return (
                 packed[preprocessing.INPUT_WORD_IDS],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from contracts.settings.long_text import DEFAULT_KEEP, Keep
+from contracts.packing import Packing
 from modules.data import preprocessing
 from modules.data.tokenization import BertTokenizer
 
@@ -18,10 +18,7 @@ _NOWHERE = -1  # the column and position of special tokens and padding
 
 
 def find_tokens(
-    texts: list[tf.Tensor],
-    vocab_file: str,
-    max_seq_length: int,
-    keep: Keep = DEFAULT_KEEP,
+    texts: list[tf.Tensor], vocab_file: str, packing: Packing
 ) -> dict[str, tf.Tensor]:
     """Tokenizes, truncates and packs texts as the model does, and locates the tokens.
 
@@ -31,8 +28,7 @@ def find_tokens(
     Args:
       texts: One text, or the two of a pair, each string[batch].
       vocab_file: One token a line. Its encoder's settings are next to it.
-      max_seq_length: Longest packed example in tokens, special tokens included.
-      keep: The part of a longer text that is kept.
+      packing: The longest sequence, and the part that is kept.
 
     Returns:
       `token` string[batch, tokens], with special tokens; padding is empty. Of each
@@ -53,9 +49,8 @@ def find_tokens(
     first, last, padding = -1, -2, -3
     packed = preprocessing.pack_segments(
         segments,
-        max_seq_length=max_seq_length,
+        packing.whole,
         special_token_ids=(first, last),
-        keep=keep,
     )[preprocessing.INPUT_WORD_IDS].to_tensor(default_value=padding)
     # The values of special tokens and padding follow those of the tokens.
     index = tf.where(packed < 0, count - 1 - packed, packed)

@@ -14,7 +14,7 @@ from modules.data import inputs
 from modules.training import strategies, warm_start
 
 # The part of the Trainer's `custom_config` that the weights depend on.
-_KEY_SETTINGS = ("task", "max_seq_length", "encoder_fingerprint", "code_fingerprint")
+_KEY_SETTINGS = ("task", "packing", "encoder_fingerprint", "code_fingerprint")
 
 
 def compute(
@@ -44,8 +44,6 @@ def compute(
         # Each host trains on its own files, so their number decides the rows of a step.
         content["hosts"] = hosts
     key_settings = {key: settings[key] for key in _KEY_SETTINGS}
-    if "long_text" in settings:
-        key_settings["long_text"] = settings["long_text"]
     if base_model:
         key_settings["base_model"] = warm_start.fingerprint_of(base_model)
     return fingerprint.of_json(

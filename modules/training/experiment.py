@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 from official.core import config_definitions
 
-from contracts.settings.long_text import LongTextConfig
+from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.storage import files
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
@@ -57,8 +57,7 @@ def build_experiment(
     config: TrainerConfig,
     *,
     encoder: str,
-    max_seq_length: int,
-    long_text: LongTextConfig | None = None,
+    packing: Packing,
     splits: dict[str, list[str]],
     strategy: tf.distribute.Strategy,
     base_model: str = "",
@@ -70,8 +69,7 @@ def build_experiment(
       task: The task definition.
       config: The trainer's settings.
       encoder: Directory of the pre-trained encoder.
-      max_seq_length: Longest sequence in tokens.
-      long_text: The windows of texts; None reads each as a whole.
+      packing: How texts become model inputs.
       splits: File patterns of each split's transformed Examples.
       strategy: The distribution strategy.
       base_model: Directory of the exported model to start from; empty starts from the
@@ -89,7 +87,7 @@ def build_experiment(
     _check_cluster(
         config, is_asynchronous=is_asynchronous, is_multi_worker=is_multi_worker
     )
-    lengths = inputs.fixed_lengths(max_seq_length, long_text) if is_tpu else []
+    lengths = inputs.fixed_lengths(packing) if is_tpu else []
     train_data, eval_data = (
         examples_config(task, splits[split], config, lengths=lengths)
         for split in (TRAIN_SPLIT, EVAL_SPLIT)
@@ -126,7 +124,7 @@ def build_experiment(
             loss_weights=balance.weights,
             head_bias=balance.log_odds,
             score_scale=list(score_scale.measure(task, train_data, strategy)),
-            **(long_text.model_settings if long_text else {}),
+            **packing.model_settings,
             train_data=train_data,
             validation_data=eval_data,
         ),

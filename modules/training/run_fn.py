@@ -14,7 +14,7 @@ import tensorflow_transform as tft
 import tf_keras
 
 from contracts import metrics
-from contracts.settings import long_text
+from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.storage import files, uris
 from contracts.task.decision import DecisionConfig
@@ -58,7 +58,7 @@ def run_fn(fn_args: Any) -> None:
     Args:
       fn_args: `tfx.v1.components.FnArgs`. Its `hyperparameters` are the settings of
         `TrainerConfig`, validated by the component that wrote them; its `custom_config`
-        holds `task`, `max_seq_length`, `keep` and `long_text` if they are set,
+        holds `task`, `packing`,
         `encoder` (a directory), the fingerprints of code and encoder, `checkpoints` (a
         directory), and `serving_precision`, the type of the exported weights.
     """
@@ -134,7 +134,7 @@ def prepare(
       directory: The result of `find_directory`.
     """
     settings = fn_args.custom_config
-    windows = long_text.read(settings)
+    packing = Packing.model_validate(settings["packing"])
     base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
     chosen = precision.choose(
@@ -147,8 +147,7 @@ def prepare(
         task,
         config,
         encoder=settings["encoder"],
-        max_seq_length=settings["max_seq_length"],
-        long_text=windows,
+        packing=packing,
         splits=split_patterns(fn_args),
         strategy=strategy,
         base_model=base_model,
@@ -161,7 +160,7 @@ def prepare(
         FineTuningTask(params.task.replace(xla=True), task),
         strategy,
         directory,
-        inputs.fixed_lengths(settings["max_seq_length"], windows),
+        inputs.fixed_lengths(packing),
     )
 
 
@@ -391,6 +390,7 @@ def _export(
     task, head = fine_tuning.definition, fine_tuning.head
     settings = fn_args.custom_config
     encoder = encoder_lib.open_encoder(settings["encoder"])
+    packing = Packing.model_validate(settings["packing"])
     serving_model.export_model(
         model,
         tft.TFTransformOutput(fn_args.transform_output),
@@ -398,8 +398,7 @@ def _export(
         head.serve,
         fn_args.serving_model_dir,
         vocab_file=encoder.vocab_file,
-        max_seq_length=settings["max_seq_length"],
-        keep=settings.get("keep", long_text.DEFAULT_KEEP),
+        packing=packing,
         temperature=fitted.temperature or 1.0,
         threshold=fitted.threshold,
     )
@@ -407,9 +406,8 @@ def _export(
         fn_args.serving_model_dir,
         task,
         encoder,
-        max_seq_length=settings["max_seq_length"],
+        packing=packing,
         precision=settings["serving_precision"],
         fitted={**head.description, **fitted.description},
-        **{name: settings[name] for name in ("keep", "long_text") if name in settings},
     )
     model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)

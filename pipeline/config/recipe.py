@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from contracts import metrics
 from contracts.errors import UsageError
+from contracts.packing import Packing
 from contracts.section import Settings
 from contracts.settings import cluster, slices
 from contracts.settings.data_gate import DataGateConfig
@@ -35,7 +36,6 @@ from pipeline.config.sections import (
     PACKAGE_PREFIX,
     EncoderConfig,
     EvaluatorConfig,
-    PreprocessingConfig,
     ServingConfig,
 )
 
@@ -89,7 +89,7 @@ class Config(Settings):
     data: DataConfig = DataConfig()
     data_gate: DataGateConfig = DataGateConfig()
     encoder: EncoderConfig
-    preprocessing: PreprocessingConfig = PreprocessingConfig()
+    preprocessing: Packing = Packing()
     trainer: TrainerConfig = TrainerConfig()
     tuner: TunerConfig | None = None
     evaluator: EvaluatorConfig = EvaluatorConfig()
@@ -119,9 +119,7 @@ class Config(Settings):
             pipeline=self.name,
             task=self.task,
             gate_split=self.evaluator.split or TEST,
-            max_seq_length=self.preprocessing.max_seq_length,
-            keep=self.preprocessing.keep,
-            long_text=self.preprocessing.long_text,
+            packing=self.preprocessing,
         )
 
     @property

@@ -10,17 +10,10 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     field_validator,
-    model_validator,
 )
 
 from contracts.section import Settings
 from contracts.settings.evaluator import LinearModelMode
-from contracts.settings.long_text import (
-    DEFAULT_KEEP,
-    MIN_SEQ_LENGTH,
-    Keep,
-    LongTextConfig,
-)
 from contracts.settings.words import ChangedByWords, GroupWords, find_problem
 from contracts.task.definition import TRAIN_SPLIT
 from ingest.examples.splits import SPLITS
@@ -43,59 +36,6 @@ class EncoderConfig(Settings):
 
     source: str
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
-
-
-class PreprocessingConfig(Settings):
-    """How texts become model inputs.
-
-    Attributes:
-      max_seq_length: Maximum tokens of a packed text or pair, with special tokens. With
-        `long_text` it may exceed the encoder's limit, and repeated tokens count once.
-      keep: The part of a longer text that is kept: its `head`, its `tail`, or half of
-        each (`ends`). The rest is cut.
-    """
-
-    max_seq_length: int = Field(default=128, ge=MIN_SEQ_LENGTH)
-    keep: Keep = DEFAULT_KEEP
-    long_text: LongTextConfig | None = None
-
-    @model_validator(mode="after")
-    def _check_window(self) -> PreprocessingConfig:
-        if self.long_text and self.long_text.window >= self.max_seq_length:
-            raise ValueError(
-                f"long_text.window is {self.long_text.window}, but max_seq_length, the "
-                f"most tokens of a text in all its windows, is {self.max_seq_length}: "
-                "no text would have a second window; raise max_seq_length, or leave "
-                "long_text out"
-            )
-        return self
-
-    @property
-    def most_tokens(self) -> int:
-        """Tokens of the longest text in the model's inputs, in all its windows."""
-        if self.long_text is None:
-            return self.max_seq_length
-        return self.long_text.most_windows(self.max_seq_length) * self.long_text.window
-
-    @property
-    def changed(self) -> dict[str, Any]:
-        """`max_seq_length`, and what is set of the others, for the Trainer.
-
-        A setting that is left out does not change the cache key.
-        """
-        unset = type(self)(max_seq_length=self.max_seq_length).model_dump()
-        return {
-            name: value
-            for name, value in self.model_dump().items()
-            if name == "max_seq_length" or value != unset[name]
-        }
-
-    @property
-    def packing(self) -> dict[str, Any]:
-        """What Transform depends on: `changed` without the settings of the model."""
-        if self.long_text is None:
-            return self.changed
-        return {**self.changed, "long_text": self.long_text.packing}
 
 
 class EvaluatorConfig(Settings):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from contracts import fingerprint, wording, written_files
 from contracts.errors import UsageError
+from contracts.packing import MIN_SEQ_LENGTH
 from contracts.storage import uris
 from ingest import remote_errors
 from ingest.working_directory import (
@@ -23,7 +24,7 @@ from ingest.working_directory import (
 )
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.config.sections import MIN_SEQ_LENGTH, PACKAGE_PREFIX
+from pipeline.config.sections import PACKAGE_PREFIX
 
 # `modules.encoder` and `modules.data.tokenizer_files` import TensorFlow, so they are
 # imported in functions: every command imports this file.

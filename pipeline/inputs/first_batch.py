@@ -70,7 +70,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
     settings = {
         "task": task.model_dump(),
-        **config.preprocessing.packing,
+        "packing": config.preprocessing.key(),
         "vocab_file": encoder.vocab_file,
     }
     try:

@@ -18,6 +18,7 @@ import numpy as np
 
 from contracts import wording
 from contracts.errors import UsageError
+from contracts.packing import MIN_SEQ_LENGTH
 from contracts.settings.data_gate import DataGateConfig
 from contracts.task import label_cells
 from contracts.task.decision import MICRO_F1
@@ -31,7 +32,6 @@ from modules import encoder as encoder_lib
 from pipeline.config import policy, recipe
 from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
-from pipeline.config.sections import MIN_SEQ_LENGTH
 from pipeline.inputs import encoder_source
 from pipeline.onboarding.data_set import DataSet
 from pipeline.onboarding.guess import CHOSEN

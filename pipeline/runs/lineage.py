@@ -181,11 +181,7 @@ def _transform(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "vocabulary sha256": config.get("vocab_fingerprint"),
         **_code(config),
-        **{
-            name: config[name]
-            for name in ("max_seq_length", "keep", "long_text")
-            if name in config
-        },
+        **config.get("packing", {}),
     }
 
 

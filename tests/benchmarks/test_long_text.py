@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import long_text
-from contracts.settings.long_text import LongTextConfig
+from contracts.packing import LongTextConfig
 from tests import tiny
 
 pytestmark = pytest.mark.nightly

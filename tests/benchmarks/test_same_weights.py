@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import same_weights
+from contracts.packing import Packing
 from contracts.task.definition import TaskConfig
 from contracts.versions import description
 from modules import encoder as encoder_lib
@@ -45,7 +46,9 @@ def test_tutorial_pads_to_its_length_and_predicts_the_same(model, encoder, tmp_p
     found = served.signatures["serving_default"](
         **dict(zip(TASK.text_columns, columns, strict=True))
     )
-    packed = preprocessing.text_to_inputs(columns, encoder.vocab_file, LENGTH)
+    packed = preprocessing.text_to_inputs(
+        columns, encoder.vocab_file, Packing(max_seq_length=LENGTH)
+    )
     inputs = preprocessing.pad_inputs(
         packed["input_word_ids"], packed["input_type_ids"]
     )

@@ -10,6 +10,7 @@ from tfx import v1 as tfx
 from tfx_bsl.coders import example_coder
 
 from components.data_gate import DataAnomaliesError, DataGate, DataGateSettings
+from contracts.packing import Packing
 from contracts.settings.data_gate import DataGateConfig
 from contracts.settings.run_settings import RunSettings
 from contracts.settings.slices import SliceSettings
@@ -108,7 +109,10 @@ def run_gate(
     source = str(root / "source")
     settings = DataGateSettings(
         run=RunSettings(
-            pipeline="tiny", task=task, gate_split=gate_split, max_seq_length=128
+            pipeline="tiny",
+            task=task,
+            gate_split=gate_split,
+            packing=Packing(max_seq_length=128),
         ),
         # The tiny encoder has no word of the texts.
         limits=DataGateConfig(**{"warn_unreadable": 1.0, **limits}),

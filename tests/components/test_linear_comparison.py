@@ -9,6 +9,7 @@ from tfx.types import standard_artifacts
 
 from components.evaluator import linear_comparison
 from contracts import metrics
+from contracts.packing import Packing
 from contracts.settings.evaluator import EvaluatorSettings
 from contracts.settings.run_settings import RunSettings
 from contracts.settings.slice_features import slice_keys
@@ -132,7 +133,10 @@ def compare(
 ):
     settings = EvaluatorSettings(
         run=RunSettings(
-            pipeline="a", task=task, gate_split=gate_split, max_seq_length=32
+            pipeline="a",
+            task=task,
+            gate_split=gate_split,
+            packing=Packing(max_seq_length=32),
         ),
         slices=SliceSettings(columns=[*columns], thresholds={}, min_rows=min_rows),
         linear_model="refuse",

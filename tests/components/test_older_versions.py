@@ -14,6 +14,7 @@ from components import ModelAges
 from components.older_versions import OlderVersionsSettings, read_ages
 from components.older_versions.component import Driver, OlderVersions_Executor
 from components.serving_check import Limits
+from contracts.packing import Packing
 from contracts.settings.run_settings import RunSettings
 from contracts.task.definition import TaskConfig
 from contracts.versions import description, model_digest, served_versions
@@ -109,7 +110,10 @@ def measure(tmp_path, monkeypatch, models):
         model_digest.write(str(tmp_path / "new"), candidate.uri)
         configured = OlderVersionsSettings(
             run=RunSettings(
-                pipeline="a", task=TASK, gate_split="eval", max_seq_length=32
+                pipeline="a",
+                task=TASK,
+                gate_split="eval",
+                packing=Packing(max_seq_length=32),
             ),
             **settings,
             versions=3,

@@ -23,6 +23,7 @@ from components.serving_check import (
     text_ops,
 )
 from components.serving_check.request import ServingCheckSettings
+from contracts.packing import Packing
 from contracts.task.definition import TaskConfig
 from contracts.verdicts import PUSHED_DESTINATION
 from report import columns_part
@@ -239,7 +240,7 @@ def test_column_that_the_model_does_not_need_has_no_benefit(check, tmp_path):
         permuted.outputs,
         permuted.permuted,
         vocab_file,
-        8,
+        Packing(max_seq_length=8),
         latency,
     )
     assert needed.rows == 60

@@ -6,6 +6,7 @@ import re
 import pytest
 import tensorflow as tf
 
+from contracts.packing import Packing
 from modules.data import preprocessing
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import experiment, run_fn
@@ -24,7 +25,9 @@ def write_split(path, split, task, vocab_file, max_seq_length):
     with open(REPOSITORY / "sample_data" / f"{split}.tsv", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     texts = [tf.constant([row[column] for row in rows]) for column in task.text_columns]
-    packed = preprocessing.text_to_inputs(texts, vocab_file, max_seq_length)
+    packed = preprocessing.text_to_inputs(
+        texts, vocab_file, Packing(max_seq_length=max_seq_length)
+    )
     examples = [
         records.example(
             **{name: ids[index].numpy().tolist() for name, ids in packed.items()},
@@ -61,7 +64,7 @@ def test_sample_reaches_the_accuracy_that_the_readme_promises(tmp_path):
         task,
         trainer,
         encoder=encoder.directory,
-        max_seq_length=length,
+        packing=Packing(max_seq_length=length),
         splits=splits,
         strategy=strategy,
     )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from contracts.packing import Packing
 from contracts.task.definition import TaskConfig
 from report.columns_part import describe_columns
 from tests import records, tiny
@@ -20,7 +21,15 @@ def describe(task, labels, outputs, permuted, vocab_file):
         for label in labels
     ]
     latency = {"all texts": 8.0, "without sentence1": 6.0, "without sentence2": 8.1}
-    return describe_columns(task, examples, outputs, permuted, vocab_file, 16, latency)
+    return describe_columns(
+        task,
+        examples,
+        outputs,
+        permuted,
+        vocab_file,
+        Packing(max_seq_length=16),
+        latency,
+    )
 
 
 def test_columns_of_a_regression_are_compared_by_their_correlation(vocab_file):

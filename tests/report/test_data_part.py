@@ -5,6 +5,7 @@ from tensorflow_data_validation.statistics import stats_impl
 from tfx_bsl.coders import example_coder
 
 from contracts import run_states
+from contracts.packing import Packing
 from contracts.settings.run_settings import RunSettings
 from contracts.task.definition import TaskConfig
 from contracts.verdicts import DataVerdict
@@ -40,7 +41,10 @@ def statistics(tmp_path):
 
 def read(statistics, **verdict):
     settings = RunSettings(
-        pipeline="tiny", task=TaskConfig(), gate_split="eval", max_seq_length=32
+        pipeline="tiny",
+        task=TaskConfig(),
+        gate_split="eval",
+        packing=Packing(max_seq_length=32),
     )
     concluded = DataVerdict(card=CARD, **verdict)
     return data_part.describe_refused_data(settings, concluded, {"train": statistics})

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from contracts.packing import Packing
 from contracts.task.definition import TaskConfig
 from modules.evaluation.prediction_files import RecordedPredictions
 from report import page, predictions_part
@@ -39,7 +40,13 @@ def test_worst_rows_have_their_texts_tokens_and_probabilities(tmp_path, vocab_fi
     path = records.write(tmp_path / "data.gz", rows)
     outputs = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.01, 0.99], [0.7, 0.3]])
     worst = predictions_part.worst_rows(
-        PAIRS, np.arange(5), np.zeros(5, int), outputs, path, vocab_file, 8
+        PAIRS,
+        np.arange(5),
+        np.zeros(5, int),
+        outputs,
+        path,
+        vocab_file,
+        Packing(max_seq_length=8),
     )
     assert [row.id for row in worst] == [3, 1, 2, 4, 0]
     first = worst[0]
@@ -82,7 +89,13 @@ def test_cut_tokens_are_counted(tmp_path, vocab_file):
     rows = [pair(7, "the cat sees the dog a cat", "a")]
     path = records.write(tmp_path / "data.gz", rows)
     (row,) = predictions_part.worst_rows(
-        PAIRS, np.array([7]), np.array([0]), np.eye(2)[:1], path, vocab_file, 8
+        PAIRS,
+        np.array([7]),
+        np.array([0]),
+        np.eye(2)[:1],
+        path,
+        vocab_file,
+        Packing(max_seq_length=8),
     )
     tokens = ["the", "cat", "sees", "the", "[SEP]", "a"]
     assert row.tokens == ["[CLS]", *tokens, "[SEP]"]
@@ -99,7 +112,13 @@ def test_rows_of_tokenized_examples_have_no_texts(tmp_path, vocab_file):
     )
     path = records.write(tmp_path / "data.gz", [example])
     (row,) = predictions_part.worst_rows(
-        TOKENS, np.array([4]), np.array([1]), np.eye(2)[:1], path, vocab_file, 8
+        TOKENS,
+        np.array([4]),
+        np.array([1]),
+        np.eye(2)[:1],
+        path,
+        vocab_file,
+        Packing(max_seq_length=8),
     )
     assert row.texts == []
     assert row.tokens == ["[CLS]", "a", "[SEP]"]
@@ -108,7 +127,13 @@ def test_rows_of_tokenized_examples_have_no_texts(tmp_path, vocab_file):
 def test_rows_that_the_examples_lack_are_listed_without_texts(tmp_path, vocab_file):
     path = records.write(tmp_path / "data.gz", [pair(1, "a", "b")])
     (row,) = predictions_part.worst_rows(
-        PAIRS, np.array([2]), np.array([0]), np.eye(2)[:1], path, vocab_file, 8
+        PAIRS,
+        np.array([2]),
+        np.array([0]),
+        np.eye(2)[:1],
+        path,
+        vocab_file,
+        Packing(max_seq_length=8),
     )
     assert (row.texts, row.tokens, row.cut) == ([], [], None)
 
@@ -117,7 +142,13 @@ def test_worst_scores_are_those_farthest_from_the_label(tmp_path, vocab_file):
     path = records.write(tmp_path / "data.gz", [pair(i, "a", "a") for i in range(3)])
     labels, scores = np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.0, 1.0])
     worst = predictions_part.worst_rows(
-        SCORES, np.arange(3), labels, scores, path, vocab_file, 8
+        SCORES,
+        np.arange(3),
+        labels,
+        scores,
+        path,
+        vocab_file,
+        Packing(max_seq_length=8),
     )
     assert [(row.id, row.loss) for row in worst] == [(2, 4.0), (0, 0.25), (1, 0.0)]
     assert (worst[0].label, worst[0].prediction) == ("3", "1")
@@ -203,7 +234,7 @@ def test_worst_rows_have_the_names_of_their_labels(tmp_path, vocab_file):
         outputs,
         path,
         vocab_file,
-        8,
+        Packing(max_seq_length=8),
     )
     assert [(row.label, row.prediction) for row in worst] == [
         ("b", "a|b"),
@@ -223,7 +254,13 @@ def test_rows_that_share_an_id_have_no_texts(tmp_path, vocab_file):
     path = records.write(tmp_path / "data.gz", rows)
     outputs = np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
     worst = predictions_part.worst_rows(
-        PAIRS, np.array([1, 1, 2]), np.zeros(3, int), outputs, path, vocab_file, 8
+        PAIRS,
+        np.array([1, 1, 2]),
+        np.zeros(3, int),
+        outputs,
+        path,
+        vocab_file,
+        Packing(max_seq_length=8),
     )
     assert [row.texts for row in worst] == [[], [], ["a", "b"]]
 
@@ -280,7 +317,13 @@ def test_rows_whose_prediction_is_not_finite_are_the_worst(
 ):
     path = records.write(tmp_path / "data.gz", [pair(i, "a", "b") for i in range(4)])
     worst = predictions_part.worst_rows(
-        task, np.arange(4), np.zeros(4, int), outputs, path, vocab_file, 8
+        task,
+        np.arange(4),
+        np.zeros(4, int),
+        outputs,
+        path,
+        vocab_file,
+        Packing(max_seq_length=8),
     )
     assert [row.id for row in worst] == [1, 3, 2, 0]
     expected = ["nan", "nan" if task is PAIRS else "-inf"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from contracts.packing import Packing
 from contracts.storage import files
 from modules.data import inputs
 from tests import tiny
@@ -23,7 +24,7 @@ STEPS = -(-ROWS // BATCH)
 HOST_BATCH = 16
 FEW_ROWS = 70
 FEW_STEPS = -(-FEW_ROWS // BATCH)
-LENGTHS = inputs.fixed_lengths(64)
+LENGTHS = inputs.fixed_lengths(Packing(max_seq_length=64))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from official.nlp.tools import tokenization
 from tensorflow_transform.tf_metadata import schema_utils
 from tfx_bsl.public import tfxio
 
-from contracts.settings.long_text import LongTextConfig
+from contracts.packing import LongTextConfig, Packing
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing
 from pipeline.inputs.schema import build_schema
@@ -70,7 +70,9 @@ def test_longest_first_truncation_equals_round_robin(max_seq_length):
     first = tf.ragged.constant([list(range(10, 10 + a)) for a, _ in lengths], tf.int64)
     second = tf.ragged.constant([list(range(50, 50 + b)) for _, b in lengths], tf.int64)
     packed = preprocessing.pack_segments(
-        [first, second], max_seq_length=max_seq_length, special_token_ids=(2, 3)
+        [first, second],
+        Packing(max_seq_length=max_seq_length),
+        special_token_ids=(2, 3),
     )
     trimmed = tf_text.RoundRobinTrimmer(max_seq_length - 3).trim([first, second])
     rows = (*trimmed, packed["input_word_ids"], packed["input_type_ids"])
@@ -99,7 +101,7 @@ def test_columns_of_a_curated_schema_without_shapes_are_read_as_well(
     inputs = {**dict.fromkeys(names, sparse), "label": labels, "idx": labels}
     config = {
         "task": {"text_columns": names},
-        "max_seq_length": 16,
+        "packing": {"max_seq_length": 16},
         "vocab_file": vocab_file,
     }
     outputs = preprocessing.preprocessing_fn(inputs, config)
@@ -124,7 +126,7 @@ def test_several_labels_of_a_row_stay_as_they_are(vocab_file, is_sparse):
                 "text_columns": ["text"],
                 "classes": ["a", "b", "c"],
             },
-            "max_seq_length": 16,
+            "packing": {"max_seq_length": 16},
             "vocab_file": vocab_file,
         },
     )
@@ -135,7 +137,7 @@ def test_several_labels_of_a_row_stay_as_they_are(vocab_file, is_sparse):
 def test_single_text_is_packed_between_two_special_tokens_within_its_budget():
     ids = tf.ragged.constant([[], [10, 11], list(range(10, 30))], tf.int64)
     packed = preprocessing.pack_segments(
-        [ids], max_seq_length=8, special_token_ids=(2, 3)
+        [ids], Packing(max_seq_length=8), special_token_ids=(2, 3)
     )
     rows = packed["input_word_ids"].to_list()
     assert rows == [[2, 3], [2, 10, 11, 3], [2, 10, 11, 12, 13, 14, 15, 3]]
@@ -154,15 +156,14 @@ def test_part_of_a_text_that_is_kept_is_chosen(keep, first, second):
     texts = [tf.ragged.constant([list(range(a, b))]) for a, b in ((10, 17), (20, 29))]
     packed = preprocessing.pack_segments(
         [tf.cast(text, tf.int64) for text in texts],
-        max_seq_length=8,
+        Packing(max_seq_length=8, keep=keep),
         special_token_ids=(2, 3),
-        keep=keep,
     )
     assert packed["input_word_ids"].to_list() == [[2, *first, 3, *second, 3]]
     # A text that is short enough is whole.
     short = tf.ragged.constant([[10, 11]], tf.int64)
     packed = preprocessing.pack_segments(
-        [short], max_seq_length=8, special_token_ids=(2, 3), keep=keep
+        [short], Packing(max_seq_length=8, keep=keep), special_token_ids=(2, 3)
     )
     assert packed["input_word_ids"].to_list() == [[2, 10, 11, 3]]
 
@@ -174,10 +175,8 @@ def test_windows_have_every_token_of_a_text_that_is_kept(window, stride):
     texts = [list(range(10, 10 + length)) for length in range(40)]
     packed = preprocessing.pack_segments(
         [tf.ragged.constant(texts, tf.int64)],
-        max_seq_length=longest + 2,
+        Packing(max_seq_length=longest + 2, keep="tail", long_text=settings),
         special_token_ids=(2, 3),
-        keep="tail",
-        long_text=settings,
     )
     counts = []
     for text, ids in zip(texts, packed["input_word_ids"].to_list(), strict=True):
@@ -220,7 +219,7 @@ def transform(pattern, task, vocab_file, tmp_path, max_seq_length=16):
     """Runs Transform's graph over TFRecords as TFX does; returns rows by column."""
     config = {
         "task": task.model_dump(),
-        "max_seq_length": max_seq_length,
+        "packing": {"max_seq_length": max_seq_length},
         "vocab_file": vocab_file,
     }
     source = tfxio.TFExampleRecord(pattern, schema=build_schema(task))
@@ -243,7 +242,7 @@ def preprocess(examples, task, vocab_file, max_seq_length=16):
     raw = tf.io.parse_example([row.SerializeToString() for row in examples], spec)
     config = {
         "task": task.model_dump(),
-        "max_seq_length": max_seq_length,
+        "packing": {"max_seq_length": max_seq_length},
         "vocab_file": vocab_file,
     }
     outputs = preprocessing.preprocessing_fn(raw, config)
@@ -355,7 +354,7 @@ def tokenized_graph(vocab_file):
     """Runs the graph of `preprocessing_fn` on rows, with at most 8 tokens each."""
     config = {
         "task": {"input": "tokenized"},
-        "max_seq_length": 8,
+        "packing": {"max_seq_length": 8},
         "vocab_file": vocab_file,
     }
     lists = tf.SparseTensorSpec([None, None], tf.int64)
@@ -431,7 +430,7 @@ def write_encoder_of_one_segment_type(directory):
 def test_both_texts_of_a_pair_have_type_0_on_an_encoder_of_one_type(tmp_path):
     vocab_file = write_encoder_of_one_segment_type(tmp_path / "encoder")
     texts = [tf.constant(["the cat", "a"]), tf.constant(["a dog", "the dog"])]
-    packed = preprocessing.text_to_inputs(texts, vocab_file, 16)
+    packed = preprocessing.text_to_inputs(texts, vocab_file, Packing(max_seq_length=16))
     assert packed["input_word_ids"].row_lengths().numpy().tolist() == [7, 6]
     assert packed["input_type_ids"].to_list() == [[0] * 7, [0] * 6]
 
@@ -441,7 +440,7 @@ def test_tokenized_pairs_of_two_types_are_refused_by_an_encoder_of_one(tmp_path)
     rows = {name: tf.constant([values], tf.int64) for name, values in TOKENIZED.items()}
     config = {
         "task": {"input": "tokenized"},
-        "max_seq_length": 16,
+        "packing": {"max_seq_length": 16},
         "vocab_file": vocab_file,
     }
     outputs = preprocessing.preprocessing_fn(rows, config)
@@ -462,7 +461,7 @@ def test_weight_is_passed_through_and_is_nan_where_it_is_missing(vocab_file, kin
     raw = tf.io.parse_example([row.SerializeToString() for row in rows], spec)
     config = {
         "task": task.model_dump(),
-        "max_seq_length": 8,
+        "packing": {"max_seq_length": 8},
         "vocab_file": vocab_file,
     }
     weights = preprocessing.preprocessing_fn(raw, config)["weight"].numpy()

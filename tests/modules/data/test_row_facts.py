@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from contracts.packing import Packing
 from contracts.task.definition import TaskConfig
 from modules.data import preprocessing, row_facts
 from modules.data.row_facts import RowFacts, hash_texts
@@ -62,7 +63,9 @@ def test_lengths_are_those_of_the_packed_row_before_it_is_cut(vocab_file):
     first = ["The cat sees the tree.", "", "the " * 100]
     second = ["A dog!", "a", "cats"]
     lengths = row_facts.count_tokens([first, second], vocab_file).lengths
-    packed = preprocessing.text_to_inputs([first, second], vocab_file, 10_000)
+    packed = preprocessing.text_to_inputs(
+        [first, second], vocab_file, Packing(max_seq_length=10_000)
+    )
     assert lengths.tolist() == packed["input_word_ids"].row_lengths().numpy().tolist()
     assert lengths.tolist() == [6 + 3 + 3, 0 + 1 + 3, 100 + 2 + 3]
     single = row_facts.count_tokens([first], vocab_file).lengths

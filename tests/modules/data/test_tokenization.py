@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from official.nlp.tools import tokenization as garden
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from contracts.packing import Packing
 from ingest import examples as examples_lib
 from modules.data import normalization, preprocessing, tokenizer_files
 from modules.data.tokenization import BertTokenizer
@@ -295,7 +296,9 @@ def test_any_text_has_ids_offsets_and_a_length_within_their_bounds(uncased, text
         assert tokenizer.tokenize(tf.constant([text])).to_list() == [row]
     for segments in ([texts], [texts, texts[::-1]]):
         inputs = preprocessing.text_to_inputs(
-            [tf.constant(segment) for segment in segments], vocab_file, 16
+            [tf.constant(segment) for segment in segments],
+            vocab_file,
+            Packing(max_seq_length=16),
         )
         lengths = inputs["input_word_ids"].row_lengths().numpy()
         assert lengths.min() >= 1 + len(segments)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file
 
+from contracts.packing import Packing
 from modules import encoder as encoder_lib
 from modules.data import preprocessing
 from pipeline.config.paths import DEFAULT_CONFIG
@@ -75,7 +76,7 @@ def inputs_of(encoder, first, second):
     segments = [tf.constant(first), tf.constant(second)]
     packed = preprocessing.pack_segments(
         preprocessing.tokenize(segments, encoder.vocab_file),
-        max_seq_length=64,
+        Packing(max_seq_length=64),
         special_token_ids=preprocessing.special_token_ids(encoder.vocab_file),
     )
     return preprocessing.pad_inputs(packed["input_word_ids"], packed["input_type_ids"])

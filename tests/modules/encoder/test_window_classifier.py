@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from contracts.settings.long_text import LongTextConfig
+from contracts.packing import LongTextConfig, Packing
 from contracts.task.definition import TaskConfig
 from modules.data import inputs, preprocessing
 from modules.encoder.dropout_seeds import seeds_at_step
@@ -53,9 +53,8 @@ def pack(long_text):
     texts = [random.integers(5, 20, length).tolist() for length in LENGTHS]
     return preprocessing.pack_segments(
         [tf.ragged.constant(texts, tf.int64)],
-        max_seq_length=60,
+        Packing(max_seq_length=60, long_text=long_text),
         special_token_ids=(2, 3),
-        long_text=long_text,
     )
 
 
@@ -182,7 +181,7 @@ def test_model_with_windows_starts_from_one_without_and_the_reverse(
 
 @pytest.mark.nightly
 def test_step_that_xla_compiles_is_the_same_at_fixed_lengths(build):
-    lengths = inputs.fixed_lengths(60, WINDOWS)
+    lengths = inputs.fixed_lengths(Packing(max_seq_length=60, long_text=WINDOWS))
     assert lengths == [30, 50, 80, 100]
     task, model = build("max")
     _, compiled = build("max", xla=True)

@@ -17,6 +17,7 @@ from components import ModelVerdict
 from components.evaluator import read_verdict
 from components.evaluator.executor import Executor
 from components.evaluator.slices import read_slices
+from contracts.packing import Packing
 from contracts.settings.evaluator import EvaluatorSettings
 from contracts.settings.run_settings import RunSettings
 from contracts.settings.slices import SliceSettings
@@ -162,7 +163,7 @@ class Evaluation:
                         pipeline="tiny",
                         task=self.task,
                         gate_split="eval",
-                        max_seq_length=32,
+                        packing=Packing(max_seq_length=32),
                     ),
                     slices=self.slices,
                     linear_model=self.linear_model,

@@ -60,7 +60,7 @@ def build(root, directory, task, splits, base_model=None, **trainer):
         hyperparameters=settings,
         custom_config={
             "task": task.model_dump(),
-            "max_seq_length": exported.MAX_SEQ_LENGTH,
+            "packing": {"max_seq_length": exported.MAX_SEQ_LENGTH},
             "encoder": str(root / "encoder"),
             "encoder_fingerprint": "1",
             "code_fingerprint": "2",

@@ -49,7 +49,7 @@ def test_class_at_the_end_is_learned_unless_it_is_cut(
         tmp_path, tmp_path, TASK, SPLITS, epochs=epochs, dropout=0.0
     )
     encoder = long_texts.write_encoder(tmp_path / "learner")
-    fn_args.custom_config |= {**packing, "encoder": str(encoder)}
+    fn_args.custom_config |= {"packing": packing, "encoder": str(encoder)}
     run_fn.run_fn(fn_args)
     content = json.loads((tmp_path / "model_run" / model_run.METRICS_FILE).read_text())
     assert (content["splits"]["eval"]["accuracy"] == 1.0) == is_right

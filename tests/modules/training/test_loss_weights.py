@@ -321,9 +321,7 @@ def test_evaluation_is_unweighted(tmp_path):
 
 
 def test_weights_are_a_part_of_the_checkpoint_key(tmp_path):
-    settings = dict.fromkeys(
-        ("encoder_fingerprint", "code_fingerprint", "max_seq_length"), 1
-    )
+    settings = dict.fromkeys(("encoder_fingerprint", "code_fingerprint", "packing"), 1)
     path = str(tiny.write_transformed(tmp_path / "train.gz", 2))
     keys = {
         checkpoint_key.compute(

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from contracts.versions import description
@@ -62,7 +63,7 @@ def build_experiment(directory, low, high, **trainer):
         task_of(low, high),
         TrainerConfig(**settings, **trainer),
         encoder=str(encoder),
-        max_seq_length=32,
+        packing=Packing(max_seq_length=32),
         splits={
             split: write_split(directory / f"{split}.gz", seed, low, high)
             for seed, split in enumerate(("train", "eval"))

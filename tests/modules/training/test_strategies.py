@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from modules.data import inputs
@@ -77,7 +78,7 @@ def experiment_of(directory):
         TaskConfig(),
         TrainerConfig(**TRAINER),
         encoder=str(directory / "encoder"),
-        max_seq_length=32,
+        packing=Packing(max_seq_length=32),
         splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
         strategy=tf.distribute.OneDeviceStrategy("CPU:0"),
     )

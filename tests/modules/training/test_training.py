@@ -214,7 +214,7 @@ def test_checkpoint_key_depends_on_what_is_trained_and_not_where(
     moved = tiny.write_transformed(tmp_path / "b" / "train.gz")
     settings = {
         "task": {"metric": "f1"},
-        "max_seq_length": 32,
+        "packing": {"max_seq_length": 32},
         "encoder_fingerprint": "1",
         "code_fingerprint": "2",
         "encoder": "here",
@@ -231,7 +231,7 @@ def test_checkpoint_key_depends_on_what_is_trained_and_not_where(
     )
     for change in (
         {"task": {"metric": "accuracy"}},
-        {"max_seq_length": 64},
+        {"packing": {"max_seq_length": 32, "keep": "tail"}},
         {"encoder_fingerprint": "3"},
         {"code_fingerprint": "3"},
     ):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from contracts.packing import Packing
 from contracts.storage import files
 from contracts.task.definition import TaskConfig
 from contracts.versions import description
@@ -48,7 +49,7 @@ def packed(task, vocab_file):
     for row in texts:
         columns = [tf.constant([text]) for text in row]
         features = exported.preprocessing.text_to_inputs(
-            columns, vocab_file, exported.MAX_SEQ_LENGTH
+            columns, vocab_file, Packing(max_seq_length=exported.MAX_SEQ_LENGTH)
         )
         yield exported.preprocessing.pad_inputs(
             features["input_word_ids"], features["input_type_ids"]
@@ -118,7 +119,7 @@ def test_training_with_a_tiny_learning_rate_keeps_the_champions_metrics(
         task,
         config,
         encoder=str(tmp_path / "encoder"),
-        max_seq_length=32,
+        packing=Packing(max_seq_length=32),
         splits={s: [str(tmp_path / f"{s}.gz")] for s in ("train", "eval")},
         strategy=strategy,
         base_model=str(path),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from modules import environment
@@ -150,7 +151,7 @@ def _train(directory, name, config, definition, task_class, base_model):
         definition,
         config,
         encoder=str(directory / "encoder"),
-        max_seq_length=32,
+        packing=Packing(max_seq_length=32),
         splits={s: [str(directory / f"{s}*.gz")] for s in ("train", "eval")},
         strategy=strategy,
         base_model=base_model,

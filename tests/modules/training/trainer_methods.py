@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras
 from official.core import train_utils
 
+from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from modules.training import experiment, optimization, strategies
@@ -76,7 +77,7 @@ class Calls:
             self.definition,
             config,
             encoder=str(directory / "encoder"),
-            max_seq_length=32,
+            packing=Packing(max_seq_length=32),
             splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
             strategy=strategy,
         )

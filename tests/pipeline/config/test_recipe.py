@@ -533,11 +533,12 @@ def test_windows_that_cannot_be_read_are_refused(recipe, change, message):
 def test_only_settings_of_long_texts_that_are_set_are_in_the_keys(recipe):
     unset = {"max_seq_length": 128}
     preprocessing = load_config(recipe).preprocessing
-    assert preprocessing.changed == preprocessing.packing == unset
+    assert preprocessing.key() == preprocessing.key(transform=True) == unset
     preprocessing = load_config(recipe, LONG).preprocessing
-    assert preprocessing.changed["long_text"]["pool"] == "mean"
+    assert preprocessing.key()["long_text"]["pool"] == "mean"
     # Another pool trains again, and does not tokenize again.
-    assert preprocessing.packing["long_text"] == {"window": 128, "stride": 64}
+    windows = {"window": 128, "stride": 64}
+    assert preprocessing.key(transform=True)["long_text"] == windows
 
 
 @pytest.mark.parametrize(

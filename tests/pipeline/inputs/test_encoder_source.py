@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow_hub import compressed_module_resolver
 
 from contracts.errors import UsageError
+from contracts.packing import Packing
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
 from modules.data import preprocessing
@@ -455,7 +456,9 @@ def predict(directory):
     """Returns the tokens of a pair, and the pooled output of a padded batch."""
     encoder, model, _ = sources.stored(Path(directory))
     segments = [tf.constant(["The cat", "a"]), tf.constant(["a zebra", "the dog ."])]
-    packed = preprocessing.text_to_inputs(segments, encoder.vocab_file, 32)
+    packed = preprocessing.text_to_inputs(
+        segments, encoder.vocab_file, Packing(max_seq_length=32)
+    )
     inputs = preprocessing.pad_inputs(
         packed["input_word_ids"], packed["input_type_ids"], 16
     )

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from contracts.packing import Packing
 from contracts.versions import description
 from modules import encoder as encoder_lib
 from modules.data import preprocessing
@@ -41,7 +42,7 @@ def tokenize(model, pairs):
     packed = preprocessing.text_to_inputs(
         [tf.constant(column) for column in zip(*pairs, strict=True)],
         str(model / description.VOCABULARY_FILE),
-        LENGTH,
+        Packing(max_seq_length=LENGTH),
     )
     return packed["input_word_ids"].to_list(), packed["input_type_ids"].to_list()
 

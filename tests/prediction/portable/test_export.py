@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from contracts.errors import UsageError
+from contracts.packing import Packing
 from contracts.versions import description, served_versions
 from modules.data import preprocessing, tokenizer_files
 from modules.encoder import EncoderError, hugging_face, open_encoder
@@ -92,7 +93,7 @@ def test_token_ids_differ_in_the_stated_case_only(folder, tmp_path):
     packed = preprocessing.text_to_inputs(
         [tf.constant(column) for column in zip(*texts, strict=True)],
         str(directory / "vocab.txt"),
-        exported.MAX_SEQ_LENGTH,
+        Packing(max_seq_length=exported.MAX_SEQ_LENGTH),
     )
     rows = packed["input_word_ids"].to_list(), packed["input_type_ids"].to_list()
     readme = (folder / "README.md").read_text()
