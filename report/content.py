@@ -9,10 +9,15 @@ import pydantic
 from contracts import wording
 from contracts.commits import Commits
 from contracts.packing import DEFAULT_KEEP, Keep, LongTextConfig, Packing
+from contracts.records.probabilities import (
+    CalibrationBin,
+    Decision,
+    LabelDecisions,
+    TemperatureScaling,
+)
 from contracts.run_states import Outcome
 from contracts.settings.run_settings import describe_selection
 from contracts.storage import files
-from contracts.task.decision import describe_threshold
 from contracts.task.definition import EVAL_SPLIT, TaskConfig
 from contracts.verdicts import ModelAges
 from modules.evaluation import abstention
@@ -90,105 +95,6 @@ class SeedTraining(_Part):
     steps: int
     best_step: int
     stopped: str | None
-
-
-class Calibration(_Part):
-    """How well probabilities fit the labels, as `evaluation.calibration.Calibration`.
-
-    Attributes:
-      expected_calibration_error: The mean difference of confidence and accuracy.
-      brier: The Brier score, over all classes.
-      loss: The mean cross-entropy. None, as the others, if it is not finite.
-    """
-
-    expected_calibration_error: float | None
-    brier: float | None
-    loss: float | None
-
-
-class TemperatureScaling(_Part):
-    """The temperature of the exported model, and what it changes.
-
-    Attributes:
-      temperature: What the logits are divided by.
-      split: The split that it was fitted on.
-      before: The calibration of each split without it.
-      after: The calibration of each split with it.
-    """
-
-    temperature: float
-    split: str
-    before: dict[str, Calibration]
-    after: dict[str, Calibration]
-
-
-class DecisionPoint(_Part):
-    """What a threshold leads to, as `evaluation.decision.Point`.
-
-    Attributes:
-      threshold: The positive class is predicted from this probability on.
-      value: What the threshold is chosen by.
-      metrics: Metrics of the positive class, and accuracy, by name.
-    """
-
-    threshold: float
-    value: float | None
-    metrics: dict[str, float | None]
-
-
-class Decision(_Part):
-    """The threshold of the exported model, and what it leads to.
-
-    Attributes:
-      by: What it is chosen by, in words.
-      value: The name of the value that it is chosen by.
-      threshold: The positive class is predicted from this probability on.
-      split: The split that it was chosen on.
-      default: What 0.5 leads to, by split.
-      chosen: What the threshold leads to, by split.
-      curve: Thresholds on that split, in their order.
-    """
-
-    by: str
-    value: str
-    threshold: float
-    split: str
-    default: dict[str, DecisionPoint]
-    chosen: dict[str, DecisionPoint]
-    curve: list[DecisionPoint]
-
-    @property
-    def rule(self) -> str:
-        """When the positive class is predicted, in words."""
-        return describe_threshold(self.threshold)
-
-
-class LabelDecisions(_Part):
-    """The threshold of each of several labels, and what it leads to.
-
-    Attributes:
-      by: What they are chosen by, in words.
-      split: The split that they were chosen on.
-      threshold: The thresholds, in the order of the labels.
-      labels: The decision on each label, without a curve.
-      notes: The labels with few rows, and those that do not reach the least
-        precision, in sentences without a full stop.
-    """
-
-    by: str
-    split: str
-    threshold: list[float]
-    labels: dict[str, Decision]
-    notes: list[str] = []
-
-    @property
-    def summary(self) -> str:
-        """What the thresholds are chosen by, in words."""
-        kinds = {*self.threshold}
-        rule = "Each label has a threshold"
-        if len(kinds) == 1:
-            rule = f"All labels are {describe_threshold(kinds.pop())}"
-        return f"{rule}: {self.by} on {self.split}"
 
 
 class Training(_Part):
@@ -306,25 +212,6 @@ class PrecisionRecall(_Part):
     curve: Curve
     average_precision: float
     positives: float
-
-
-class CalibrationBin(_Part):
-    """The rows whose highest probability is in an interval, as `calibration.Bin`.
-
-    Attributes:
-      low: Its lower end.
-      high: Its upper end.
-      rows: How many rows.
-      confidence: Mean of these probabilities; NaN without rows.
-      accuracy: Share of them that are predicted correctly, or with several labels,
-        that have the label; NaN without rows.
-    """
-
-    low: float
-    high: float
-    rows: int
-    confidence: float
-    accuracy: float
 
 
 class Classification(_Part):

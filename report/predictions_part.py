@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -19,7 +18,6 @@ from modules.evaluation.prediction_files import RecordedPredictions
 from report import formatting
 from report.content import (
     Abstention,
-    CalibrationBin,
     Classification,
     Curve,
     PrecisionRecall,
@@ -79,13 +77,13 @@ def classification(
             for index, name in enumerate(kind.names)
             if index in shown
         ],
-        calibration=_bins(labels, probabilities),
+        calibration=calibration.fill_bins(labels, probabilities),
         expected_calibration_error=calibration.measure(
             labels, probabilities
         ).expected_calibration_error,
         unscaled=[]
         if temperature is None
-        else _bins(
+        else calibration.fill_bins(
             labels,
             calibration.scale(
                 probabilities, 1 / temperature, are_independent=rows.has_label_sets
@@ -178,11 +176,6 @@ def worst_rows(
             )
         )
     return rows
-
-
-def _bins(labels: np.ndarray, probabilities: np.ndarray) -> list[CalibrationBin]:
-    bins = calibration.fill_bins(labels, probabilities)
-    return [CalibrationBin(**dataclasses.asdict(row)) for row in bins]
 
 
 def _precision_recall(

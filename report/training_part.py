@@ -9,10 +9,11 @@ import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
 from contracts import wording
+from contracts.records.probabilities import LabelDecisions
 from contracts.storage import files, uris
 from modules.training import model_run, record
 from modules.training.summary_names import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
-from report.content import Batch, Curve, LabelDecisions, SeedTraining, Training
+from report.content import Batch, Curve, SeedTraining, Training
 
 _ALL = 0  # the accumulator samples the points of a tensor unless its size is 0
 

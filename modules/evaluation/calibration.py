@@ -8,7 +8,6 @@ from most rows, and the confidence in their absence would hide the error of the 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 
@@ -17,6 +16,7 @@ from scipy import optimize, special
 
 from contracts import metrics
 from contracts.metrics import Rows
+from contracts.records.probabilities import Calibration, CalibrationBin
 
 _BINS = 10
 _BOUNDS = (-3.0, 3.0)  # of the logarithm of a temperature
@@ -25,46 +25,7 @@ _BOUNDS = (-3.0, 3.0)  # of the logarithm of a temperature
 _DEVIATION = 0.5
 
 
-@dataclasses.dataclass(frozen=True)
-class Bin:
-    """The rows whose highest probability is in an interval.
-
-    With several labels, a row counts for each label whose probability is in it.
-
-    Attributes:
-      low: Its lower end.
-      high: Its upper end.
-      rows: How many rows.
-      confidence: Mean of these probabilities; NaN without rows.
-      accuracy: Share of them that are predicted correctly, or with several labels,
-        that have the label; NaN without rows.
-    """
-
-    low: float
-    high: float
-    rows: int
-    confidence: float
-    accuracy: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Calibration:
-    """How well probabilities fit the labels.
-
-    Attributes:
-      expected_calibration_error: The mean difference of confidence and accuracy of
-        `Bin`, over ten bins of equal width (section 2).
-      brier: The mean sum, over the classes, of the squared differences of probability
-        and label (Brier 1950); of two classes twice the square of the positive one's.
-      loss: The mean cross-entropy.
-    """
-
-    expected_calibration_error: float
-    brier: float
-    loss: float
-
-
-def fill_bins(labels: np.ndarray, probabilities: np.ndarray) -> list[Bin]:
+def fill_bins(labels: np.ndarray, probabilities: np.ndarray) -> list[CalibrationBin]:
     """Returns the bins of rows whose probabilities are finite.
 
     Args:
@@ -86,7 +47,15 @@ def fill_bins(labels: np.ndarray, probabilities: np.ndarray) -> list[Bin]:
         count = int(inside.sum())
         confidence = float(confidences[inside].mean()) if count else math.nan
         accuracy = float(is_right[inside].mean()) if count else math.nan
-        bins.append(Bin(low, high, count, confidence, accuracy))
+        bins.append(
+            CalibrationBin(
+                low=low,
+                high=high,
+                rows=count,
+                confidence=confidence,
+                accuracy=accuracy,
+            )
+        )
     return bins
 
 
@@ -98,7 +67,9 @@ def measure(labels: np.ndarray, probabilities: np.ndarray) -> Calibration:
       probabilities: float[rows, classes].
     """
     if not len(labels) or not np.isfinite(probabilities).all():
-        return Calibration(math.nan, math.nan, math.nan)
+        return Calibration(
+            expected_calibration_error=math.nan, brier=math.nan, loss=math.nan
+        )
     error = sum(
         row.rows / labels.size * abs(row.accuracy - row.confidence)
         for row in fill_bins(labels, probabilities)

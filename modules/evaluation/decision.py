@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from contracts import metrics
 from contracts.metrics import POSITIVE_CLASS, Rows, Sample, Threshold, of_two_classes
+from contracts.records.probabilities import DecisionPoint
 from contracts.task.decision import MICRO_F1, ONE_LABEL, DecisionConfig
 
 # Labels with fewer positive rows share a threshold.
@@ -26,30 +26,13 @@ _LABELS, _PREDICTED = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
 _CELLS = Rows.of(_LABELS, np.eye(2)[_PREDICTED])
 
 
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """A threshold and its metrics on some rows.
-
-    Attributes:
-      threshold: The positive class is predicted from this probability on; never if it
-        is above 1, always if it is 0.
-      value: The value that the rule compares: a metric, the mean cost of a row, or the
-        recall.
-      metrics: Metrics of the positive class, and accuracy, by name.
-    """
-
-    threshold: float
-    value: float
-    metrics: dict[str, float]
-
-
 def measure(
     classes: Sequence[str],
     config: DecisionConfig,
     labels: np.ndarray,
     probabilities: np.ndarray,
     threshold: float,
-) -> Point:
+) -> DecisionPoint:
     """Measures a threshold on some rows; NaN if a probability is not finite.
 
     Args:
@@ -61,7 +44,11 @@ def measure(
     """
     rows = Rows.of(labels, probabilities, threshold=threshold)
     if not rows.is_finite or not len(rows):
-        return Point(threshold, math.nan, dict.fromkeys(_SHOWN, math.nan))
+        return DecisionPoint(
+            threshold=threshold,
+            value=math.nan,
+            metrics=dict.fromkeys(_SHOWN, math.nan),
+        )
     cells = 2 * rows.labels + rows.predictions
     counts = np.bincount(cells.astype(int), minlength=len(_LABELS))
     (point,) = _points(classes, config, np.array([threshold]), counts[:, np.newaxis])
@@ -73,7 +60,7 @@ def choose_threshold(
     config: DecisionConfig,
     labels: np.ndarray,
     probabilities: np.ndarray,
-) -> tuple[Point, list[Point]]:
+) -> tuple[DecisionPoint, list[DecisionPoint]]:
     """Chooses the threshold by the rows of a split.
 
     No threshold is better on these rows: all cuts between two probabilities are
@@ -125,7 +112,7 @@ def choose_threshold(
 
 def choose_label_thresholds(
     config: DecisionConfig, labels: np.ndarray, probabilities: np.ndarray
-) -> tuple[list[Point], list[int]]:
+) -> tuple[list[DecisionPoint], list[int]]:
     """Chooses the threshold of each of several labels by the rows of a split.
 
     A threshold chosen on few positive rows depends on each of them. Labels with fewer
@@ -147,7 +134,7 @@ def choose_label_thresholds(
         groups = [list(range(len(positive_rows)))]
     elif rare:
         groups.append(rare)
-    by_label: dict[int, Point] = {}
+    by_label: dict[int, DecisionPoint] = {}
     for group in groups:
         rows = labels[:, group].ravel(), of_two_classes(probabilities[:, group].ravel())
         if positive_rows[group].sum() < LEAST_POSITIVE_ROWS:
@@ -213,7 +200,7 @@ def _points(
     config: DecisionConfig,
     thresholds: np.ndarray,
     counts: np.ndarray,
-) -> list[Point]:
+) -> list[DecisionPoint]:
     """Measures thresholds; see `_best` for the arguments."""
     table, sample = (
         metrics.of_kind("binary", classes),
@@ -222,7 +209,11 @@ def _points(
     values = _values(classes, config, counts).tolist()
     shown = [table[name].values(sample).tolist() for name in _SHOWN]
     return [
-        Point(threshold, value, dict(zip(_SHOWN, row, strict=True)))
+        DecisionPoint(
+            threshold=threshold,
+            value=value,
+            metrics=dict(zip(_SHOWN, row, strict=True)),
+        )
         for threshold, value, *row in zip(
             thresholds.tolist(), values, *shown, strict=True
         )

@@ -5,11 +5,16 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from contracts.metrics import Threshold, of_two_classes
+from contracts.records.probabilities import (
+    Decision,
+    DecisionPoint,
+    LabelDecisions,
+    TemperatureScaling,
+)
 from contracts.task.decision import (
     MICRO_F1,
     ONE_LABEL,
@@ -21,7 +26,6 @@ from contracts.versions.description import TEMPERATURE, THRESHOLD
 from modules.evaluation import calibration
 from modules.evaluation.decision import (
     LEAST_POSITIVE_ROWS,
-    Point,
     choose_label_thresholds,
     choose_threshold,
     measure,
@@ -39,17 +43,15 @@ class FittedOutputs:
       predictions: Those of the exported model.
       temperature: What the logits are divided by; None if nothing is fitted.
       threshold: As in `Rows.of`.
-      calibration: The temperature, and what it changes, for the record.
-      decision: The threshold, and what it leads to, for the record. Of several labels,
-        `labels` has a record for each, and `notes` names those with few rows, and those
-        that do not reach the least precision.
+      calibration: The temperature, and what it changes.
+      decision: The threshold, or one of each label, and what it leads to.
     """
 
     predictions: dict[str, Predictions]
     temperature: float | None = None
     threshold: Threshold = None
-    calibration: dict[str, Any] | None = None
-    decision: dict[str, Any] | None = None
+    calibration: TemperatureScaling | None = None
+    decision: Decision | LabelDecisions | None = None
 
     @property
     def description(self) -> dict[str, Threshold]:
@@ -83,26 +85,23 @@ def fit(
         scaled = {split: p.scale(temperature) for split, p in predictions.items()}
         before, after = (
             {
-                split: dataclasses.asdict(calibration.measure(p.labels, p.outputs))
+                split: calibration.measure(p.labels, p.outputs)
                 for split, p in of_splits.items()
             }
             for of_splits in (predictions, scaled)
         )
-        calibrated = {
-            "temperature": temperature,
-            "split": EVAL_SPLIT,
-            "before": before,
-            "after": after,
-        }
+        calibrated = TemperatureScaling(
+            temperature=temperature, split=EVAL_SPLIT, before=before, after=after
+        )
         predictions = scaled
     if decision is None:
         return FittedOutputs(predictions, temperature, calibration=calibrated)
-    decided = (
+    decided: Decision | LabelDecisions = (
         _decide_on_labels(kind.names, decision, predictions)
         if kind.decides_on == "labels"
         else _decide(kind.names, decision, predictions)
     )
-    threshold = decided["threshold"]
+    threshold = decided.threshold
     return FittedOutputs(
         {
             split: dataclasses.replace(p, threshold=threshold)
@@ -119,20 +118,20 @@ def _decide(
     classes: Sequence[str],
     decision: DecisionConfig,
     predictions: dict[str, Predictions],
-) -> dict[str, Any]:
-    """Chooses the threshold of two classes; returns its record."""
+) -> Decision:
+    """Chooses the threshold of two classes."""
     rows_by_split = {split: (p.labels, p.outputs) for split, p in predictions.items()}
     chosen, points = choose_threshold(classes, decision, *rows_by_split[EVAL_SPLIT])
     record = _describe(classes, decision, rows_by_split, chosen)
-    if record["by"] != decision.describe():
-        logger.warning("task.decision: %s of %s", record["by"], EVAL_SPLIT)
-    return {**record, "curve": [dataclasses.asdict(point) for point in points]}
+    if record.by != decision.describe():
+        logger.warning("task.decision: %s of %s", record.by, EVAL_SPLIT)
+    return record.model_copy(update={"curve": points})
 
 
 def _decide_on_labels(
     names: Sequence[str], decision: DecisionConfig, predictions: dict[str, Predictions]
-) -> dict[str, Any]:
-    """Chooses the thresholds of several labels; returns a record with one of each."""
+) -> LabelDecisions:
+    """Chooses the thresholds of several labels."""
     labels = predictions[EVAL_SPLIT].labels
     points, rare = choose_label_thresholds(
         decision, labels, predictions[EVAL_SPLIT].outputs
@@ -148,10 +147,10 @@ def _decide_on_labels(
         }
         record = _describe(ONE_LABEL, decision, rows_by_split, point)
         if index in rare and not is_chosen:
-            record["by"] = "the default"
+            record = record.model_copy(update={"by": "the default"})
         elif _is_missed(decision, point):
             missed.append(name)
-        records[name] = {**record, "curve": []}
+        records[name] = record
     notes = []
     if rare:
         if not is_chosen:
@@ -174,16 +173,16 @@ def _decide_on_labels(
         )
     for note in notes:
         logger.warning("task.decision: %s", note)
-    return {
-        "by": decision.describe(),
-        "threshold": [point.threshold for point in points],
-        "split": EVAL_SPLIT,
-        "labels": records,
-        "notes": notes,
-    }
+    return LabelDecisions(
+        by=decision.describe(),
+        threshold=[point.threshold for point in points],
+        split=EVAL_SPLIT,
+        labels=records,
+        notes=notes,
+    )
 
 
-def _is_missed(decision: DecisionConfig, chosen: Point) -> bool:
+def _is_missed(decision: DecisionConfig, chosen: DecisionPoint) -> bool:
     """Returns whether no threshold has the least precision."""
     least = decision.min_precision
     return least is not None and chosen.metrics["precision"] < least
@@ -193,8 +192,8 @@ def _describe(
     classes: Sequence[str],
     decision: DecisionConfig,
     rows_by_split: dict[str, tuple[np.ndarray, np.ndarray]],
-    chosen: Point,
-) -> dict[str, Any]:
+    chosen: DecisionPoint,
+) -> Decision:
     """Returns a record of a threshold and its metrics in each split.
 
     Args:
@@ -205,7 +204,7 @@ def _describe(
     """
     default, measured = (
         {
-            split: dataclasses.asdict(measure(classes, decision, *rows, value))
+            split: measure(classes, decision, *rows, value)
             for split, rows in rows_by_split.items()
         }
         for value in (0.5, chosen.threshold)
@@ -216,11 +215,11 @@ def _describe(
     elif _is_missed(decision, chosen):
         by = "the highest precision, because no threshold reaches "
         by += f"{decision.min_precision:g}"
-    return {
-        "by": by,
-        "value": decision.value_name,
-        "threshold": chosen.threshold,
-        "split": EVAL_SPLIT,
-        "default": default,
-        "chosen": measured,
-    }
+    return Decision(
+        by=by,
+        value=decision.value_name,
+        threshold=chosen.threshold,
+        split=EVAL_SPLIT,
+        default=default,
+        chosen=measured,
+    )

@@ -6,20 +6,23 @@ import math
 import numpy as np
 
 from contracts.commits import Commit, Commits
+from contracts.records.probabilities import (
+    Calibration,
+    CalibrationBin,
+    Decision,
+    DecisionPoint,
+    TemperatureScaling,
+)
 from contracts.verdicts import Estimate, ModelAges, OlderVersion
 from modules.evaluation.abstention import Point
 from report.content import (
     Abstention,
     Batch,
-    Calibration,
-    CalibrationBin,
     Classification,
     Column,
     ComponentTime,
     Curve,
     Data,
-    Decision,
-    DecisionPoint,
     Lengths,
     LineageStep,
     Metric,
@@ -33,7 +36,6 @@ from report.content import (
     Split,
     SwappedRow,
     SwappedWords,
-    TemperatureScaling,
     TextColumn,
     Training,
 )

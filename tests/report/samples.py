@@ -2,16 +2,9 @@
 
 import numpy as np
 
+from contracts.records.probabilities import LabelDecisions
 from contracts.task.definition import TaskConfig
-from report.content import (
-    Data,
-    LabelDecisions,
-    Metric,
-    PredictedRow,
-    Regression,
-    Report,
-    Slice,
-)
+from report.content import Data, Metric, PredictedRow, Regression, Report, Slice
 from tests.report import sample_parts as parts
 
 HOSTILE_TEXTS = (

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from contracts import metrics
+from contracts.records.probabilities import LabelDecisions
 from contracts.task.definition import TaskConfig
 from report import model_card, page, predictions_part
-from report.content import LabelDecisions, Metric
+from report.content import Metric
 from tests.report import sample_parts as parts
 from tests.report import samples
 from tests.report.test_page import Parser

@@ -42,15 +42,17 @@ def test_threshold_is_that_of_scaled_probabilities(predictions):
         "temperature": fitted.temperature,
         "threshold": fitted.threshold,
     }
-    assert fitted.decision["split"] == "eval"
+    assert fitted.decision.split == "eval"
     for split in ("eval", "test"):
-        default, chosen = (fitted.decision[k][split] for k in ("default", "chosen"))
-        assert default["threshold"] == 0.5
-        assert chosen["value"] < default["value"]
-        assert chosen["metrics"]["recall"] > default["metrics"]["recall"]
+        default, chosen = (
+            getattr(fitted.decision, key)[split] for key in ("default", "chosen")
+        )
+        assert default.threshold == 0.5
+        assert chosen.value < default.value
+        assert chosen.metrics["recall"] > default.metrics["recall"]
         metrics = fitted.predictions[split].compute_metrics(TASK)
-        assert metrics["recall"] == chosen["metrics"]["recall"]
-    assert len(fitted.decision["curve"]) <= 201
+        assert metrics["recall"] == chosen.metrics["recall"]
+    assert len(fitted.decision.curve) <= 201
 
 
 def test_nothing_is_fitted_where_nothing_is_asked_for(predictions):
@@ -93,16 +95,20 @@ def test_each_label_of_several_has_a_threshold_and_all_have_one_temperature():
     assert fitted.temperature == pytest.approx(2, rel=0.1)
     assert fitted.threshold == pytest.approx([1 / 5, 1 / 5], abs=0.06)
     assert fitted.description["threshold"] == fitted.threshold
-    before, after = (fitted.calibration[key]["test"] for key in ("before", "after"))
-    assert after["loss"] < before["loss"]
-    assert after["expected_calibration_error"] < before["expected_calibration_error"]
-    by_label = fitted.decision["labels"]
+    before, after = (
+        getattr(fitted.calibration, key)["test"] for key in ("before", "after")
+    )
+    assert after.loss < before.loss
+    assert after.expected_calibration_error < before.expected_calibration_error
+    by_label = fitted.decision.labels
     assert list(by_label) == LABELS.classes
     metrics = fitted.predictions["test"].compute_metrics(LABELS)
     for name, record in by_label.items():
-        chosen, default = (record[key]["test"] for key in ("chosen", "default"))
-        assert chosen["value"] < default["value"]
-        assert metrics[f"recall/{name}"] == chosen["metrics"]["recall"]
+        chosen, default = (
+            getattr(record, key)["test"] for key in ("chosen", "default")
+        )
+        assert chosen.value < default.value
+        assert metrics[f"recall/{name}"] == chosen.metrics["recall"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +130,7 @@ def test_labels_with_few_positive_rows_are_named(caplog, by, rare_rows, sentence
     rows = Predictions(predictions.ids, labels, outputs, predictions.losses)
     rule = DecisionConfig(maximize=by)
     fitted = fit(task, {"eval": rows, "test": rows}, decision=rule)
-    (note,) = fitted.decision["notes"]
+    (note,) = fitted.decision.notes
     assert note.startswith("labels with fewer than 20 positive rows in eval, ")
     assert sentence in note
     assert note.endswith(": b, c")
@@ -133,7 +139,7 @@ def test_labels_with_few_positive_rows_are_named(caplog, by, rare_rows, sentence
     assert (fitted.threshold[0] == fitted.threshold[1]) == (by == "micro_f1")
     metrics = fitted.predictions["test"].compute_metrics(task)
     for name in task.classes:
-        measured = fitted.decision["labels"][name]["chosen"]["test"]["metrics"]
+        measured = fitted.decision.labels[name].chosen["test"].metrics
         assert metrics[f"recall/{name}"] == measured["recall"]
 
 
@@ -146,9 +152,9 @@ def test_few_positive_rows_of_all_labels_leave_the_default(by):
         LABELS, {"eval": rows}, scales=False, decision=DecisionConfig(maximize=by)
     )
     assert fitted.threshold == [0.5, 0.5]
-    (note,) = fitted.decision["notes"]
+    (note,) = fitted.decision.notes
     assert "2 in total, have the threshold 0.5: " in note
-    assert {r["by"] for r in fitted.decision["labels"].values()} == {"the default"}
+    assert {r.by for r in fitted.decision.labels.values()} == {"the default"}
 
 
 def test_probability_that_is_nan_is_the_reason_for_the_default():
@@ -156,8 +162,8 @@ def test_probability_that_is_nan_is_the_reason_for_the_default():
     rows.outputs[3, 1] = np.nan
     rule = DecisionConfig(min_precision=0.1)
     decided = fit(LABELS, {"eval": rows}, scales=False, decision=rule).decision
-    assert decided["notes"] == []
-    by = [record["by"] for record in decided["labels"].values()]
+    assert decided.notes == []
+    by = [record.by for record in decided.labels.values()]
     assert by == [
         "the highest recall with a precision of at least 0.1",
         "the default, because a probability is not finite",
@@ -169,7 +175,7 @@ def test_labels_that_do_not_reach_the_least_precision_are_named(caplog):
     predictions.outputs[:, 1] = 0.3  # as precise as always predicting the label
     least = DecisionConfig(min_precision=0.9)
     fitted = fit(LABELS, {"eval": predictions}, decision=least)
-    (note,) = fitted.decision["notes"]
+    (note,) = fitted.decision.notes
     assert note.startswith(
         "no threshold reaches a precision of 0.9 on eval, so the one "
     )
@@ -198,9 +204,9 @@ def test_one_threshold_with_the_highest_micro_f1_is_recorded_for_each_label():
     name = "micro_f1"
     assert chosen.compute_metrics(LABELS)[name] > by_half.compute_metrics(LABELS)[name]
     metrics = fitted.predictions["test"].compute_metrics(LABELS)
-    for label, record in fitted.decision["labels"].items():
-        assert (record["by"], record["value"]) == ("the highest micro_f1", "f1")
-        assert record["chosen"]["test"]["value"] == metrics[f"f1/{label}"]
+    for label, record in fitted.decision.labels.items():
+        assert (record.by, record.value) == ("the highest micro_f1", "f1")
+        assert record.chosen["test"].value == metrics[f"f1/{label}"]
 
 
 def test_temperature_of_certain_labels_divides_their_logits():
