@@ -23,8 +23,8 @@ ARGS ?=
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-faults test-newest \
-  test-newest-fast coverage fuzz audit bench bench-gpu lint types format docs docs-serve \
-  lock image push-image check-image clean
+  test-newest-fast baseline baseline-newest coverage fuzz audit bench bench-gpu lint types \
+  format docs docs-serve lock image push-image check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -80,6 +80,27 @@ test-newest:  ## install, test and run the newest stack on Debian 13; needs root
 
 test-newest-fast:  ## the same with the fast tests and the sample only
 	@bash tools/newest.sh test-fast
+
+# The recordings stay in build/baseline, or build/baseline-newest.
+BASE ?=
+baseline baseline-newest: .base
+
+.PHONY: .base
+.base:
+	@git rev-parse --quiet --verify "$(BASE)^{commit}" >/dev/null || { \
+	  echo "$(firstword $(MAKECMDGOALS)): BASE is '$(BASE)'; name the commit to compare" \
+	  "with: make $(firstword $(MAKECMDGOALS)) BASE=COMMIT" >&2; exit 2; }
+
+baseline: $(INSTALLED)  ## compare the results of this tree with those of a commit: BASE=COMMIT
+	@tree=$$(mktemp -d); trap 'rm -rf "$$tree"' EXIT; \
+	git archive "$(BASE)" | tar --extract --directory "$$tree"; \
+	rm -rf build/baseline; \
+	$(PY) -m tools.baseline record "$$tree" build/baseline/before; \
+	$(PY) -m tools.baseline record . build/baseline/after; \
+	$(PY) -m tools.baseline compare build/baseline/before build/baseline/after
+
+baseline-newest:  ## the same on the newest stack on Debian 13; needs root, debootstrap
+	@BASE="$(BASE)" bash tools/newest.sh baseline
 
 # The first benchmark that needs the peers' environment, .venv-peers (5 GB), creates it.
 bench: run  ## short benchmarks on the sample's pairs; see benchmarks/README.md

@@ -3,8 +3,10 @@
 #   tools/newest.sh test        `make test`, `make run`, and models and runs of this
 #                               machine's stack in the newest and the other way round
 #   tools/newest.sh test-fast   `make test-fast` and `make run`
+#   tools/newest.sh baseline    the results of the commit BASE and of this tree, compared
 #   tools/newest.sh install     only the installation
-# Called by `make test-newest` and `make test-newest-fast`, whose ARGS go to the tests.
+# Called by `make test-newest` and `make test-newest-fast`, whose ARGS go to the tests, and
+# by `make baseline-newest`.
 # Debian is a folder, build/debian-13 (4 GB). Later calls reuse it and its .venv. Needs
 # root and debootstrap. Mounts are private to this script.
 # Exit status 3: this machine cannot run it. The only line of output is the reason.
@@ -20,6 +22,7 @@ cannot() {
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 PATH=$PATH:/usr/sbin:/sbin
 call="make test-newest${target#test}"
+[[ $target != baseline ]] || call="make baseline-newest BASE=${BASE:?is not set}"
 [[ $target != install ]] || call="bash tools/newest.sh install"
 [[ $(id -u) == 0 ]] ||
   cannot "making a Debian 13 needs root, and this is $(id -un): sudo $call"
@@ -133,6 +136,26 @@ make_inside install
 [[ $target != install ]] || exit 0
 newest=$(<"$work/.venv/.installed")
 
+# The newest stack's Python as a program, with the caller's environment.
+cat >"$exchange/python" <<END
+#!/bin/sh
+export HOME=/root PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin LANG=C.UTF-8
+exec chroot '$root' sh -c 'cd "\$0" && exec .venv/bin/python "\$@"' '$PWD' "\$@"
+END
+chmod +x "$exchange/python"
+
+if [[ $target == baseline ]]; then
+  mkdir "$exchange/base"
+  git archive "$BASE" | tar --extract --directory "$exchange/base"
+  "$exchange/python" -m tools.baseline record "$exchange/base" "$exchange/before"
+  "$exchange/python" -m tools.baseline record . "$exchange/after"
+  rm -rf build/baseline-newest
+  mkdir build/baseline-newest
+  cp -r "$exchange/before" "$exchange/after" build/baseline-newest
+  "$exchange/python" -m tools.baseline compare "$exchange/before" "$exchange/after"
+  exit
+fi
+
 # The program of `make prism`: Debian here has no Go to build it.
 [[ ! -x .venv/bin/prism ]] || cp .venv/bin/prism "$work/.venv/bin/"
 make_inside "$target" "ARGS=${ARGS-}"
@@ -144,13 +167,6 @@ fi
 
 # --- Models and runs of either stack in the other. ---
 
-# The newest stack's Python as a program, with the caller's environment.
-cat >"$exchange/python" <<END
-#!/bin/sh
-export HOME=/root PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin LANG=C.UTF-8
-exec chroot '$root' sh -c 'cd "\$0" && exec .venv/bin/python "\$@"' '$PWD' "\$@"
-END
-chmod +x "$exchange/python"
 make --no-print-directory install
 if [[ $(<.venv/.installed) == "$newest" ]]; then
   say "this machine's stack is the newest: there is no other stack to exchange models with"
