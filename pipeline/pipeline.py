@@ -182,9 +182,6 @@ def create_pipeline(
     tuners: list[Any] = []
     found: dict[str, Any] = {}
     if config.tuner is not None:
-        vizier = {}
-        if config.tuner.service == "vizier" and config.vertex is not None:
-            vizier["vizier"] = config.vertex.model_dump(include={"project", "region"})
         tuner = tfx.components.Tuner(
             tuner_fn=TUNER_FN,
             custom_config={
@@ -193,7 +190,6 @@ def create_pipeline(
                 "tuner": config.tuner.model_dump(),
                 "tuner_fingerprint": fingerprint.of_code(TUNER_FN),
                 "optuna": platform.library_versions(["optuna"]),
-                **vizier,
             },
             **training,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field, PositiveInt, ValidationError
 
@@ -55,8 +55,6 @@ class TunerConfig(Settings):
     """A search for settings of `trainer`, before the Trainer. No section, no search.
 
     Attributes:
-      service: Proposes the settings: `optuna`, in the process of the search, or
-        `vizier`, Vertex AI Vizier in `vertex.project` and `vertex.region`.
       trials: Number of trainings, each from the first seed. The first has the recipe's
         own settings, where the space has them. If the number is raised, the search
         continues.
@@ -65,7 +63,6 @@ class TunerConfig(Settings):
         with `--set` is not searched. docs/training.md lists the settings that can be.
     """
 
-    service: Literal["optuna", "vizier"] = "optuna"
     trials: PositiveInt = 20
     space: dict[str, list[Any]] = Field(min_length=1)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import gc
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import optuna
@@ -64,7 +63,7 @@ def tuner_fn(fn_args: Any) -> TunerFnResult:
 
 
 class SettingsTuner(base_tuner.BaseTuner):
-    """What TFX's Tuner calls of a keras-tuner, in front of Optuna or Vizier.
+    """What TFX's Tuner calls of a keras-tuner, in front of Optuna.
 
     A trial is a training in the directory of its checkpoint key, so the Trainer finds
     the training of the best settings finished. The record of the search is in a
@@ -91,10 +90,8 @@ class SettingsTuner(base_tuner.BaseTuner):
         config = TunerConfig.model_validate(settings["tuner"])
         self._space = config.parse_space(self._trainer)
         self._trials: list[Trial] = []
-        self._vizier: dict[str, str] | None = settings.get("vizier")
-        self._study: Any = None  # of Vizier, in `search`
         self.oracle = self
-        self.tuner_id = config.service
+        self.tuner_id = "optuna"
         self.max_trials = config.trials
 
     def search_space_summary(self, extended: bool = False) -> None:
@@ -107,27 +104,15 @@ class SettingsTuner(base_tuner.BaseTuner):
 
         Raises:
           SearchError: All trials failed.
-          UsageError: The strategy trains in several processes, or Vizier is
-            unavailable.
+          UsageError: The strategy trains in several processes.
           ValueError: Replicas cannot share a batch.
           DirectoryInUseError: Another job searches the same.
         """
         strategy = strategies.choose_strategy(self._trainer.strategy, self._trainer.tpu)
         self._check_strategy(strategy)
-        key = self._key()
-        directory = uris.join(self._fn_args.custom_config["checkpoints"], key)
+        directory = uris.join(self._fn_args.custom_config["checkpoints"], self._key())
         with directory_lock.hold(directory) as check_lock:
             self._trials = trials.read(directory)
-            if self._vizier is not None:
-                # Its client takes seconds to import.
-                from modules.training import vizier
-
-                self._study = vizier.Study(
-                    **self._vizier,
-                    name=key,
-                    space=self._space,
-                    is_new=not self._trials,
-                )
             while (started := self._start(strategy)) is not None:
                 trial, proposed = started
                 best = trials.find_best(self._trials)
@@ -141,8 +126,6 @@ class SettingsTuner(base_tuner.BaseTuner):
                     trials.write(directory, self._trials)
                 self._delete_weights([trial, *([best] if best else [])])
             trials.write(directory, self._trials)  # the last one may have been killed
-            if self._study is not None:
-                self._study.complete(self._trials)
         best = trials.find_best(self._trials)
         if best is None:
             raise SearchError(
@@ -195,7 +178,9 @@ class SettingsTuner(base_tuner.BaseTuner):
             warm_start.find_base_model(self._fn_args.base_model),
         )
 
-    def _start(self, strategy: tf.distribute.Strategy) -> tuple[Trial, Any] | None:
+    def _start(
+        self, strategy: tf.distribute.Strategy
+    ) -> tuple[Trial, optuna.trial.Trial] | None:
         """Returns the next trial, or the one that was running; None at the end."""
         running = None
         if self._trials and self._trials[-1].state == "running":
@@ -211,7 +196,13 @@ class SettingsTuner(base_tuner.BaseTuner):
         if number >= self.max_trials:
             return None
         fixed = self._trainer.model_dump() if number == 0 else None
-        proposed = self._propose(running.values if running else fixed)
+        proposed = proposals.propose(
+            self._space,
+            self._trials,
+            trials=self.max_trials,
+            seed=self._trainer.seed,
+            fixed=running.values if running else fixed,
+        )
         if proposed is None:
             logger.info("tuner.space has no settings that have not been tried")
             return None
@@ -227,20 +218,11 @@ class SettingsTuner(base_tuner.BaseTuner):
         )
         return trial, proposed
 
-    def _propose(self, fixed: Mapping[str, Any] | None) -> Any:
-        """Returns the proposal of the service, with the settings in `params`."""
-        if self._study is not None:
-            return self._study.propose(self._trials, fixed)
-        return proposals.propose(
-            self._space,
-            self._trials,
-            trials=self.max_trials,
-            seed=self._trainer.seed,
-            fixed=fixed,
-        )
-
     def _run(
-        self, trial: Trial, proposed: Any, strategy: tf.distribute.Strategy
+        self,
+        trial: Trial,
+        proposed: optuna.trial.Trial,
+        strategy: tf.distribute.Strategy,
     ) -> Trial:
         """Trains with the settings of a trial, and returns it with the result.
 
@@ -253,9 +235,7 @@ class SettingsTuner(base_tuner.BaseTuner):
         config = merge(self._trainer, trial.values)
         directory = self._directory(trial)
         metric = self._task.metric
-        service = self._study or proposals
-        is_below_median = functools.partial(service.is_below_median, proposed)
-        judge = _Judge(is_below_median, metric, config.epochs)
+        judge = _Judge(proposed, metric, config.epochs)
         state: trials.State = "completed"
         value, loss, reason = None, None, ""
         try:
@@ -324,7 +304,7 @@ class _Judge:
     """Reads the evaluations of a trial, and prunes it.
 
     Args:
-      is_below_median: That of `proposals`, for the trial.
+      proposed: Optuna's trial.
       metric: The deciding metric.
       epochs: Epochs of the trial.
 
@@ -334,10 +314,8 @@ class _Judge:
         numbers of epochs have in common.
     """
 
-    def __init__(
-        self, is_below_median: Callable[..., bool], metric: str, epochs: int
-    ) -> None:
-        self._is_below_median = is_below_median
+    def __init__(self, proposed: optuna.trial.Trial, metric: str, epochs: int) -> None:
+        self._proposed = proposed
         self._epochs = epochs
         self._metric = metric
         self.steps_per_epoch = 1
@@ -358,7 +336,8 @@ class _Judge:
         Raises:
           TrialPruned: They are.
         """
-        if self._is_below_median(self.read(record), self._epochs):
+        evaluations = self.read(record)
+        if proposals.is_below_median(self._proposed, evaluations, self._epochs):
             raise optuna.TrialPruned
 
 

@@ -53,6 +53,7 @@ _SEARCHED_GATE = (
     f"is {EVAL_SPLIT}, too: on these rows any model would seem too good. Set "
     "evaluator.split to other rows, such as test"
 )
+_REMOVED = {"tuner.service": "Optuna proposes the settings"}  # key: what holds now
 _VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
@@ -263,12 +264,6 @@ class Config(Settings):
         if self.tuner is None:
             return self
         self.tuner.parse_space(self.trainer)
-        if self.tuner.service == "vizier" and self.vertex is None:
-            raise ValueError(
-                "tuner.service is vizier, but the recipe has no section vertex; set "
-                "vertex.project, vertex.region, vertex.image and "
-                "vertex.pipeline_root, or tuner.service to optuna"
-            )
         if self.evaluator.split == EVAL_SPLIT:
             raise ValueError(_SEARCHED_GATE)
         trainer = self.trainer
@@ -555,7 +550,7 @@ def _describe_errors(
         key = ".".join(map(str, (section, *location) if section else location))
         message = detail["msg"].removeprefix(_VALUE_ERROR)
         if detail["type"] == "extra_forbidden":
-            message = _describe_unknown(location[-1], _allowed_keys(model, location))
+            message = _describe_unknown(key, _allowed_keys(model, location))
         elif detail["type"] == "missing":
             message = (
                 f"required, but not set; add it to the file or give --set {key}=VALUE"
@@ -573,21 +568,24 @@ def _find_unknown(key: str) -> str | None:
     for number, name in enumerate(names, 1):
         known = typed_yaml.members(kind)
         if known is not None and name not in known:
-            return f"  {'.'.join(names[:number])}: {_describe_unknown(name, known)}"
+            unknown = ".".join(names[:number])
+            return f"  {unknown}: {_describe_unknown(unknown, known)}"
         kind = typed_yaml.member(kind, name)
     return None
 
 
-def _describe_unknown(name: object, known: Iterable[str]) -> str:
-    allowed = list(known)
-    close = difflib.get_close_matches(str(name), allowed, n=1)
+def _describe_unknown(key: str, known: Iterable[str]) -> str:
+    if key in _REMOVED:
+        return f"this setting was removed: {_REMOVED[key]}; leave it out"
+    name, allowed = key.rpartition(".")[2], list(known)
+    close = difflib.get_close_matches(name, allowed, n=1)
     if not close and "trainer" in allowed:  # the key lacks its section
         keys = {
             leaf: f"{section}.{leaf}"
             for section, field in Config.model_fields.items()
             for leaf in typed_yaml.members(field.annotation) or ()
         }
-        close = [keys[k] for k in difflib.get_close_matches(str(name), keys, n=1)]
+        close = [keys[k] for k in difflib.get_close_matches(name, keys, n=1)]
     hint = f"; did you mean {close[0]}?" if close else ""
     return f"unknown key{hint}; allowed here: {', '.join(allowed)}"
 

@@ -14,10 +14,10 @@ from tfx.types import standard_artifacts
 from components.hyperparameters.component import Hyperparameters_Executor
 from contracts.settings.trainer import TrainerConfig
 from contracts.storage import files
-from modules.training import run_fn, trials, tuner, vizier
+from modules.training import run_fn, trials, tuner
 from modules.training.loop import TrainingError
 from tests import exported, tiny
-from tests.modules.training import run_arguments, vizier_server
+from tests.modules.training import run_arguments
 from tests.modules.training.small_model import SmallTask
 
 pytestmark = pytest.mark.slow
@@ -52,13 +52,12 @@ def small_task():
         yield
 
 
-def search_in(transformed, directory, space=SPACE, trials=3, vizier=None, **trainer):
+def search_in(transformed, directory, space=SPACE, trials=3, **trainer):
     """Searches as TFX's executor does, and returns its tuner."""
     fn_args = run_arguments.build(transformed, directory, TASK, SPLITS)
     fn_args.custom_config |= {
         "trainer": TrainerConfig(**RECIPE | trainer).model_dump(),
         "tuner": {"trials": trials, "space": space},
-        "vizier": vizier,
     }
     search = tuner.tuner_fn(fn_args).tuner
     search.search_space_summary()
@@ -246,22 +245,6 @@ def test_trial_whose_process_is_always_killed_fails(whole, transformed, tmp_path
     *_, last = record(tmp_path / "copy")
     assert last.state == "failed"
     assert "killed 3 times" in last.reason
-
-
-def test_vizier_searches_and_its_study_has_the_results(
-    transformed, tmp_path, monkeypatch
-):
-    settings = {"project": "project", "region": "europe-west4"}
-    with vizier_server.running() as (service, connect):
-        monkeypatch.setattr(vizier, "connect", connect)
-        search_in(transformed, tmp_path, trials=1, vizier=settings)
-    ((remote,),) = service.trials.values()
-    (recorded,) = record(tmp_path)
-    assert recorded.values["learning_rate"] == 3e-3  # the recipe's
-    assert remote.state.name == "SUCCEEDED"
-    assert remote.final_measurement.metrics[0].value == recorded.value
-    steps = [measured.step_count for measured in remote.measurements]
-    assert [*steps, remote.final_measurement.step_count] == [10, 20]
 
 
 def test_search_without_a_completed_trial_is_an_error(search, monkeypatch):

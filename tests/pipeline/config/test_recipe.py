@@ -300,15 +300,21 @@ def test_space_of_a_search_that_the_trainer_does_not_allow_is_refused(
         load_config(recipe, settings)
 
 
-def test_search_by_vizier_without_a_project_is_refused(recipe):
-    settings = {
-        "evaluator.split": "test",
-        "tuner": {"space": {"epochs": [2, 3]}, "service": "vizier"},
-    }
-    with pytest.raises(UsageError, match=r"no section vertex; set vertex\.") as error:
-        load_config(recipe, settings)
-    for key in ("project", "region", "image", "pipeline_root"):
-        assert f"vertex.{key}" in str(error.value)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tuner": {"space": {"epochs": [2, 3]}, "service": "optuna"}},
+        {"tuner.service": "optuna"},
+    ],
+)
+def test_setting_that_was_removed_is_refused_with_what_holds_now(recipe, settings):
+    message = r"tuner\.service: this setting was removed: Optuna .*; leave it out"
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, {"evaluator.split": "test", **settings})
+    with open(recipe, "a") as file:
+        file.write("tuner: {space: {epochs: [2, 3]}, service: optuna}")
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, {"evaluator.split": "test"})
 
 
 def test_setting_that_is_overridden_is_not_searched(recipe):

@@ -82,7 +82,6 @@ def vertex_variant(recipe):
         "vertex.accelerator": None,
         "vertex.endpoint": {"name": "paraphrases", "image": "registry/serving:1"},
         "trainer.strategy": "tpu",
-        "tuner": {**VARIANT["tuner"], "service": "vizier"},
     }
     return compilation.compile_job(load_config(recipe, settings), "vertex")
 
@@ -252,16 +251,7 @@ def test_search_is_before_the_trainer_and_a_parameter_of_the_run_wins(
             name: trained[name] for name in common
         }
         assert searched["checkpoints"] == f"{ROOT}/training"
-        service = searched["tuner"].pop("service")
         assert searched["tuner"] == VARIANT["tuner"]
-        if job is kubeflow_variant:
-            assert service == "optuna"
-            assert "vizier" not in searched
-        else:
-            assert service == "vizier"
-            assert searched["vizier"] == {
-                name: VERTEX[name] for name in ("project", "region")
-            }
         # 0 takes the value that the search finds.
         declared = job.spec["root"]["inputDefinitions"]["parameters"]
         assert declared["learning_rate"]["defaultValue"] == 0.0
