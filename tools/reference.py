@@ -1,6 +1,6 @@
-"""Writes the pages of docs/reference/ from the code: `python -m tools.reference`.
+"""Writes docs/settings.md and docs/reference/: `python -m tools.reference`.
 
-docs/settings.md, too. `tests/test_docs.py` fails if a page is out of date.
+`tests/test_docs.py` fails if a page differs from what the code says.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import click
+from pydantic import BaseModel
 
 import pipeline
 from contracts.metrics import METRICS, Metric
@@ -20,15 +22,38 @@ from contracts.versions import served_versions
 from pipeline import exit_status
 from pipeline.beam import worker_pool
 from pipeline.cli.main import SECTIONS, main
+from pipeline.config import policy
+from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY, OutputPaths
+from pipeline.config.recipe import Config
 from pipeline.runs import run_record
 from serving.monitoring import Metrics
-from tools import list_settings
 
-FOLDER = REPOSITORY / "docs" / "reference"
+_DOCS = REPOSITORY / "docs"
+FOLDER = _DOCS / "reference"
 _NOTE = "`python -m tools.reference` writes this page."
 # A line of a layout: a file or directory, two spaces or more, its meaning.
 _LINE = re.compile(r"^( +)(\S+)(?:  +(.+))?$")
+# A setting in a docstring, and its meaning.
+_ATTRIBUTE = re.compile(r"^  (\w+): (.*?)(?=^  \w+: |\Z)", re.MULTILINE | re.DOTALL)
+_SETTINGS = """# Settings
+
+Every setting of a recipe. `--set SECTION.NAME=VALUE` overrides one. The sections
+`kubeflow.beam` and `vertex.beam` have the settings of `beam`.
+
+The error for an unknown setting or an invalid value lists the allowed ones. Recipes and
+`--set` are YAML with the numbers of YAML 1.2: `1e-5` is a number and `010` is 10. A
+number or boolean stays text if the setting is a string: `beam.flink_version: 1.20` is
+the version 1.20, and `classes: [no, yes]` are two names. Quotes always make a string;
+in a shell, quote twice: `--set "name='1e5'"`. For a string setting, `--set` keeps what
+YAML would not, such as `--set data.delimiter=#`, unless the value is in quotes or
+brackets; `null` unsets it."""
+_POLICY = f"""
+## Policy
+
+The settings of `{policy.FILE}`, which hold for all recipes of a project
+([data.md](data.md#forbidden-columns), [runs.md](runs.md#the-commit-of-a-run)). A recipe
+and `--set` cannot change them."""
 
 
 def _table(*rows: tuple[str, ...]) -> Iterator[str]:
@@ -40,6 +65,37 @@ def _table(*rows: tuple[str, ...]) -> Iterator[str]:
     yield "|" + "---|" * len(head)
     for row in cells:
         yield "| " + " | ".join(row) + " |"
+
+
+def _describe_section(model: type[BaseModel], section: str = "") -> Iterator[str]:
+    """Yields the lines of a section's table, and of the sections in it."""
+    meanings: dict[str, str] = {}
+    for owner in reversed(model.__mro__):
+        text = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")[2]
+        meanings |= {name: " ".join(m.split()) for name, m in _ATTRIBUTE.findall(text)}
+    yield f"\n## {section.rstrip('.') or 'Top level'}\n"
+    yield "| setting | default | meaning |\n|---|---|---|"
+    sections = {}
+    for name, field in model.model_fields.items():
+        (kind, *_) = typing.get_args(field.annotation) or (field.annotation,)
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            sections[name] = kind
+            continue
+        value = field.get_default(call_default_factory=True)
+        default = "required" if field.is_required() else f"`{value}`"
+        yield f"| `{section}{name}` | {default} | {meanings[name]} |"
+    for name, kind in sections.items():
+        if kind is not BeamConfig or not section:
+            yield from _describe_section(kind, f"{section}{name}.")
+
+
+def list_settings() -> Iterator[str]:
+    """Yields the lines of the page of all settings."""
+    yield _SETTINGS
+    yield from _describe_section(Config)
+    yield _POLICY
+    (_, *rows) = _describe_section(policy.Policy)  # the page has another title for it
+    yield from rows
 
 
 def _escape(text: str) -> str:
@@ -170,19 +226,20 @@ def list_api() -> Iterator[str]:
 
 
 _PAGES = {
-    "commands": list_commands,
-    "metrics": list_metrics,
-    "exit_statuses": list_exit_statuses,
-    "files": list_files,
-    "api": list_api,
+    _DOCS / "settings.md": list_settings,
+    FOLDER / "commands.md": list_commands,
+    FOLDER / "metrics.md": list_metrics,
+    FOLDER / "exit_statuses.md": list_exit_statuses,
+    FOLDER / "files.md": list_files,
+    FOLDER / "api.md": list_api,
 }
 
 
 def pages() -> dict[Path, str]:
     """Returns the content of each page that the code determines."""
-    return {list_settings.DOCUMENT: list_settings.page()} | {
-        FOLDER / f"{name}.md": "\n".join([*lines(), "", _NOTE, ""])
-        for name, lines in _PAGES.items()
+    return {
+        document: "\n".join([*lines(), "", _NOTE, ""])
+        for document, lines in _PAGES.items()
     }
 
 
