@@ -49,8 +49,8 @@ class Gpu:
         # Imports TensorFlow, which takes seconds.
         from modules.training import precision
 
-        dtype = precision.of_capability(self.capability)
-        return dtype if dtype == precision.BFLOAT16 else precision.FLOAT32
+        has_bfloat16 = self.capability >= precision.BFLOAT16_CAPABILITY
+        return precision.BFLOAT16 if has_bfloat16 else precision.FLOAT32
 
 
 def find_gpu() -> Gpu:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import psutil
 
 from benchmarks.peer import Figures, Settings
+from contracts import cpu
 from pipeline.config.paths import REPOSITORY
 
 PEERS = REPOSITORY / "benchmarks" / "peers"
@@ -193,24 +194,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _read_cpus() -> tuple[list[str], list[str]]:
-    """Returns the names of this machine's CPUs, and the flags of the first."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
-    return names, next((line.split() for line in lines if line.startswith("flags")), [])
-
-
-def has_bfloat16() -> bool:
-    """Returns whether the CPU multiplies bfloat16 in hardware: by AMX or AVX-512.
-
-    Without, PyTorch's autocast trains at 0.9 rows/s on two cores.
-    """
-    return not {"amx_bf16", "avx512_bf16"}.isdisjoint(_read_cpus()[1])
-
-
 def describe_machine() -> str:
     """Returns a line about this machine, to print above the figures."""
-    names, flags = _read_cpus()
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
+    flags = cpu.read_flags()
     # These flags of a CPU decide the rate of matrix products.
     known = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16")
     shown = " ".join(flag for flag in known if flag in flags)

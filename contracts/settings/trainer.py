@@ -89,18 +89,17 @@ class TrainerConfig(Settings):
         push, `champion` starts from the encoder.
       mixed_precision: Compute type of training, and of the evaluations that choose the
         best model; weights, recorded predictions and the exported model stay float32.
-        `auto` is bfloat16 on a TPU, and on a CPU that multiplies bfloat16 matrices at
-        least twice as fast as float32; bfloat16 or float16 on GPUs whose tensor cores
-        support it; else float32. The choice is recorded, and a resumed training
-        keeps it.
+        `auto` is bfloat16 on a TPU, on GPUs of compute capability 8.0 or more, and on a
+        CPU with `amx_bf16` or `avx512_bf16`; else float32. The choice is recorded, and
+        a resumed training keeps it.
       temperature_scaling: Whether the logits are divided by a temperature before they
         become probabilities. It is fitted on `eval`, changes no predicted class, and
         lowers probabilities that are too certain. Another value exports the model
         again and trains nothing.
       xla: Whether XLA compiles the training step, for a few padded lengths; on a single
-        CPU or GPU. `auto` measures it on a GPU, and is `off` on a CPU, and if a batch
-        of long texts has more than `windows_in_memory`. The choice is recorded, and a
-        resumed training keeps it. A TPU always compiles.
+        CPU or GPU. `auto` is `on` for a single GPU and more than 4,000 steps, unless a
+        batch of long texts has more than `windows_in_memory`; else `off`. The choice is
+        recorded, and a resumed training keeps it. A TPU always compiles.
     """
 
     epochs: PositiveInt = 4

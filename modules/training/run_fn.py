@@ -137,12 +137,7 @@ def prepare(
     packing = Packing.model_validate(settings["packing"])
     base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
-    chosen = precision.choose(
-        config.mixed_precision,
-        strategy,
-        directory,
-        has_averages=bool(config.optimization.get("ema")),
-    )
+    chosen = precision.choose(config.mixed_precision, strategy, directory)
     params = experiment.build_experiment(
         task,
         config,
@@ -154,13 +149,7 @@ def prepare(
         dtype=chosen.dtype,
     )
     return xla.choose(
-        config.xla,
-        params,
-        # Its model has fixed shapes, so that it can be compiled.
-        FineTuningTask(params.task.replace(xla=True), task),
-        strategy,
-        directory,
-        inputs.fixed_lengths(packing),
+        config.xla, params, strategy, directory, inputs.fixed_lengths(packing)
     )
 
 

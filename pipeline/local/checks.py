@@ -21,7 +21,7 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
-from contracts import wording
+from contracts import cpu, wording
 from contracts.errors import UsageError
 from contracts.settings import cluster
 from contracts.storage import uris
@@ -210,24 +210,16 @@ def _join(names: list[str]) -> str:
 
 
 def _check_cpu() -> Check:
-    flags = set()
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-            if line.startswith("flags"):
-                flags = set(line.split())
-                break
+    flags = cpu.read_flags()
     cores = (
         f"{wording.count(len(os.sched_getaffinity(0)), 'core')}, {platform.machine()}"
     )
     if flags and "avx" not in flags:
         advice = "TensorFlow's wheels need AVX; use another machine"
         return Check("CPU", "error", f"{cores} without AVX", advice)
-    if "amx_bf16" in flags:
-        meaning = "AMX: bfloat16 is at least twice as fast as float32"
-    else:
-        units = "AVX512" if "avx512f" in flags else "AVX"
-        meaning = f"{units} without AMX: bfloat16 may be slower than float32"
-    value = f"{cores}, {meaning}; trainer.mixed_precision auto measures both"
+    flag = cpu.find_bfloat16()
+    dtype = f"bfloat16 ({flag})" if flag else "float32 (no bfloat16 instructions)"
+    value = f"{cores}; trainer.mixed_precision auto trains on it in {dtype}"
     return Check("CPU", "ok", value)
 
 

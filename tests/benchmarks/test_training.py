@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks import gpu, rounds, training
+from benchmarks import gpu, training
+from contracts import cpu
 from tests import tiny
 from tests.benchmarks import peers_in_process
 
@@ -49,24 +50,11 @@ def test_training_of_a_gpu_is_measured_with_xla(measure):
 
 @pytest.mark.parametrize("has_bfloat16", [False, True])
 def test_bfloat16_is_measured_only_where_the_cpu_has_it(monkeypatch, has_bfloat16):
-    monkeypatch.setattr(rounds, "has_bfloat16", lambda: has_bfloat16)
+    flag = "avx512_bf16" if has_bfloat16 else None
+    monkeypatch.setattr(cpu, "find_bfloat16", lambda: flag)
     peers = training.peers("python", {"length": 32, "batch_size": 16})
     assert any("bfloat16" in peer.name for peer in peers) == has_bfloat16
     assert len(peers) == (8 if has_bfloat16 else 6)
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ("fpu avx2 fma", False),
-        ("fpu avx512f avx512_bf16", True),
-        ("amx_bf16 amx_tile", True),
-    ],
-)
-def test_bfloat16_is_found_in_the_flags(monkeypatch, flags, expected):
-    text = f"model name\t: CPU\nflags\t\t: {flags}\n"
-    monkeypatch.setattr(rounds.Path, "read_text", lambda *_, **__: text)
-    assert rounds.has_bfloat16() == expected
 
 
 def test_transformers_trains_with_the_same_settings():

@@ -153,7 +153,7 @@ def training(metric, seeds, **fitted):
         learning_rates=curve(steps, np.maximum(rates, 0)),
         facts={
             "optimizer": "AdamW, weight decay 0.01",
-            "precision": "bfloat16: 381 GFLOP/s, float32 176",
+            "precision": "bfloat16",
             "started from": "the pre-trained encoder",
         },
         **fitted,

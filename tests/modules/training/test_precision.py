@@ -4,77 +4,97 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from contracts import cpu
 from modules.data import inputs
-from modules.training import precision
+from modules.training import precision, strategies
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import tiny
 from tests.modules.training import devices
 
 CPU = tf.distribute.OneDeviceStrategy("CPU:0")
-FAST = {"float32": 200.0, "bfloat16": 400.0}
-SLOW = {"float32": 200.0, "bfloat16": 399.0}
 
 
 @pytest.fixture
-def measured(monkeypatch):
-    """Replaces the measurement; returns a function that sets its result."""
+def set_flags(monkeypatch):
+    """Returns a function that sets the CPU's flags."""
 
-    def set_rates(gflops):
-        monkeypatch.setattr(precision, "measure_cpu", lambda: gflops)
+    def set_flags(*flags):
+        monkeypatch.setattr(cpu, "read_flags", lambda: frozenset(flags))
 
-    return set_rates
-
-
-@pytest.mark.parametrize(("gflops", "dtype"), [(FAST, "bfloat16"), (SLOW, "float32")])
-def test_cpu_trains_in_bfloat16_from_twice_the_rate(
-    measured, tmp_path, caplog, gflops, dtype
-):
-    measured(gflops)
-    with caplog.at_level("INFO"):
-        chosen = precision.choose("auto", CPU, str(tmp_path))
-    assert chosen == precision.Precision("auto", dtype, gflops)
-    assert f"auto: {dtype}" in caplog.text
-    assert f"bfloat16 {gflops['bfloat16']:g}" in caplog.text
-    assert precision.read(str(tmp_path)) == {
-        "setting": "auto",
-        "dtype": dtype,
-        "gflops": gflops,
-    }
-
-
-def test_resumed_training_keeps_its_type_on_another_machine(measured, tmp_path):
-    for gflops in (SLOW, FAST):
-        measured(gflops)
-        chosen = precision.choose("auto", CPU, str(tmp_path))
-        assert chosen == precision.Precision("auto", "float32", SLOW)
-
-
-def test_this_cpu_is_measured_in_both_types():
-    gflops = precision.measure_cpu()
-    assert gflops.keys() == {"float32", "bfloat16"}
-    assert all(rate > 0 for rate in gflops.values())
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_type_of_the_settings_is_not_measured(measured, tmp_path, dtype):
-    measured(None)
-    chosen = precision.choose(dtype, CPU, str(tmp_path))
-    assert chosen == precision.Precision(dtype, dtype)
+    return set_flags
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "has_averages", "dtype"),
+    ("flag", "dtype", "reason"),
     [
-        ([(6, 1)], False, "float32"),
-        ([(7, 5)], False, "float16"),
-        ([(7, 5)], True, "float32"),
-        ([(8, 0)], True, "bfloat16"),
-        ([(9, 0), (7, 0)], False, "float16"),
-        ([(9, 0), None], False, "float32"),
+        ("avx512f", "float32", "the CPU has no instructions for bfloat16"),
+        ("avx512_bf16", "bfloat16", "the CPU has avx512_bf16"),
+        ("amx_bf16", "bfloat16", "the CPU has amx_bf16"),
+    ],
+)
+def test_cpu_trains_in_bfloat16_if_it_has_instructions_for_it(
+    set_flags, tmp_path, caplog, flag, dtype, reason
+):
+    set_flags("fpu", flag)
+    with caplog.at_level("INFO"):
+        chosen = precision.choose("auto", CPU, str(tmp_path))
+    assert chosen == precision.Precision("auto", dtype, reason)
+    assert f"mixed_precision auto: {dtype} ({reason})" in caplog.text
+    assert precision.read(str(tmp_path)) == {
+        "setting": "auto",
+        "dtype": dtype,
+        "reason": reason,
+    }
+
+
+def test_resumed_training_keeps_its_type_on_another_machine(set_flags, tmp_path):
+    set_flags()
+    first = precision.choose("auto", CPU, str(tmp_path))
+    set_flags("amx_bf16")
+    assert precision.choose("auto", CPU, str(tmp_path)) == first
+    assert first.dtype == "float32"
+
+
+class Workers(tf.distribute.MultiWorkerMirroredStrategy):
+    """Stands for several workers, in one process."""
+
+    def __init__(self):
+        pass
+
+    extended = CPU.extended
+
+
+@pytest.mark.parametrize(
+    ("votes", "dtype"), [([0, 2, 0], "bfloat16"), ([1, 1, 0], "float32")]
+)
+def test_workers_whose_cpus_differ_train_in_float32(
+    set_flags, monkeypatch, tmp_path, votes, dtype
+):
+    set_flags("amx_bf16")
+    monkeypatch.setattr(strategies, "sum_over_hosts", lambda *_: votes)
+    chosen = precision.choose("auto", Workers(), str(tmp_path))
+    assert chosen.dtype == dtype
+    assert precision.read(str(tmp_path))["dtype"] == dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_type_of_the_settings_is_taken_on_any_machine(set_flags, tmp_path, dtype):
+    set_flags("amx_bf16")
+    assert precision.choose(dtype, CPU, str(tmp_path)).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "dtype"),
+    [
+        ([(7, 5)], "float32"),
+        ([(8, 0)], "bfloat16"),
+        ([(9, 0), (8, 6)], "bfloat16"),
+        ([(9, 0), (7, 0)], "float32"),
+        ([(9, 0), None], "float32"),
     ],
 )
 def test_gpus_train_in_the_type_that_all_of_them_support(
-    monkeypatch, tmp_path, capabilities, has_averages, dtype
+    monkeypatch, tmp_path, capabilities, dtype
 ):
     listing = devices.listing("GPU", len(capabilities))
     gpus = dict(zip((gpu.name for gpu in listing("GPU")), capabilities, strict=True))
@@ -84,9 +104,7 @@ def test_gpus_train_in_the_type_that_all_of_them_support(
         "get_device_details",
         lambda gpu: {"compute_capability": gpus[gpu.name]} if gpus[gpu.name] else {},
     )
-    directory = str(tmp_path)
-    chosen = precision.choose("auto", CPU, directory, has_averages=has_averages)
-    assert chosen.dtype == dtype
+    assert precision.choose("auto", CPU, str(tmp_path)).dtype == dtype
 
 
 def test_bert_stored_in_bfloat16_predicts_as_in_float32(tmp_path):

@@ -384,11 +384,9 @@ def test_precision_is_chosen_by_the_settings(transformed, tmp_path, monkeypatch)
     class ChosenError(Exception):
         pass
 
-    def choose(setting, strategy, directory, *, has_averages):
-        raise ChosenError(setting, has_averages)
+    def choose(setting, strategy, directory):
+        raise ChosenError(setting)
 
     monkeypatch.setattr(run_fn.precision, "choose", choose)
-    averages = {"ema": {"average_decay": 0.9}}
-    with pytest.raises(ChosenError) as chosen:
-        run_fn.run_fn(arguments(transformed, tmp_path, optimization=averages))
-    assert chosen.value.args == ("float32", True)
+    with pytest.raises(ChosenError, match="float32"):
+        run_fn.run_fn(arguments(transformed, tmp_path))

@@ -1,13 +1,12 @@
 """Whether XLA compiles the training step."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
 
 from contracts.settings.trainer import TrainerConfig
+from contracts.task.definition import TaskConfig
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training import xla
 from modules.training.fine_tuning_task import FineTuningTask
@@ -18,43 +17,36 @@ pytestmark = pytest.mark.slow
 
 CPU = tf.distribute.OneDeviceStrategy("CPU:0")
 LENGTHS = [8, 16, 24, 32]
-# XLA saves 0.1 s a step, and takes 4 times 20 s to compile.
-TIMES = xla.Times(plain=0.3, compiled=0.2, compilation=20.0)
 
 
 def choose(directory, strategy=CPU, **settings):
-    definition, config, params = tiny.build_experiment(directory, **settings)
-    task = FineTuningTask(params.task, definition)
+    _, config, params = tiny.build_experiment(directory, **settings)
     run = str(directory / "run")
-    return task, xla.choose(config.xla, params, task, strategy, run, LENGTHS)
+    return xla.choose(config.xla, params, strategy, run, LENGTHS)
 
 
-@pytest.mark.parametrize(("steps", "is_enabled"), [(800, False), (802, True)])
-def test_gpu_compiles_if_the_steps_save_more_than_the_compilations_take(
-    steps, is_enabled
+@pytest.mark.parametrize(("steps", "is_enabled"), [(4_000, False), (4_001, True)])
+def test_gpu_compiles_a_long_training_and_the_choice_is_kept(
+    monkeypatch, tmp_path, caplog, steps, is_enabled
 ):
-    assert xla.of_times(TIMES, steps, len(LENGTHS)) == xla.Compilation(
-        "auto", is_enabled, TIMES
-    )
-
-
-@pytest.mark.parametrize(("steps", "is_enabled"), [(1, False), (10_000, True)])
-def test_choice_of_a_gpu_is_recorded_and_kept(monkeypatch, tmp_path, steps, is_enabled):
     monkeypatch.setattr(tf.config, "list_physical_devices", devices.listing("GPU", 1))
-    monkeypatch.setattr(xla, "measure", lambda *_: TIMES)
-    _, params = choose(tmp_path, steps_per_epoch=steps, epochs=1)
+    caplog.set_level("INFO")
+    params = choose(tmp_path, steps_per_epoch=steps, epochs=1)
     assert params.task.xla is is_enabled
     assert params.task.train_data.lengths == (LENGTHS if is_enabled else [])
     assert params.task.validation_data.lengths == []
-    recorded = xla.read(str(tmp_path / "run"))
-    assert recorded == json.loads(json.dumps(recorded))
-    assert recorded["is_enabled"] is is_enabled
-    assert recorded["times"] == {"plain": 0.3, "compiled": 0.2, "compilation": 20.0}
-    monkeypatch.setattr(xla, "measure", None)  # a resumed training does not measure
-    _, again = choose(tmp_path, steps_per_epoch=steps, epochs=1)
-    assert again == params
+    reason = f"{steps} steps; auto compiles more than 4000"
+    assert f"auto: {'on' if is_enabled else 'off'} ({reason})" in caplog.text
+    assert xla.read(str(tmp_path / "run")) == {
+        "setting": "auto",
+        "is_enabled": is_enabled,
+        "reason": reason,
+    }
+    monkeypatch.setattr(xla, "STEPS_WITHOUT_XLA", 0 if not is_enabled else steps)
+    again = choose(tmp_path, steps_per_epoch=steps, epochs=1)
+    assert again == params  # as recorded
     monkeypatch.undo()  # on a CPU it continues without XLA
-    _, elsewhere = choose(tmp_path, steps_per_epoch=steps, epochs=1)
+    elsewhere = choose(tmp_path, steps_per_epoch=steps, epochs=1)
     assert not elsewhere.task.xla
 
 
@@ -62,9 +54,8 @@ def test_xla_is_off_if_a_batch_has_more_windows_than_memory(
     monkeypatch, tmp_path, caplog
 ):
     monkeypatch.setattr(tf.config, "list_physical_devices", devices.listing("GPU", 1))
-    monkeypatch.setattr(xla, "measure", lambda *_: TIMES)
     caplog.set_level("INFO")
-    definition, _, params = tiny.build_experiment(
+    _, _, params = tiny.build_experiment(
         tmp_path, batch_size=8, steps_per_epoch=10_000, epochs=1
     )
     for setting, limit, is_used in (
@@ -73,18 +64,16 @@ def test_xla_is_off_if_a_batch_has_more_windows_than_memory(
         ("on", 31, True),
     ):
         windows = params.task.replace(window=8, windows_in_memory=limit)
-        task = FineTuningTask(windows, definition)
         run = str(tmp_path / f"{setting}-{limit}")
-        chosen = xla.choose(
-            setting, params.replace(task=windows), task, CPU, run, LENGTHS
-        )
+        windowed = params.replace(task=windows)
+        chosen = xla.choose(setting, windowed, CPU, run, LENGTHS)
         assert chosen.task.xla is is_used
     assert caplog.text.count("all 32 windows of a batch at once") == 1
     assert "windows_in_memory is 31" in caplog.text
 
 
 def test_xla_is_off_on_a_cpu_unless_it_is_set(tmp_path):
-    _, params = choose(tmp_path)
+    params = choose(tmp_path)
     assert not params.task.xla
     assert params.task.train_data.lengths == []
 
@@ -106,16 +95,6 @@ def test_strategy_of_several_devices_is_refused_before_the_run(strategy):
 
 
 @pytest.mark.nightly
-def test_both_kinds_of_step_are_measured(tmp_path):
-    task, _ = choose(tmp_path, dropout=0.1)
-    with CPU.scope():
-        times = xla.measure(task, batch_size=8, lengths=LENGTHS)
-    assert 0 < times.plain < 1
-    assert 0 < times.compiled < 1
-    assert times.compilation > 0
-
-
-@pytest.mark.nightly
 def test_compiled_training_takes_the_same_steps(tmp_path):
     losses, weights = {}, {}
     for setting in ("off", "on"):
@@ -123,10 +102,9 @@ def test_compiled_training_takes_the_same_steps(tmp_path):
         directory.mkdir()
         tf_keras.utils.set_random_seed(0)
         with CPU.scope():
-            task, params = choose(directory, xla=setting, learning_rate=1e-3)
-            trainer = trainer_lib.build_trainer(
-                FineTuningTask(params.task, task.definition), params
-            )
+            params = choose(directory, xla=setting, learning_rate=1e-3)
+            task = FineTuningTask(params.task, TaskConfig())
+            trainer = trainer_lib.build_trainer(task, params)
             trainer.initialize()
             logs = trainer.train(tf.constant(6))
         losses[setting] = float(logs["training_loss"])
