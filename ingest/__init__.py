@@ -1,1 +1,3 @@
 """Reads a user's files and writes them as Examples."""
+
+import modules as modules  # registers the reader of remote files

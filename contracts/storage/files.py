@@ -225,7 +225,7 @@ def refuse_missing_shards(paths: Iterable[str], patterns: Iterable[str]) -> None
 def make_directory(path: str) -> None:
     """Creates a directory and its parents, except in an object store."""
     if uris.is_local(path):
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path or os.curdir, exist_ok=True)
     else:
         _remote(path).make_directory(path)
 

@@ -1,10 +1,14 @@
 """TensorFlow's file systems, on an object store."""
 
+import subprocess
+import sys
+
 import pytest
 import tensorflow as tf
 
 from contracts.storage import files
 from modules import remote_files
+from pipeline.config.paths import REPOSITORY
 
 
 def test_writes_to_an_object_store_leave_no_directories(bucket, object_store):
@@ -123,3 +127,19 @@ def test_file_that_is_deleted_after_it_was_read_is_copied(
     files.write(f"{bucket}/a", "content")
     files.copy(f"{bucket}/a", f"{bucket}/b")
     assert object_store.keys(bucket) == ["b"]
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        pytest.param("components", marks=pytest.mark.slow),
+        *("ingest", "modules", "pipeline", "prediction", "report"),
+    ],
+)
+def test_process_that_imports_one_package_reads_remote_files(package):
+    """A worker of Beam imports no other one first."""
+    code = (
+        f"import {package}\nfrom contracts.storage import files\n"
+        "assert files._remote('gs://b/a')"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)

@@ -33,6 +33,12 @@ def test_copy_replaces_an_older_file(directory):
     assert tf.io.gfile.GFile(f"{directory}/copies/1").read() == "new"
 
 
+def test_file_in_the_working_directory_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files.write("record", "content")
+    assert files.list_names(str(tmp_path)) == {"record"}
+
+
 def test_failed_write_leaves_the_older_file_and_no_other(directory, monkeypatch):
     files.write(f"{directory}/run/record", "old")
 
