@@ -40,8 +40,6 @@ MISSING = "missing"
 # How far beyond a bound a metric may be: 0.925 - 0.895 is above 0.03 by rounding.
 TOLERANCE = 1e-9
 
-# The share of the range by which a score must change to be another prediction.
-CHANGED_SHARE = 0.1
 _SIGNIFICANCE = 0.05  # of the tests of older versions
 
 ALL_ROWS = "all rows"

@@ -11,8 +11,9 @@ import numpy as np
 from contracts import metrics
 from contracts.metrics import Threshold
 from contracts.task.label_kind import LabelKind, describe_number
-from contracts.verdicts import CHANGED_SHARE
 
+# The share of the range by which a score must change to be another prediction.
+CHANGED_SHARE = 0.1
 _BINS = 100
 
 
