@@ -9,7 +9,7 @@ import traceback
 
 import pytest
 
-from contracts.storage import files
+from modules import remote_files
 from tests.faults.injection import Trial, describe_error
 from tests.faults.object_operations import OPERATIONS, PLANTED
 from tests.faults.test_faults import find_problem
@@ -38,7 +38,7 @@ def try_fault(bucket, object_store, monkeypatch):
 
     The objects that an operation starts from are written once and then copied.
     """
-    monkeypatch.setattr(files, "_PAUSES", (0,) * 6)
+    monkeypatch.setattr(remote_files, "_PAUSES", (0,) * 6)
     numbers = itertools.count()
     prepared = {}
 

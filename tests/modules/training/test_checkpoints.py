@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from contracts.errors import UsageError
 from contracts.storage import files
+from modules import remote_files
 from modules.training import checkpoints
 from tests.nightly import nightly
 
@@ -164,7 +165,7 @@ def test_training_does_not_start_again_while_a_bucket_does_not_respond(
     bucket, object_store, monkeypatch, kind, only_reads
 ):
     """From any request on, or from any request for contents on."""
-    monkeypatch.setattr(files, "_PAUSES", (0,))
+    monkeypatch.setattr(remote_files, "_PAUSES", (0,))
     _, save = open_checkpoints(bucket)
     for number in (2, 4):
         save(number)
