@@ -8,7 +8,7 @@ _BFLOAT16 = ("amx_bf16", "avx512_bf16")
 
 
 def read_flags() -> frozenset[str]:
-    """Returns the CPU's flags. There are none where the system does not list them."""
+    """Returns the CPU's flags; empty if the system does not list them."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:

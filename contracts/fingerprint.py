@@ -165,7 +165,8 @@ class _Program(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Removes the texts of a function that returns an error."""
         self.generic_visit(node)
-        returns = ast.unparse(node.returns) if node.returns else ""
+        is_name = isinstance(node.returns, ast.Name | ast.Attribute)
+        returns = ast.unparse(node.returns) if node.returns and is_name else ""
         is_error = returns.endswith(("Error", "Exception"))
         return _WithoutTexts().visit(node) if is_error else node
 

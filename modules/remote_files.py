@@ -106,14 +106,14 @@ class TensorFlowFiles:
             names = _gfile().listdir(directory)
         except errors.NotFoundError:  # also after a failed request
             names = _gfile().listdir(directory) if self.is_directory(directory) else []
-        # TensorFlow's other file systems have no `/` there: `GetChildren` in
-        # s3_filesystem.cc of tensorflow/io removes it.
+        return names
+
+    def is_directory_name(self, directory: str, name: str) -> bool:
+        # One request less for each name. TensorFlow's other file systems have no `/`
+        # there: `GetChildren` in s3_filesystem.cc of tensorflow/io removes it.
         if directory.startswith(_CLOUD_STORAGE):
-            return names
-        return [
-            f"{name}/" if self.is_directory(posixpath.join(directory, name)) else name
-            for name in names
-        ]
+            return name.endswith("/")
+        return self.is_directory(posixpath.join(directory, name))
 
     def glob(self, pattern: str) -> list[str]:
         return _gfile().glob(pattern)

@@ -23,7 +23,7 @@ def write(
 
     Raises:
       VersionError: As in `served_versions.write_card`.
-      tf.errors.NotFoundError: The version was moved or deleted in the meantime.
+      FileNotFoundError: The version was moved or deleted in the meantime.
     """
     version = served_versions.write_card(
         pushed, lambda previous: model_card.render(report, previous, override)

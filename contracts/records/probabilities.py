@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import pydantic
 
 from contracts.task.decision import describe_threshold
 
-
-def _read_missing(value: Any) -> Any:
-    return math.nan if value is None else value
-
-
-# NaN is null in JSON.
+# NaN is null in JSON, and is read back as None.
 Number = Annotated[
-    float,
-    pydantic.BeforeValidator(_read_missing),
+    float | None,
     pydantic.PlainSerializer(
-        lambda x: x if math.isfinite(x) else None, when_used="json"
+        lambda x: x if x is not None and math.isfinite(x) else None, when_used="json"
     ),
 ]
 
@@ -108,7 +102,7 @@ class Decision(_Record):
       split: The split that it was chosen on.
       default: What 0.5 leads to, by split.
       chosen: What the threshold leads to, by split.
-      curve: Thresholds on that split, in their order; empty of one of several labels.
+      curve: Thresholds on that split, in their order; empty for one label of several.
     """
 
     by: str

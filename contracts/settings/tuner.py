@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pydantic import Field, PositiveInt, ValidationError
+from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from contracts.section import Settings
 from contracts.settings.trainer import TrainerConfig
@@ -65,6 +65,14 @@ class TunerConfig(Settings):
 
     trials: PositiveInt = 20
     space: dict[str, list[Any]] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_service(cls, values: Any) -> Any:
+        # Runs of 1.0 have recorded it; it was the default.
+        if isinstance(values, dict) and values.get("service") == "optuna":
+            return {key: value for key, value in values.items() if key != "service"}
+        return values
 
     def parse_space(self, trainer: TrainerConfig) -> dict[str, Values]:
         """Returns the values of each setting, validated as settings of the Trainer.

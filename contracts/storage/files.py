@@ -28,10 +28,14 @@ _CANNOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 
 
 class RemoteFiles(Protocol):
-    """Files that are not on this machine, such as `gs://bucket/file`."""
+    """Files that are not on this machine, such as `gs://bucket/file`.
+
+    If the storage does not respond, the methods raise errors of their own type, such as
+    tf.errors.OpError.
+    """
 
     def open(self, path: str, mode: str) -> IO[Any]:
-        """Opens a file in the mode `rb`, `w` or `wb`."""
+        """Opens a file in the mode `rb` or `wb`."""
 
     def read(self, path: str) -> bytes | None:
         """Returns the whole content of a file; None if it does not exist."""
@@ -43,7 +47,10 @@ class RemoteFiles(Protocol):
         """Returns whether a path is a directory."""
 
     def list_names(self, directory: str) -> list[str]:
-        """Returns the names in a directory; names of directories end with `/`."""
+        """Returns the names in a directory; those of directories may end with `/`."""
+
+    def is_directory_name(self, directory: str, name: str) -> bool:
+        """Returns whether a name of `list_names` is the name of a directory."""
 
     def glob(self, pattern: str) -> list[str]:
         """Returns the paths that match a pattern."""
@@ -99,22 +106,19 @@ def list_names(directory: str) -> set[str]:
     """Returns the names in a directory; empty if it does not exist.
 
     Raises:
-      tf.errors.OpError: The storage does not respond.
+      OSError: The directory is local and cannot be read; see also `RemoteFiles`.
     """
     return {name.rstrip("/") for name in _list(directory)}
 
 
 def list_directories(directory: str) -> set[str]:
     """Returns the names of the directories in a directory; see `list_names`."""
-    return {name.rstrip("/") for name in _list(directory) if name.endswith("/")}
+    names = _list(directory)
+    return {n.rstrip("/") for n in names if _is_directory_name(directory, n)}
 
 
 def is_directory(path: str) -> bool:
-    """Returns whether a path is a directory.
-
-    Raises:
-      tf.errors.OpError: The storage does not respond.
-    """
+    """Returns whether a path is a directory."""
     if uris.is_local(path):
         return os.path.isdir(path)
     return _remote(path).is_directory(path)
@@ -148,7 +152,7 @@ def read(path: str) -> bytes | None:
     """Returns the content of a file; None if it does not exist.
 
     Raises:
-      tf.errors.OpError: The storage does not respond, or only with a part of the file.
+      OSError: The file is local and cannot be read; see also `RemoteFiles`.
     """
     if uris.is_local(path):
         try:
@@ -305,14 +309,20 @@ def write(path: str, content: str | bytes, *, create_directory: bool = True) -> 
     """
     if create_directory:
         make_directory(os.path.dirname(path))
+    binary = content.encode() if isinstance(content, str) else content
     with _renamed_when_complete(path) as incomplete:
-        binary = content.encode() if isinstance(content, str) else content
-        with (
-            open(incomplete, "wb")
-            if uris.is_local(path)
-            else _remote(path).open(incomplete, "wb")
-        ) as file:
-            file.write(binary)
+        if not uris.is_local(path):
+            with _remote(path).open(incomplete, "wb") as file:
+                file.write(binary)
+            return
+        try:
+            with open(incomplete, "wb") as file:
+                file.write(binary)
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            # Of a full disk, which names no file.
+            raise OSError(error.errno, error.strerror, path) from error
 
 
 def copy(source: str, destination: str) -> None:
@@ -377,7 +387,7 @@ def _renamed_when_complete(path: str) -> Iterator[str]:
 def _copy_file(source: str, destination: str) -> None:
     remote = next((p for p in (source, destination) if not uris.is_local(p)), None)
     if remote is None:
-        shutil.copyfile(source, destination)
+        shutil.copy(source, destination)  # with the permissions, as TensorFlow does
     else:
         _remote(remote).copy(source, destination)
 
@@ -389,25 +399,31 @@ def _glob(pattern: str) -> list[str]:
 
 
 def _list(directory: str) -> list[str]:
-    """Returns the names in a directory; names of directories end with `/`."""
+    """Returns the names in a directory; those of remote directories may end in `/`."""
     if not uris.is_local(directory):
         return _remote(directory).list_names(directory)
     if not is_directory(directory):
         return []
-    try:  # the directory may have disappeared
-        with os.scandir(directory) as entries:
-            return [f"{e.name}/" if e.is_dir() else e.name for e in entries]
-    except (FileNotFoundError, NotADirectoryError):
+    try:
+        return os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):  # the directory has disappeared
         return []
+
+
+def _is_directory_name(directory: str, name: str) -> bool:
+    if uris.is_local(directory):
+        # False for a link that cannot be resolved, unlike `os.DirEntry.is_dir`.
+        return os.path.isdir(os.path.join(directory, name))
+    return _remote(directory).is_directory_name(directory, name)
 
 
 def walk(directory: str) -> Iterator[tuple[str, list[str]]]:
     """Yields a directory and those below it, each with the names of its files."""
     names = _list(directory)
-    yield directory, [name for name in names if not name.endswith("/")]
-    for name in names:
-        if name.endswith("/"):
-            yield from walk(posixpath.join(directory, name.rstrip("/")))
+    folders = [name for name in names if _is_directory_name(directory, name)]
+    yield directory, [name for name in names if name not in folders]
+    for folder in folders:
+        yield from walk(posixpath.join(directory, folder.rstrip("/")))
 
 
 def _finite(content: Any) -> Any:

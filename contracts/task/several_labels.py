@@ -163,8 +163,9 @@ class SeveralLabels(LabelKind):
 
     def from_logits(self, logits: np.ndarray, temperature: float) -> np.ndarray:
         """Returns the sigmoid of each label, float[rows, labels]."""
-        # Of large negative logits, an exponential would overflow.
-        return (1 + np.tanh(logits / temperature / 2)) / 2
+        # In float64, and without the overflow of a large exponential.
+        scaled = logits.astype(np.float64) / temperature
+        return np.exp(-np.logaddexp(0, -scaled))
 
     def served_predictions(
         self, class_names: list[str], labels: list[Any]

@@ -34,6 +34,7 @@ class LabelParser:
 
     def __init__(self, task: TaskConfig, settings: DataConfig) -> None:
         self._task = task
+        self._kind = task.label_kind
         has_schema = settings.schema_file is not None
         self._allows_all_values = has_schema and task.label_size == 1
         self._skips = settings.on_bad_rows == "skip"
@@ -66,9 +67,8 @@ class LabelParser:
         def parse(name: Any) -> float:
             return self.parse(name, find_names(name))
 
-        kind = task.label_kind
         try:
-            return kind.parse_cell(value, task.separator, parse, task.labels)
+            return self._kind.parse_cell(value, task.separator, parse, task.labels)
         except CellError as error:
             raise RowError(f"{task.label_column} {error}") from error
 
@@ -92,9 +92,7 @@ class LabelParser:
         else:
             number = self._parse_class(label)
         if number is not None and (
-            self._names
-            or self._allows_all_values
-            or self._task.label_kind.allows(number)
+            self._names or self._allows_all_values or self._kind.allows(number)
         ):
             return number
         column = f"{self._task.label_column} is"
@@ -127,7 +125,7 @@ class LabelParser:
             self._reading = "name"
 
     def _describe(self) -> str:
-        kind = self._task.label_kind
+        kind = self._kind
         low, high = (0, len(kind.names) - 1) if kind.names else (kind.low, kind.high)
         if not kind.names or self._reading == "index":
             return f"numbers from {low} to {high}"

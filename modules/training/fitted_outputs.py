@@ -184,8 +184,8 @@ def _decide_on_labels(
 
 def _is_missed(decision: DecisionConfig, chosen: DecisionPoint) -> bool:
     """Returns whether no threshold has the least precision."""
-    least = decision.min_precision
-    return least is not None and chosen.metrics["precision"] < least
+    least, precision = decision.min_precision, chosen.metrics["precision"]
+    return least is not None and precision is not None and precision < least
 
 
 def _describe(

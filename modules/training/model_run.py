@@ -75,16 +75,16 @@ def copy_records(source: str, destination: str) -> None:
 
 def write_predictions(path: str, task: TaskConfig, predictions: Predictions) -> None:
     """Writes the predictions of a split; see `prediction_files`."""
-    outputs = predictions.outputs
+    outputs, kind = predictions.outputs, task.label_kind
     predicted = predictions.rows.predictions
     rows = zip(predictions.ids, predictions.labels, predicted, outputs, strict=True)
     table = (
         [
             str(row_id),
-            task.describe_label(label),
-            task.describe_label(prediction),
+            kind.describe(label),
+            kind.describe(prediction),
             # A score is the prediction.
-            *(f"{v:.6f}" for v in np.atleast_1d(output)[: len(task.label_kind.names)]),
+            *(f"{v:.6f}" for v in np.atleast_1d(output)[: len(kind.names)]),
         ]
         for row_id, label, prediction, output in rows
     )

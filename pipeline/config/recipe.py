@@ -550,7 +550,9 @@ def _describe_errors(
         key = ".".join(map(str, (section, *location) if section else location))
         message = detail["msg"].removeprefix(_VALUE_ERROR)
         if detail["type"] == "extra_forbidden":
-            message = _describe_unknown(key, _allowed_keys(model, location))
+            message = _describe_unknown(
+                key, str(location[-1]), _allowed_keys(model, location)
+            )
         elif detail["type"] == "missing":
             message = (
                 f"required, but not set; add it to the file or give --set {key}=VALUE"
@@ -569,15 +571,15 @@ def _find_unknown(key: str) -> str | None:
         known = typed_yaml.members(kind)
         if known is not None and name not in known:
             unknown = ".".join(names[:number])
-            return f"  {unknown}: {_describe_unknown(unknown, known)}"
+            return f"  {unknown}: {_describe_unknown(unknown, name, known)}"
         kind = typed_yaml.member(kind, name)
     return None
 
 
-def _describe_unknown(key: str, known: Iterable[str]) -> str:
+def _describe_unknown(key: str, name: str, known: Iterable[str]) -> str:
     if key in _REMOVED:
         return f"this setting was removed: {_REMOVED[key]}; leave it out"
-    name, allowed = key.rpartition(".")[2], list(known)
+    allowed = list(known)
     close = difflib.get_close_matches(name, allowed, n=1)
     if not close and "trainer" in allowed:  # the key lacks its section
         keys = {

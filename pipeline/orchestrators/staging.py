@@ -119,12 +119,12 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
     """
     for source, destination in staged.copies:
         with _clear_errors(destination):
-            if not files.exists(destination):
+            if files.size(destination) is None:
                 report(f"copying {source} to {destination}")
                 files.copy(source, destination)
     for path, content in staged.records.items():
         with _clear_errors(path):
-            if not files.exists(path):
+            if files.size(path) is None:
                 files.write_record(path, content)
     if staged.beam_file is None:
         return

@@ -181,7 +181,15 @@ def _transform(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "vocabulary sha256": config.get("vocab_fingerprint"),
         **_code(config),
-        **config.get("packing", {}),
+        # Earlier releases have no `packing`, but its settings.
+        **config.get(
+            "packing",
+            {
+                name: config[name]
+                for name in ("max_seq_length", "keep", "long_text")
+                if name in config
+            },
+        ),
     }
 
 

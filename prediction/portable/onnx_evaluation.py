@@ -146,8 +146,9 @@ def _read(
                 if label is None:
                     shown = values[0] if len(values) == 1 else values or None
                     raise RowError(
-                        f"{label_column} is {shown!r}, which is no label of the model; "
-                        "name its feature with --label-column"
+                        f"{label_column} is {shown!r}, which is no label of the model "
+                        f"({model.kind.low} to {model.kind.high}); name its feature "
+                        "with --label-column"
                     )
             except RowError as error:
                 raise UsageError(

@@ -80,12 +80,16 @@ def g(x, logger):
 def h(x) -> ValueError:
     text = "{}"
     return ValueError(text)
+
+
+def i(x) -> dict | ValueError:
+    return {{"{}": x}}
 """
 
 
 @pytest.mark.parametrize(
     ("reworded", "changes"),
-    [((1, 2, 3, 4, 5, 7), False), ((0,), True), ((6,), True)],
+    [((1, 2, 3, 4, 5, 7), False), ((0,), True), ((6,), True), ((8,), True)],
 )
 def test_texts_of_errors_and_logs_do_not_count(package, reworded, changes):
     path = package / "b.py"

@@ -1,6 +1,8 @@
 """Files that appear complete, on a file system and on an object store."""
 
+import contextlib
 import math
+import stat
 
 import pytest
 import tensorflow as tf
@@ -37,6 +39,26 @@ def test_file_in_the_working_directory_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files.write("record", "content")
     assert files.list_names(str(tmp_path)) == {"record"}
+
+
+def test_full_disk_names_the_file(monkeypatch):
+    monkeypatch.setattr(files, "_renamed_when_complete", contextlib.nullcontext)
+    with pytest.raises(OSError, match=r"No space left on device: ./dev/full"):
+        files.write("/dev/full", "content", create_directory=False)
+
+
+def test_copy_has_the_permissions_of_the_source(tmp_path):
+    (tmp_path / "private").write_text("a secret")
+    (tmp_path / "private").chmod(0o600)
+    files.copy(str(tmp_path / "private"), str(tmp_path / "copies" / "private"))
+    assert stat.S_IMODE((tmp_path / "copies" / "private").stat().st_mode) == 0o600
+
+
+def test_link_that_leads_nowhere_is_listed(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "folder").mkdir()
+    assert files.list_names(str(tmp_path)) == {"loop", "folder"}
+    assert files.list_directories(str(tmp_path)) == {"folder"}
 
 
 def test_failed_write_leaves_the_older_file_and_no_other(directory, monkeypatch):

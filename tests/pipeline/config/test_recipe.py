@@ -303,8 +303,8 @@ def test_space_of_a_search_that_the_trainer_does_not_allow_is_refused(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"tuner": {"space": {"epochs": [2, 3]}, "service": "optuna"}},
-        {"tuner.service": "optuna"},
+        {"tuner": {"space": {"epochs": [2, 3]}, "service": "vizier"}},
+        {"tuner.service": "vizier"},
     ],
 )
 def test_setting_that_was_removed_is_refused_with_what_holds_now(recipe, settings):
@@ -312,9 +312,16 @@ def test_setting_that_was_removed_is_refused_with_what_holds_now(recipe, setting
     with pytest.raises(UsageError, match=message):
         load_config(recipe, {"evaluator.split": "test", **settings})
     with open(recipe, "a") as file:
-        file.write("tuner: {space: {epochs: [2, 3]}, service: optuna}")
+        file.write("tuner: {space: {epochs: [2, 3]}, service: vizier}")
     with pytest.raises(UsageError, match=message):
         load_config(recipe, {"evaluator.split": "test"})
+
+
+def test_search_of_an_earlier_run_is_read(recipe):
+    with open(recipe, "a") as file:
+        file.write("tuner: {space: {epochs: [2, 3]}, service: optuna}")
+    config = load_config(recipe, {"evaluator.split": "test"}, is_past=True)
+    assert config.tuner.space == {"epochs": [2, 3]}
 
 
 def test_setting_that_is_overridden_is_not_searched(recipe):

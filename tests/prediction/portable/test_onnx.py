@@ -216,7 +216,11 @@ def test_options_that_contradict_are_refused(tmp_path, options, message):
 @pytest.mark.parametrize(
     ("kind", "features", "message"),
     [
-        ("pairs", {"label": [3]}, ":1: label is 3, which is no label of the model; na"),
+        (
+            "pairs",
+            {"label": [3]},
+            r":1: label is 3, which is no label of the model \(0 to 2\); na",
+        ),
         ("pairs", {"class": [1]}, ":1: label is None, which is no label"),
         nightly("labels", {"label": [1, 0]}, r":1: label is \[1, 0\], which is no"),
         nightly("labels", {"label": [1, 0, 2]}, r":1: label is \[1, 0, 2\], which"),
