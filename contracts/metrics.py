@@ -579,24 +579,24 @@ def class_metric(kind: str, name: str) -> str:
     return f"{kind}/{name}"
 
 
-def of_kind(kind: Kind, names: Sequence[str] = ()) -> Mapping[str, Metric]:
+def for_kind(kind: Kind, names: Sequence[str] = ()) -> Mapping[str, Metric]:
     """Returns the metrics of a kind of task by name, those of one class last.
 
     Args:
       kind: The kind.
       names: The names of the classes or labels; empty for a regression.
     """
-    return _of_kind(kind, tuple(names))
+    return _for_kind(kind, tuple(names))
 
 
 def deciding(kind: Kind, names: Sequence[str] = ()) -> list[str]:
     """Returns the metrics that thresholds and `task.metric` may name.
 
     Args:
-      kind: As in `of_kind`. The first metric is the default.
-      names: As in `of_kind`.
+      kind: As in `for_kind`. The first metric is the default.
+      names: As in `for_kind`.
     """
-    table = of_kind(kind, names)
+    table = for_kind(kind, names)
     return [name for name, metric in table.items() if metric.higher_is_better]
 
 
@@ -623,7 +623,7 @@ def compute(
     kind: Kind = "multilabel" if rows.has_label_sets else "regression"
     if classes is not None and not rows.has_label_sets:
         kind = "binary" if len(classes) == 2 else "multiclass"
-    table = of_kind(kind, classes or ())
+    table = for_kind(kind, classes or ())
     chosen = list(table) if names is None else names
     if not len(rows) or not rows.is_finite:
         return dict.fromkeys(chosen, math.nan)
@@ -647,7 +647,7 @@ def rank(value: float | None, loss: float | None) -> tuple[float, float]:
 
 
 @functools.lru_cache(maxsize=16)
-def _of_kind(kind: Kind, names: tuple[str, ...]) -> dict[str, Metric]:
+def _for_kind(kind: Kind, names: tuple[str, ...]) -> dict[str, Metric]:
     table: dict[str, Metric] = {}
     for metric in METRICS:
         if kind not in metric.kinds:

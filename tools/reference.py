@@ -1,6 +1,6 @@
 """Writes docs/settings.md and docs/reference/: `python -m tools.reference`.
 
-`tests/test_docs.py` fails if a page differs from what the code says.
+`tests/test_docs.py` fails if a page differs from the generated one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is fitted to a model's probabilities, and what it changes."""
+"""Temperature and thresholds of a model, and their effects."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TemperatureScaling(_Record):
     """The temperature of the exported model, and what it changes.
 
     Attributes:
-      temperature: What the logits are divided by.
+      temperature: The divisor of the logits.
       split: The split that it was fitted on.
       before: The calibration of each split without it.
       after: The calibration of each split with it.

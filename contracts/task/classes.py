@@ -10,7 +10,12 @@ import numpy as np
 
 from contracts import metrics
 from contracts.metrics import Rows, Threshold
-from contracts.task.label_kind import LabelKind, describe_number, is_nan, of_constant
+from contracts.task.label_kind import (
+    LabelKind,
+    describe_number,
+    is_nan,
+    measure_constant,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,4 +128,4 @@ class Classes(LabelKind):
         # A row of each class, and its weight.
         outputs = np.tile(np.eye(self.outputs)[index], (self.outputs, 1))
         rows = Rows.of(np.arange(self.outputs), outputs)
-        return of_constant(self, rows, counts, names)
+        return measure_constant(self, rows, counts, names)

@@ -137,7 +137,7 @@ class TaskConfig(Settings):
     @property
     def label_kind(self) -> LabelKind:
         """What rows are labelled with: a class, several labels, or a score."""
-        return kinds.of_settings(self.kind, self.classes, self.label_range)
+        return kinds.from_settings(self.kind, self.classes, self.label_range)
 
     @property
     def is_tokenized(self) -> bool:
@@ -344,7 +344,7 @@ class TaskConfig(Settings):
         classes = self.label_kind.names if is_binary else ONE_LABEL
         allowed = [
             name
-            for name, metric in metrics.of_kind("binary", classes).items()
+            for name, metric in metrics.for_kind("binary", classes).items()
             if metric.higher_is_better
             and not metric.needs_probabilities
             and not name.startswith(("precision", "recall"))

@@ -12,7 +12,7 @@ from contracts.task.score import Score
 from contracts.task.several_labels import SeveralLabels
 
 
-def of_settings(
+def from_settings(
     kind: str | None,
     classes: Sequence[str] | None,
     label_range: Sequence[float] | None,
@@ -28,14 +28,14 @@ def of_settings(
     return _make(kind, names, tuple(label_range or (0.0, 1.0)))
 
 
-def of_description(described: Mapping[str, Any]) -> LabelKind:
+def from_description(described: Mapping[str, Any]) -> LabelKind:
     """Returns the kind of a model.
 
     Args:
       described: Its `contracts.versions.description`.
     """
     keys = ("kind", "classes", "label_range")
-    return of_settings(*(described.get(key) for key in keys))
+    return from_settings(*(described.get(key) for key in keys))
 
 
 @functools.lru_cache(maxsize=64)

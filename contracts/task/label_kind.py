@@ -35,7 +35,7 @@ class LabelKind(abc.ABC):
       baseline_model: That model, in words.
       better_metrics: Metrics that no constant model reaches a high value of.
       rare_class_setting: The setting that helps with rare classes.
-      changed_output: The output whose change swapped words are measured by, in words.
+      changed_output: The output that swapped words change, in words.
       calibrated: What the calibration error compares, in words.
       problem_type: The name of the kind in Hugging Face's configuration.
     """
@@ -105,7 +105,7 @@ class LabelKind(abc.ABC):
     @property
     def metric_table(self) -> Mapping[str, Metric]:
         """All metrics by name."""
-        return metrics.of_kind(self.metric_kind, self.names)
+        return metrics.for_kind(self.metric_kind, self.names)
 
     @property
     def deciding_metrics(self) -> list[str]:
@@ -178,7 +178,7 @@ class LabelKind(abc.ABC):
         return self.low <= number <= self.high  # NaN is not
 
     def is_value(self, text: str) -> bool:
-        """Returns whether a canonical text is a label, and no mark of a missing one."""
+        """Returns whether a canonical text is a label instead of a missing value."""
         return text in map(canonical_label, self.names)
 
     def read(self, values: Collection[Any]) -> Any:
@@ -425,13 +425,13 @@ def describe_number(number: float) -> str:
     return f"{number:.9g}"
 
 
-def of_constant(
+def measure_constant(
     kind: LabelKind, rows: Rows, weights: np.ndarray, names: Collection[str]
 ) -> dict[str, float]:
     """Returns metrics of rows with weights, by name.
 
     Args:
-      kind: Has the metrics.
+      kind: The label kind.
       rows: The rows.
       weights: float64[rows].
       names: The metrics.

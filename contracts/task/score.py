@@ -83,7 +83,7 @@ class Score(LabelKind):
         return "a score"
 
     def allows(self, number: float) -> bool:
-        """Compares scores as Examples hold them, in float32."""
+        """Returns whether a score is in the range, in float32 as in Examples."""
         if super().allows(number):
             return True
         with np.errstate(over="ignore"):
@@ -93,7 +93,7 @@ class Score(LabelKind):
         return low <= number <= high
 
     def is_value(self, text: str) -> bool:
-        """-1 marks a missing label, unless it is in the range."""
+        """Returns False for -1, a missing label, unless it is in the range."""
         return text == "-1" and self.allows(-1)
 
     def class_ids(self, label: Any) -> list[int]:
@@ -133,12 +133,12 @@ class Score(LabelKind):
     def compare(
         self, before: np.ndarray, after: np.ndarray, threshold: Threshold
     ) -> tuple[np.ndarray, np.ndarray]:
-        """A score has changed by more than `CHANGED_SHARE` of the range."""
+        """Returns changes, and whether they exceed `CHANGED_SHARE` of the range."""
         change = np.abs(after - before)
         return change, change > CHANGED_SHARE * self.score_range
 
     def are_different(self, predicted: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """Models differ by more than `CHANGED_SHARE` of the range."""
+        """Returns whether scores differ by more than `CHANGED_SHARE` of the range."""
         return change > CHANGED_SHARE * self.score_range
 
     def name_weights(self, weights: list[float]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import numpy as np
 from contracts import metrics
 from contracts.metrics import Rows, Threshold
 from contracts.task import label_cells
-from contracts.task.label_kind import Label, LabelKind, is_nan, of_constant
+from contracts.task.label_kind import Label, LabelKind, is_nan, measure_constant
 from contracts.task.label_names import canonical_label, to_text
 
 ALL_ROWS = -1  # key of `slice_keys` for all rows of a slice
@@ -59,7 +59,7 @@ class SeveralLabels(LabelKind):
 
     @property
     def high(self) -> float:
-        """A row has a label, 1, or not, 0."""
+        """1, for a label that a row has."""
         return 1
 
     def describe(self, label: Any) -> str:
@@ -122,7 +122,7 @@ class SeveralLabels(LabelKind):
         return labels.astype(int).reshape(-1, self.outputs).sum(axis=0)
 
     def total(self, rows: int) -> int:
-        """Returns all rows: a row counts for any number of labels."""
+        """Returns all rows, since a row counts for any number of labels."""
         return rows
 
     def slice_keys(self, label: Any, counted: Collection[float]) -> list[float]:
@@ -143,7 +143,7 @@ class SeveralLabels(LabelKind):
         by_rows = np.argsort(-labels.sum(axis=0), kind="stable").tolist()
         for most in range(self.outputs + 1):
             outputs[:, by_rows[:most]] = 1
-            values = of_constant(self, Rows.of(sets, outputs), weights, names)
+            values = measure_constant(self, Rows.of(sets, outputs), weights, names)
             yield [self.names[index] for index in by_rows[:most]], values
 
     def majority_metrics(

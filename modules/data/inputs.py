@@ -81,8 +81,7 @@ def fixed_lengths(packing: Packing) -> list[int]:
     """Returns a few padded lengths for XLA, which compiles a program for each of them.
 
     Args:
-      packing: Has the longest length. With windows, the lengths are multiples of
-        theirs.
+      packing: The packing of texts. With windows, the lengths are multiples of theirs.
     """
     unit = packing.long_text.window if packing.long_text else 1
     parts = range(1, _FIXED_LENGTHS + 1)

@@ -187,7 +187,7 @@ def _best(
     elif config.min_precision is None:
         keys = (nearness, np.round(by, _DIGITS))
     else:
-        table = metrics.of_kind("binary", classes)
+        table = metrics.for_kind("binary", classes)
         precision = table["precision"].values(Sample(_CELLS, counts))
         is_enough = precision >= config.min_precision
         reached = np.where(is_enough, config.min_precision, precision)
@@ -203,7 +203,7 @@ def _points(
 ) -> list[DecisionPoint]:
     """Measures thresholds; see `_best` for the arguments."""
     table, sample = (
-        metrics.of_kind("binary", classes),
+        metrics.for_kind("binary", classes),
         Sample(_CELLS, counts.astype(float)),
     )
     values = _values(classes, config, counts).tolist()
@@ -225,7 +225,7 @@ def _values(
 ) -> np.ndarray:
     """Returns the value that the rule compares, float64[thresholds]; see `_best`."""
     if config.costs is None:
-        table = metrics.of_kind("binary", classes)
+        table = metrics.for_kind("binary", classes)
         return table[config.value_name].values(Sample(_CELLS, counts))
     highest = config.costs.highest  # the sum of high costs could overflow
     cost = np.zeros((2, 2))

@@ -96,7 +96,7 @@ class FineTuningTask(base_task.Task):
 
     Attributes:
       definition: The task definition.
-      head: What follows the logits.
+      head: The output head.
     """
 
     def __init__(self, params: FineTuningConfig, definition: TaskConfig) -> None:

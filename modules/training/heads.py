@@ -22,7 +22,7 @@ from modules.training.score_scale import ScoreProjection, ScoreScale
 
 
 class Head(abc.ABC):
-    """What follows the logits of a model.
+    """The output head: loss, activation and outputs.
 
     Args:
       kind: The label kind.
@@ -42,7 +42,7 @@ class Head(abc.ABC):
 
     @property
     def description(self) -> dict[str, Any]:
-        """What the description of an exported model has about this kind."""
+        """Entries of the model description."""
         return {}
 
     @abc.abstractmethod

@@ -145,7 +145,7 @@ def _class_weights(
 
     Args:
       setting: Setting `trainer.class_weights`.
-      task: Has the label kind.
+      task: The task definition.
       rows: Rows of each group, float64[weight_groups].
     """
     kind = task.label_kind

@@ -353,7 +353,7 @@ def _task_of(
             "it again with this release",
             "E-model-too-old",
         )
-    kind = kinds.of_description(described)
+    kind = kinds.from_description(described)
     if label_separator is not None and kind.label_size == 1:
         raise UsageError(
             "--label-separator is for a model of several labels; this one predicts one "

@@ -140,7 +140,7 @@ def read_pushed(model: str) -> PushedModel:
         "hidden_act": _ACTIVATIONS[described["activation"]],
         "layer_norm_eps": described[description.LAYER_NORM_EPS],
     }
-    kind = kinds.of_description(described)
+    kind = kinds.from_description(described)
     labels = [*kind.names] or [SCORE]
     try:
         weights = _read_weights(directory, config, len(labels))

@@ -115,12 +115,12 @@ REFERENCES = {
     [
         (kind, name)
         for kind, classes in TASKS.items()
-        for name in kinds.of_settings(None, classes, None).metric_table
+        for name in kinds.from_settings(None, classes, None).metric_table
     ],
 )
 def test_metric_of_the_table_equals_that_of_scikit_learn(kind, name, is_weighted):
     classes = TASKS[kind]
-    metric = kinds.of_settings(None, classes, None).metric_table[name]
+    metric = kinds.from_settings(None, classes, None).metric_table[name]
     labels, outputs = simulate(classes)
     weights = np.ones((ROWS, 2))
     if is_weighted:
@@ -158,7 +158,7 @@ def test_metrics_of_several_labels_equal_those_of_scikit_learn(is_weighted):
     sample = Sample(Rows.of(labels, outputs, threshold=thresholds), weights[:, None])
     actual = {
         name: metric.values(sample)[0]
-        for name, metric in metrics.of_kind("multilabel", LABELS).items()
+        for name, metric in metrics.for_kind("multilabel", LABELS).items()
     }
     options = {"sample_weight": weights, "zero_division": 0.0}
     expected = {
@@ -264,7 +264,7 @@ def test_every_metric_of_outputs_that_are_not_finite_is_nan(classes, bad):
     labels, outputs = simulate(classes)
     outputs[4] = bad
     values = metrics.compute(classes, Rows.of(labels, outputs))
-    assert set(values) == set(kinds.of_settings(None, classes, None).metric_table)
+    assert set(values) == set(kinds.from_settings(None, classes, None).metric_table)
     assert all(math.isnan(value) for value in values.values())
 
 
@@ -273,7 +273,7 @@ def test_every_metric_of_several_labels_is_nan_without_finite_outputs(bad):
     labels, outputs = simulate_labels()
     outputs[4, 1] = bad
     values = metrics.compute(LABELS, Rows.of(labels, outputs))
-    assert set(values) == set(metrics.of_kind("multilabel", LABELS))
+    assert set(values) == set(metrics.for_kind("multilabel", LABELS))
     assert all(math.isnan(value) for value in values.values())
 
 

@@ -35,7 +35,7 @@ def test_kind_of_a_model_is_that_of_its_task():
         (TWO, {"classes": ["no", "yes"], "label_range": None}),
         (SCORE, {"classes": None, "label_range": [1, 5]}),
     ):
-        assert kinds.of_description(settings) == kind
+        assert kinds.from_description(settings) == kind
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from contracts import metrics
 from modules.data import threshold_interval
 
-BINARY = metrics.of_kind("binary", ["ham", "spam"])
-THREE = metrics.of_kind("multiclass", ["a", "b", "c"])
-SCORES = metrics.of_kind("regression")
+BINARY = metrics.for_kind("binary", ["ham", "spam"])
+THREE = metrics.for_kind("multiclass", ["a", "b", "c"])
+SCORES = metrics.for_kind("regression")
 ANY = {**SCORES, **BINARY}
 
 
