@@ -9,7 +9,7 @@ the report, the signatures of the pushed model, and its predictions. `compare` p
 the values that differ, with exit status 1 if there are any. `make baseline BASE=COMMIT`
 does both.
 
-Nothing is imported from the product: TREE may have other modules.
+The tool imports no module of the product, because TREE may have others.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def find_differences(before: Any, after: Any) -> tuple[int, list[str]]:
     """Compares two JSON values.
 
     Args:
-      before: What the base has.
-      after: What the changed code has.
+      before: The results of the base.
+      after: The results of the changed code.
 
     Returns:
       The number of compared values, and a line for each path that differs. Paths that

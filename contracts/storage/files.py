@@ -420,7 +420,7 @@ def _is_directory_name(directory: str, name: str) -> bool:
 def walk(directory: str) -> Iterator[tuple[str, list[str]]]:
     """Yields a directory and those below it, each with the names of its files."""
     names = _list(directory)
-    folders = [name for name in names if _is_directory_name(directory, name)]
+    folders = {name for name in names if _is_directory_name(directory, name)}
     yield directory, [name for name in names if name not in folders]
     for folder in folders:
         yield from walk(posixpath.join(directory, folder.rstrip("/")))
