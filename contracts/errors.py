@@ -1,7 +1,16 @@
-"""The errors that a user can fix.
+"""The errors that a user can fix, and how they are worded.
 
 An edit here reruns the Trainer, so errors of a single package are defined there.
 """
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+# A name of a setting or an argument, and its value if a `=` follows.
+_REFERENCE = re.compile(r"`([a-z]\w*(?:\.\w+)*)(?:=([^`]*))?`")
 
 
 def named(message: str, name: str) -> str:
@@ -14,28 +23,91 @@ def named(message: str, name: str) -> str:
     return f"{message} [{name}]"
 
 
-class UsageError(Exception):
-    """Bad usage, settings or data; the message says what to do next.
-
-    The command line prints only the text and exits with `exit_status.USAGE`. Other
-    exceptions are failures.
+def show_in_python(name: str, value: str | None) -> str:
+    """Returns how a call in Python sets a setting or an argument.
 
     Args:
-      message: What is wrong, and what to do next.
-      name: The stable name, as in `named`, with which the text ends.
+      name: The argument, or the dotted key of a setting.
+      value: Its value; None if only the name is shown.
+    """
+    if value is None:
+        return name
+    is_setting = "." in name
+    return f'settings={{"{name}": {value!r}}}' if is_setting else f"{name}={value}"
+
+
+class UsageError(Exception):
+    """Bad usage, settings or data, which the user can fix.
+
+    The fields have the same names for all users. In each text, a name in backticks is
+    an argument or a setting, and may have a value: `min_probability`,
+    `data.delimiter=tab`. An interface shows it as its users write it. The command line
+    prints the sentence and exits with `exit_status.USAGE`; other exceptions are
+    failures.
+
+    Args:
+      setting: What to correct: an argument, the dotted key of a setting, an
+        environment variable, or the path of a file or directory.
+      got: The value, or what is wrong with it.
+      allowed: The values or the form that are allowed.
+      advice: What to do next, as an imperative.
+      name: The stable name, as in `named`, with which the message ends.
 
     Attributes:
-      message: The message without the name.
-      name: The stable name.
+      setting: See above; None if there is none, as are the others.
+      got: See above.
+      allowed: See above.
+      advice: See above.
+      name: See above.
     """
 
-    def __init__(self, message: str, name: str) -> None:
-        super().__init__(message, name)  # pickle passes these
-        self.message = message
+    def __init__(
+        self,
+        setting: str | None = None,
+        got: str | None = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+        *,
+        name: str,
+    ) -> None:
+        super().__init__(setting, got, allowed, advice, name)
+        self.setting = setting
+        self.got = got
+        self.allowed = allowed
+        self.advice = advice
         self.name = name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is pickled with positional arguments, and may have attributes.
+        return _restore, (type(self), self.args, self.__dict__)
+
+    def sentence(self, show: Callable[[str, str | None], str] = show_in_python) -> str:
+        """Returns the message without the stable name.
+
+        Args:
+          show: Returns how users of an interface write a name and its value.
+        """
+        setting = self.setting and show(self.setting, None)
+        start = ": ".join(filter(None, [setting, self.got]))
+        allowed = self.allowed and f"allowed: {self.allowed}"
+        text = "; ".join(filter(None, [start, allowed, self.advice]))
+
+        def replace(match: re.Match[str]) -> str:
+            shown = show(match[1], match[2])
+            return match[0] if shown == match[1] else shown  # not of this interface
+
+        return _REFERENCE.sub(replace, text)
+
     def __str__(self) -> str:
-        return named(self.message, self.name)
+        return named(self.sentence(), self.name)
+
+
+def _restore(
+    kind: type[UsageError], args: tuple[Any, ...], attributes: dict[str, Any]
+) -> UsageError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class DataRefusedError(UsageError):

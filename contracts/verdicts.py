@@ -136,7 +136,7 @@ class MetricVerdict(pydantic.BaseModel):
                 named(
                     f"{self.metric} is {value}, more than {drop} below the champion's "
                     f"{champion}",
-                    "E-below-champion",
+                    "E-worse-than-champion",
                 )
             )
         return failures

@@ -36,7 +36,7 @@ def make_for_file(file: Path, option: str) -> None:
     with usage_errors(option, "name another file"):
         if file.is_dir():
             raise UsageError(
-                f"{option} is a directory; name a file", "E-file-access-failed"
+                got=f"{option} is a directory; name a file", name="E-storage-failed"
             )
         make(file.parent)
         with contextlib.suppress(FileNotFoundError):
@@ -65,6 +65,6 @@ def usage_errors(
         if obstacle and not os.path.exists(path):
             reason = "a link to a missing directory"
         raise UsageError(
-            f"{name} cannot be written: {reason}{obstacle}; {advice}",
-            "E-file-access-failed",
+            got=f"{name} cannot be written: {reason}{obstacle}; {advice}",
+            name="E-storage-failed",
         ) from error

@@ -26,7 +26,7 @@ def usage_errors(source: str, option: str) -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         raise UsageError(
-            f"{source} cannot be read: {str(error)[:200]}. Without a network or "
+            got=f"{source} cannot be read: {str(error)[:200]}. Without a network or "
             f"credentials for it, give a local copy with {option}",
-            "E-remote-source-failed",
+            name="E-network-failed",
         ) from error

@@ -139,9 +139,9 @@ class WorkingDirectory:
                 file = stack.enter_context(lock)
             except file_lock.LockedError as error:
                 raise UsageError(
-                    f"{self.path} is in use by {error.owner}; wait until it ends, or "
+                    got=f"{self.path} is in use by {error.owner}; wait until it ends, or "
                     "name another directory",
-                    "E-destination-in-use",
+                    name="E-output-in-use",
                 ) from error
             is_in_place = os.path.samestat(os.fstat(file.fileno()), path.stat())
             return stack.pop_all() if is_in_place else None
@@ -189,5 +189,5 @@ def refuse_existing(target: Path) -> None:
     """
     if os.path.lexists(target):
         raise DestinationExistsError(
-            f"{target} exists; name a new directory", "E-destination-exists"
+            got=f"{target} exists; name a new directory", name="E-destination-exists"
         )

@@ -51,8 +51,8 @@ def list_files(directory: str) -> list[str]:
         return sorted(files.list_names(directory))
     except OSError as error:
         raise EncoderError(
-            f"{directory} cannot be listed: {error.strerror}; make it readable",
-            "E-encoder-unreadable",
+            got=f"{directory} cannot be listed: {error.strerror}; make it readable",
+            name="E-storage-failed",
         ) from error
 
 
@@ -84,11 +84,11 @@ def read_json(path: str) -> dict[str, Any]:
         content = json.loads(text)
     except ValueError as error:
         raise EncoderError(
-            f"{path} is not JSON: {error}", "E-encoder-file-malformed"
+            got=f"{path} is not JSON: {error}", name="E-encoder-file-damaged"
         ) from error
     if not isinstance(content, dict):
         raise EncoderError(
-            f"{path} holds a {type(content).__name__}, not an object",
-            "E-encoder-file-malformed",
+            got=f"{path} holds a {type(content).__name__}, not an object",
+            name="E-encoder-file-damaged",
         )
     return content

@@ -70,7 +70,7 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     except OSError as error:
         advice = "make it readable"
         raise UsageError(
-            damage.describe(error.filename, error, advice), "E-output-unreadable"
+            got=damage.describe(error.filename, error, advice), name="E-storage-failed"
         ) from error
 
 
@@ -86,10 +86,10 @@ def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     for artifact in runs.reader.artifacts(tfx_names.MODEL_TYPE):
         if not Path(artifact.uri).is_relative_to(paths.artifacts):
             raise UsageError(
-                f"{paths.metadata} lists {artifact.uri}, which is not below "
+                got=f"{paths.metadata} lists {artifact.uri}, which is not below "
                 f"{paths.artifacts}: the output was copied or moved. Clean the "
                 "original",
-                "E-output-copied",
+                name="E-output-copied",
             )
     planner = _Planner(paths, runs, runs.reader, counted[:keep])
     return [
@@ -118,9 +118,9 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
                 artifact_files.record_of(entry.path).unlink(missing_ok=True)
         except OSError as error:
             raise UsageError(
-                f"{error.filename} cannot be deleted: {error.strerror}. Correct the "
+                got=f"{error.filename} cannot be deleted: {error.strerror}. Correct the "
                 "cause and run `clean` again",
-                "E-file-access-failed",
+                name="E-storage-failed",
             ) from error
 
 

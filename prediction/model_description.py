@@ -73,9 +73,9 @@ def describe_model(directory: str) -> ModelDescription:
         graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
     if SERVING_DEFAULT not in graph.signature_def:
         raise UsageError(
-            f"--model {directory} has no signature {SERVING_DEFAULT}; give a model "
+            got=f"--model {directory} has no signature {SERVING_DEFAULT}; give a model "
             "that this pipeline pushed",
-            "E-model-not-of-pipeline",
+            name="E-model-not-found",
         )
     signature = graph.signature_def[SERVING_DEFAULT]
     features: dict[str, Feature] = {}

@@ -69,26 +69,26 @@ def predict_file(
     for option, path in (("--input", source), ("--output", destination)):
         if not uris.is_local(path):
             raise UsageError(
-                f"{option} {path}: one file needs a local --input and --output; if "
+                got=f"{option} {path}: one file needs a local --input and --output; if "
                 "--output is a directory, both may be remote",
-                "E-local-path-required",
+                name="E-local-path-required",
             )
     if not os.path.isfile(source):
-        raise UsageError(f"--input {source} is not a file", "E-input-not-found")
+        raise UsageError(got=f"--input {source} is not a file", name="E-data-not-found")
     input_format = settings.format or formats.format_of(source)
     if input_format is None or input_format == formats.TFRECORD:
         raise UsageError(
-            f"--input {source}: one output file needs .csv, .tsv, .jsonl, .parquet or "
+            got=f"--input {source}: one output file needs .csv, .tsv, .jsonl, .parquet or "
             ".arrow; set the format of another name with --format, or name a directory "
             "with --output",
-            "E-input-format",
+            name="E-format-unknown",
         )
     file_format = formats.format_of(destination)
     if file_format not in WRITTEN_FORMATS:
         raise UsageError(
-            f"--output {destination}: allowed are .csv, .tsv and .jsonl, and .gz after "
+            got=f"--output {destination}: allowed are .csv, .tsv and .jsonl, and .gz after "
             "them",
-            "E-file-extension",
+            name="E-format-unknown",
         )
     source_file = RowFile(source, input_format, settings)
     directory = find_model(model)
@@ -128,9 +128,9 @@ def predict_file(
         os.replace(incomplete, target)
     except OSError as error:
         raise UsageError(
-            f"all rows are predicted, but --output {destination} cannot be replaced "
+            got=f"all rows are predicted, but --output {destination} cannot be replaced "
             f"({error}); the predictions are in {incomplete}",
-            "E-predictions-not-placed",
+            name="E-storage-failed",
         ) from error
     return Counts(count, abstained)
 
@@ -157,7 +157,7 @@ def _usage_errors(location: Location) -> Iterator[None]:
         yield
     except RowError as error:
         raise UsageError(
-            f"{location}: {error}. If --output is a directory, the other rows are "
+            got=f"{location}: {error}. If --output is a directory, the other rows are "
             "predicted",
-            "E-rows-not-predicted",
+            name="E-rows-refused",
         ) from error

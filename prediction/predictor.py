@@ -73,9 +73,9 @@ def read_labels(directory: str) -> tuple[str, ...]:
     described = description.read_description(directory)
     if described is None:
         raise UsageError(
-            f"--model {directory} has no {description.FILE} with the names of its "
+            got=f"--model {directory} has no {description.FILE} with the names of its "
             "labels; give a model that this pipeline pushed",
-            "E-model-not-of-pipeline",
+            name="E-model-not-found",
         )
     return tuple(described["classes"])
 
@@ -140,22 +140,25 @@ def find_model(directory: str) -> str:
             problem = served_versions.find_problem(directory)
             if problem:
                 raise UsageError(
-                    f"--model {directory} is incomplete: {problem}", "E-model-damaged"
+                    got=f"--model {directory} is incomplete: {problem}",
+                    name="E-model-damaged",
                 )
             return _verify(directory)
         for version in served_versions.list_complete(directory):
             return _verify(uris.join(directory, version))
     except served_versions.VersionError as error:
-        raise UsageError(f"--model {directory}: {error}", "E-model-damaged") from error
+        raise UsageError(
+            got=f"--model {directory}: {error}", name="E-model-damaged"
+        ) from error
     except OSError as error:
         raise UsageError(
-            f"--model {directory} cannot be read: {error.filename}: {error.strerror}",
-            "E-model-unreadable",
+            got=f"--model {directory} cannot be read: {error.filename}: {error.strerror}",
+            name="E-storage-failed",
         ) from error
     raise UsageError(
-        f"--model {directory} has no SavedModel; give the directory after `pushed` "
+        got=f"--model {directory} has no SavedModel; give the directory after `pushed` "
         "in the last line of the output of `run`",
-        "E-model-not-found",
+        name="E-model-not-found",
     )
 
 
@@ -178,9 +181,9 @@ def check_min_probability(
         else "any number of labels, each by its threshold"
     )
     raise UsageError(
-        f"--min-probability {min_probability:g}: the model predicts {predicted}; leave "
+        got=f"--min-probability {min_probability:g}: the model predicts {predicted}; leave "
         "the option out",
-        "E-min-probability-unused",
+        name="E-options-conflict",
     )
 
 
@@ -286,14 +289,14 @@ class Predictor:
             return
         if len(self.columns) == 1:
             raise UsageError(
-                f"the model takes single texts ({self.columns[0]}), not pairs; give "
+                got=f"the model takes single texts ({self.columns[0]}), not pairs; give "
                 "them with --text TEXT",
-                "E-text-or-pair",
+                name="E-options-conflict",
             )
         raise UsageError(
-            f"the model takes pairs ({' and '.join(self.columns)}), not single texts; "
+            got=f"the model takes pairs ({' and '.join(self.columns)}), not single texts; "
             "give them with --pair A B",
-            "E-text-or-pair",
+            name="E-options-conflict",
         )
 
 

@@ -185,9 +185,9 @@ def _infer_schema(rows: Sequence[dict[str, Any]], columns: list[str]) -> pa.Sche
             dtype = _infer_type([row.get(column) for row in rows])
         except (pa.ArrowException, OverflowError) as error:
             raise UsageError(
-                f"column {column} of the first {len(rows)} rows has several types "
+                got=f"column {column} of the first {len(rows)} rows has several types "
                 f"({error}), which Parquet cannot hold; use --output-format jsonl",
-                "E-column-types-mixed",
+                name="E-prediction-columns",
             ) from error
         # A column without values becomes text.
         fields.append((column, pa.string() if pa.types.is_null(dtype) else dtype))

@@ -232,9 +232,9 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
         return _connect(database, is_writable=is_writable)
     except UnicodeEncodeError as error:
         raise MetadataError(
-            f"{database} cannot be read: ML Metadata reads only paths in UTF-8; rename "
+            got=f"{database} cannot be read: ML Metadata reads only paths in UTF-8; rename "
             "the directory",
-            "E-metadata-path",
+            name="E-path-pattern",
         ) from error
     except (sqlite3.Error, RuntimeError) as error:
         advice = (
@@ -248,8 +248,8 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
             advice = "repeat the command as a user who may write to it"
         (reason, *_) = str(error).splitlines()
         raise MetadataError(
-            f"{database} cannot be read as ML Metadata: {reason}; {advice}",
-            "E-metadata-unreadable",
+            got=f"{database} cannot be read as ML Metadata: {reason}; {advice}",
+            name="E-record-damaged",
         ) from error
 
 
@@ -366,7 +366,7 @@ class _Properties(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         raise MetadataError(
-            f"ML Metadata has no property {name} of {self._item}; restore it from a "
+            got=f"ML Metadata has no property {name} of {self._item}; restore it from a "
             "backup",
-            "E-metadata-unreadable",
+            name="E-record-damaged",
         )

@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
+from contracts.errors import UsageError
 from contracts.versions import served_versions
-from serving.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def find_model(directory: Path, name: str | None = None) -> Source:
         the directory is a numbered version.
 
     Raises:
-      SettingsError: The directory has no complete SavedModel, or cannot be read, or no
+      UsageError: The directory has no complete SavedModel, or cannot be read, or no
         URL can reach the name.
     """
     path = directory.resolve()
@@ -100,16 +100,16 @@ def find_model(directory: Path, name: str | None = None) -> Source:
         source = Source(name, directory.absolute())
         complete = source.scan()
     except OSError as error:
-        raise SettingsError(
-            f"--model {directory} cannot be read: {error.filename}: {error.strerror}",
-            "E-model-unreadable",
+        raise UsageError(
+            got=f"--model {directory} cannot be read: {error.filename}: {error.strerror}",
+            name="E-storage-failed",
         ) from error
     if not complete:
-        raise SettingsError(
-            f"--model {directory} has no complete SavedModel, itself or in a "
+        raise UsageError(
+            got=f"--model {directory} has no complete SavedModel, itself or in a "
             "numbered directory; give the directory that a run pushes to, such as "
             "output/sample/serving/sample",
-            "E-model-not-found",
+            name="E-model-not-found",
         )
     return source
 
@@ -123,13 +123,13 @@ def check_name(name: str, option: str, advice: str = "choose a name") -> None:
       advice: What to do, for the error.
 
     Raises:
-      SettingsError: No URL can reach the name. Clients remove `.` and `..` from a path.
+      UsageError: No URL can reach the name. Clients remove `.` and `..` from a path.
     """
     if name in (".", "..") or not re.fullmatch(NAME, name):
-        raise SettingsError(
-            f"{option}: no URL can reach {name!r}; {advice} that is not empty, "
+        raise UsageError(
+            got=f"{option}: no URL can reach {name!r}; {advice} that is not empty, "
             "`.` or `..`, and has no `/`, `:`, `?`, `#` or control character",
-            "E-model-name",
+            name="E-settings-refused",
         )
 
 

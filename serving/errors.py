@@ -21,27 +21,6 @@ _HTTP_STATUS = {
 _MAX_MESSAGE_CHARACTERS = 2500
 
 
-class SettingsError(Exception):
-    """A setting that is refused before the server starts.
-
-    Args:
-      message: What is wrong, and what to do next.
-      name: The stable name with which the text ends, as that of a UsageError.
-
-    Attributes:
-      message: The message without the name.
-      name: The stable name.
-    """
-
-    def __init__(self, message: str, name: str) -> None:
-        super().__init__(message, name)  # pickle passes these
-        self.message = message
-        self.name = name
-
-    def __str__(self) -> str:
-        return f"{self.message} [{self.name}]"
-
-
 class ProcessEndedError(Exception):
     """The process of a version ended while it loaded the model."""
 

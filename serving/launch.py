@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from contracts.errors import UsageError
 from serving import discovery
-from serving.errors import SettingsError
 from serving.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def serve(settings: ServerSettings) -> None:
       settings: The settings.
 
     Raises:
-      SettingsError: The directory has no SavedModel, no URL can reach a name, or a port
+      UsageError: The directory has no SavedModel, no URL can reach a name, or a port
         cannot be opened.
     """
     for label in settings.labels:
@@ -97,7 +97,7 @@ def listen(host: str, port: int, option: str) -> socket.socket:
       option: The command line option of the port, for the error.
 
     Raises:
-      SettingsError: The port cannot be opened.
+      UsageError: The port cannot be opened.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -106,8 +106,8 @@ def listen(host: str, port: int, option: str) -> socket.socket:
         # Python adds the address as a tuple, except to an error of the name's lookup.
         number = error.errno or 0
         reason = os.strerror(number) if number > 0 else error.strerror or error
-        raise SettingsError(
-            f"cannot listen on {host} port {port}: {reason}; "
+        raise UsageError(
+            got=f"cannot listen on {host} port {port}: {reason}; "
             f"choose a different address with --host and {option}",
-            "E-port-unavailable",
+            name="E-port-unavailable",
         ) from error

@@ -26,8 +26,9 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
+from contracts.errors import UsageError
 from serving import models
-from serving.errors import ProcessEndedError, SettingsError, unavailable
+from serving.errors import ProcessEndedError, unavailable
 from serving.models import Model, ModelFacts
 from serving.signatures import Tensors
 
@@ -48,16 +49,16 @@ class ModelProcesses:
       threads: Calls that a version runs at the same time.
 
     Raises:
-      SettingsError: A thread runs already.
+      UsageError: A thread runs already.
     """
 
     def __init__(self, threads: int) -> None:
         others = {thread.name for thread in threading.enumerate()} - {"MainThread"}
         if others:
-            raise SettingsError(
-                f"a module that was imported started the thread {', '.join(others)}; "
+            raise UsageError(
+                got=f"a module that was imported started the thread {', '.join(others)}; "
                 "start it when the function of --redact is first called",
-                "E-redact-thread",
+                name="E-redact-not-allowed",
             )
         self._threads = min(threads, _MAX_DESCRIPTORS - 1)
         self._requests, received = socket.socketpair(

@@ -7,7 +7,7 @@ import logging
 import stat
 from pathlib import Path
 
-from serving.errors import SettingsError
+from contracts.errors import UsageError
 
 logger = logging.getLogger(__name__)
 
@@ -20,13 +20,13 @@ def read(option: str, path: Path) -> bytes:
       path: The file.
 
     Raises:
-      SettingsError: It cannot be read.
+      UsageError: It cannot be read.
     """
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SettingsError(
-            f"{option} {path}: {error.strerror}", "E-private-file-unreadable"
+        raise UsageError(
+            got=f"{option} {path}: {error.strerror}", name="E-storage-failed"
         ) from error
 
 

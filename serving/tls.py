@@ -15,8 +15,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from contracts.errors import UsageError
 from serving import private_files
-from serving.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Tls:
       context: The context of new HTTP connections. `refresh` replaces it.
 
     Raises:
-      SettingsError: A file cannot be used.
+      UsageError: A file cannot be used.
     """
 
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
@@ -69,7 +69,7 @@ class Tls:
             return
         try:
             context, configuration = self._load()
-        except SettingsError as error:
+        except UsageError as error:
             if str(error) != self._problem:
                 logger.warning("the earlier TLS files stay in use: %s", error)
             self._problem = str(error)
@@ -99,11 +99,11 @@ class Tls:
         try:
             context.load_cert_chain(self._certificate, self._key)
         except (ssl.SSLError, OSError) as error:
-            raise SettingsError(
-                f"{_CERTIFICATE} {self._certificate}: OpenSSL refuses it or its "
+            raise UsageError(
+                got=f"{_CERTIFICATE} {self._certificate}: OpenSSL refuses it or its "
                 f"{_KEY}: {getattr(error, 'reason', None) or error}; check both with: "
                 f"openssl x509 -text -in {self._certificate}",
-                "E-tls-refused",
+                name="E-tls-refused",
             ) from error
         roots = None
         if self._client_ca is not None:
@@ -113,10 +113,10 @@ class Tls:
             try:
                 context.load_verify_locations(cadata=roots.decode("ascii", "ignore"))
             except ssl.SSLError as error:
-                raise SettingsError(
-                    f"{_CLIENT_CA} {self._client_ca}: OpenSSL refuses it: "
+                raise UsageError(
+                    got=f"{_CLIENT_CA} {self._client_ca}: OpenSSL refuses it: "
                     f"{error.reason or error}; write only CA certificates in PEM",
-                    "E-tls-refused",
+                    name="E-tls-refused",
                 ) from error
         return context, grpc.ssl_server_certificate_configuration([(key, chain)], roots)
 
@@ -128,22 +128,23 @@ class Tls:
         try:
             private = serialization.load_pem_private_key(key, None)
         except TypeError as error:
-            raise SettingsError(
-                f"{_KEY} {self._key}: the key is encrypted; decrypt it with: "
+            raise UsageError(
+                got=f"{_KEY} {self._key}: the key is encrypted; decrypt it with: "
                 f"(umask 077; openssl pkey -in {self._key} -out NEW_FILE)",
-                "E-tls-key-encrypted",
+                name="E-tls-refused",
             ) from error
         except ValueError as error:
-            raise SettingsError(
-                f"{_KEY} {self._key}: this is not a private key in PEM", "E-tls-not-pem"
+            raise UsageError(
+                got=f"{_KEY} {self._key}: this is not a private key in PEM",
+                name="E-tls-refused",
             ) from error
         except UnsupportedAlgorithm as error:
             raise _unsupported(_KEY, self._key) from error
         if private.public_key() != public:
-            raise SettingsError(
-                f"{_KEY} {self._key}: the key does not match the certificate of "
+            raise UsageError(
+                got=f"{_KEY} {self._key}: the key does not match the certificate of "
                 f"{_CERTIFICATE} {self._certificate}",
-                "E-tls-key-mismatch",
+                name="E-tls-refused",
             )
         if not _is_supported(public):
             raise _unsupported(_KEY, self._key)
@@ -166,7 +167,7 @@ def load(
     """Returns the TLS of the options; None without them.
 
     Raises:
-      SettingsError: An option is missing, or its file cannot be used.
+      UsageError: An option is missing, or its file cannot be used.
     """
     if certificate is not None and key is not None:
         private_files.warn_if_public(_KEY, key)
@@ -175,8 +176,8 @@ def load(
     for option, path in given.items():
         if path is not None:
             missing = _KEY if certificate is not None else _CERTIFICATE
-            raise SettingsError(
-                f"{option} {path}: add {missing}", "E-tls-option-missing"
+            raise UsageError(
+                got=f"{option} {path}: add {missing}", name="E-option-missing"
             )
     return None
 
@@ -187,17 +188,18 @@ def _parse_certificates(
     try:
         certificates = x509.load_pem_x509_certificates(content)
     except (ValueError, x509.InvalidVersion) as error:
-        raise SettingsError(
-            f"{option} {path}: this is not a certificate in PEM", "E-tls-not-pem"
+        raise UsageError(
+            got=f"{option} {path}: this is not a certificate in PEM",
+            name="E-tls-refused",
         ) from error
     now = datetime.datetime.now(datetime.timezone.utc)
     for certificate in certificates:
         start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
         if not start <= now <= end:
-            raise SettingsError(
-                f"{option} {path}: a certificate is valid from {start:%Y-%m-%d %H:%M} "
+            raise UsageError(
+                got=f"{option} {path}: a certificate is valid from {start:%Y-%m-%d %H:%M} "
                 f"to {end:%Y-%m-%d %H:%M} UTC, and not now",
-                "E-tls-out-of-date",
+                name="E-tls-refused",
             )
     return certificates
 
@@ -211,9 +213,9 @@ def _is_supported(key: Any) -> bool:
     return isinstance(key, ed25519.Ed25519PublicKey)
 
 
-def _unsupported(option: str, path: Path) -> SettingsError:
-    return SettingsError(
-        f"{option} {path}: the key is not supported; use RSA of at least "
+def _unsupported(option: str, path: Path) -> UsageError:
+    return UsageError(
+        got=f"{option} {path}: the key is not supported; use RSA of at least "
         f"{_MIN_RSA_BITS} bits, EC on P-256, P-384 or P-521, or Ed25519",
-        "E-tls-key-unsupported",
+        name="E-tls-refused",
     )

@@ -13,9 +13,9 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from contracts.errors import UsageError
 from serving import private_files
 from serving.access import ALIVE_PATH, READY_PATH
-from serving.errors import SettingsError
 
 MIN_CHARACTERS = 16
 _OPTION = "--token-file"
@@ -63,21 +63,21 @@ def read(path: Path) -> Token:
       path: A file with one token. White space around it is ignored.
 
     Raises:
-      SettingsError: The file cannot be read or has no valid token.
+      UsageError: The file cannot be read or has no valid token.
     """
     value = private_files.read(_OPTION, path).strip()
     example = f"such as: (umask 077; openssl rand -hex 32 > {path})"
     if not _SYNTAX.fullmatch(value):
-        raise SettingsError(
-            f"{_OPTION} {path}: write one token of letters, digits and -._~+/, "
+        raise UsageError(
+            got=f"{_OPTION} {path}: write one token of letters, digits and -._~+/, "
             f"{example}",
-            "E-token-refused",
+            name="E-token-refused",
         )
     if len(value) < MIN_CHARACTERS:
-        raise SettingsError(
-            f"{_OPTION} {path}: the token has {len(value)} characters; write at least "
+        raise UsageError(
+            got=f"{_OPTION} {path}: the token has {len(value)} characters; write at least "
             f"{MIN_CHARACTERS}, {example}",
-            "E-token-refused",
+            name="E-token-refused",
         )
     private_files.warn_if_public(_OPTION, path)
     return Token(value)

@@ -15,8 +15,10 @@ from pipeline.config.paths import REPOSITORY
 
 PAGES = REPOSITORY / "docs" / "troubleshooting"
 NAME = re.compile(r"E(-[a-z0-9]+){1,6}")
-# serving does not import contracts.errors; its own error takes the same arguments.
-NAMED = {"named", UsageError.__name__, "SettingsError"}
+MOST_NAMES = 80
+NAMED = {"named", UsageError.__name__}
+FIELDS = ("setting", "got", "allowed", "advice")
+REFERENCE = re.compile(r"`[a-z][\w.]*(=[^`]*)?`")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Entry:
         (example,) = re.findall(r"^```\w*\n(.*?)\n```$", self.text, re.M | re.S)
         return example
 
+    @property
+    def former(self) -> list[str]:
+        """The names of 1.0.0 whose messages have this name now."""
+        lists = re.findall(r"^Before 2\.0\.0: (.*?)\.$", self.text, re.M | re.S)
+        return re.findall(r"`(E-[^`]+)`", " ".join(lists))
+
 
 def to_pattern(node):
     """Returns a regular expression for the texts of an expression; None if unknown."""
@@ -45,6 +53,23 @@ def to_pattern(node):
     return None
 
 
+def to_message(call):
+    """Returns a regular expression for the message of an error; None if unknown."""
+    fields = dict(zip(FIELDS, call.args, strict=False))
+    fields |= {keyword.arg: keyword.value for keyword in call.keywords}
+    if None in fields:
+        return None  # some fields are a dictionary
+    texts = {
+        field: to_pattern(fields[field]) or ".*" for field in FIELDS if field in fields
+    }
+    if "setting" in texts:
+        texts["setting"] = ".*"  # on the command line, the name of an option
+    start = ": ".join(texts[field] for field in ("setting", "got") if field in texts)
+    allowed = f"allowed: {texts['allowed']}" if "allowed" in texts else None
+    pattern = "; ".join(filter(None, [start, allowed, texts.get("advice")]))
+    return re.sub("`[^`]*`", ".*", pattern)  # references to options
+
+
 def find_messages():
     """Returns the calls that give a message its name, and patterns of each name."""
     trees = {
@@ -53,31 +78,35 @@ def find_messages():
         for path in sorted((REPOSITORY / package).rglob("*.py"))
     }
     nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
-    functions = set(NAMED)
+    errors = {UsageError.__name__}
     while True:  # classes of classes
         found = {
             node.name
             for _, node in nodes
             if isinstance(node, ast.ClassDef)
-            and any(ast.unparse(b).rpartition(".")[2] in functions for b in node.bases)
+            and any(ast.unparse(b).rpartition(".")[2] in errors for b in node.bases)
         }
-        if found <= functions:
+        if found <= errors:
             break
-        functions |= found
+        errors |= found
     calls, patterns = [], defaultdict(list)
     for path, node in nodes:
         if not isinstance(node, ast.Call):
             continue
-        for keyword in node.keywords:  # of a message that gets its rows later
-            value = getattr(keyword.value, "value", None)
-            if keyword.arg == "name" and NAME.fullmatch(str(value)):
-                patterns[value].append(None)
-        if ast.unparse(node.func).rpartition(".")[2] not in functions:
-            continue
-        name = node.args[1] if len(node.args) > 1 else None
-        calls.append((f"{path}:{node.lineno}", name))
-        if isinstance(name, ast.Constant):
-            patterns[name.value].append(to_pattern(node.args[0]))
+        function = ast.unparse(node.func).rpartition(".")[2]
+        names = [keyword.value for keyword in node.keywords if keyword.arg == "name"]
+        name = names[0] if names else None
+        if function == "named":
+            name = node.args[1]
+        if function in errors or function == "named":
+            calls.append((f"{path}:{node.lineno}", name))
+        if isinstance(name, ast.Constant) and NAME.fullmatch(str(name.value)):
+            message = None  # it gets its rows later
+            if function in errors:
+                message = to_message(node)
+            elif function == "named":
+                message = to_pattern(node.args[0])
+            patterns[name.value].append(message)
     return calls, patterns
 
 
@@ -116,13 +145,25 @@ def test_message_has_a_stable_name_where_it_is_made(place, name):
         assert NAME.fullmatch(name.value)
 
 
+def test_there_are_few_names():
+    assert len(ENTRIES) <= MOST_NAMES
+
+
+def test_former_names_are_explained_once():
+    names = [name for entry in ENTRIES for name in entry.former]
+    assert len(names) == len({*names, *(entry.name for entry in ENTRIES)}) - len(
+        ENTRIES
+    )
+
+
 def test_each_name_is_explained_once_and_no_other_name_is():
     assert Counter(entry.name for entry in ENTRIES) == Counter(PATTERNS.keys())
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_explanation_has_meaning_example_and_advice(entry):
-    meaning, example, advice = re.split(r"\*\*Example\*\*|\*\*Do:\*\*", entry.text)
+    text = entry.text.partition("Before 2.0.0:")[0]
+    meaning, example, advice = re.split(r"\*\*Example\*\*|\*\*Do:\*\*", text)
     assert meaning.strip()
     assert example.strip()
     assert advice.strip()

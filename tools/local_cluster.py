@@ -50,9 +50,9 @@ def _find_job_server(runner: Runner) -> Path:
     jars = assembled(artifact_of(BeamConfig(runner=runner)))
     if not jars or shutil.which("java") is None:
         raise UsageError(
-            f"a {runner} cluster needs the jars that `make job-servers` writes to "
+            got=f"a {runner} cluster needs the jars that `make job-servers` writes to "
             f"{JOB_SERVERS}, and `java` (11 or 17) on the PATH",
-            "E-job-server-not-found",
+            name="E-job-server-not-found",
         )
     return jars[0]
 

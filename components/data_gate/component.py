@@ -206,5 +206,5 @@ def _describe(
         if kind != faulty_rows.INVALID:
             groups = [[Row(split, record, row)] for row, _, record in rows]
             text = f"{split}: {column}: {kind}: in {wording.count(count, 'example')}"
-            messages.append(Message(text, split, groups, name="E-faulty-examples"))
+            messages.append(Message(text, split, groups, name="E-rows-refused"))
     return messages

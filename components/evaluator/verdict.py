@@ -141,7 +141,7 @@ def find_worse(
         if key and test.only_a_right is not None
     }
     worse = find_worse_slices(slices, "the champion's", significance, allowed)
-    return [named(reason, "E-worse-in-a-slice") for reason in worse]
+    return [named(reason, "E-worse-than-champion") for reason in worse]
 
 
 def find_worse_slices(

@@ -53,8 +53,7 @@ def check_model(
         response.get("unknown_ops", []), request.tf_serving_version
     )
     reasons += [
-        named(problem, "E-serving-signature")
-        for problem in response.get("problems", [])
+        named(problem, "E-serving-output") for problem in response.get("problems", [])
     ]
     if outcome.failure:
         reasons.append(named(outcome.failure, "E-serving-failed"))
@@ -75,7 +74,7 @@ def check_model(
         excess = (part.find_excess(words.max_changed) for part in changes)
         warnings = [reason for reason in excess if reason is not None]
         if outcome.not_swapped:
-            warnings.append(named(outcome.not_swapped, "E-words-not-swapped"))
+            warnings.append(named(outcome.not_swapped, "E-changed-by-words"))
         if words.changed == "refuse":
             reasons, warnings = warnings, []
     report = ServingReport(
@@ -170,7 +169,7 @@ def _compare(
                         f"{request.ids[worst]}: {values[worst]} instead of "
                         f"{expected[worst]}, with a tolerance of {request.tolerance}; "
                         "the exported graph differs from the evaluated model",
-                        "E-serving-skew",
+                        "E-serving-output",
                     )
                 )
     return max_skew, reasons

@@ -69,11 +69,11 @@ def _read() -> _Content:
         (first, *_) = error.errors()
         key = "".join(f"{part}: " for part in first["loc"])
         raise UsageError(
-            f"the environment variable {VARIABLE} is {text[:200]!r} ({key}"
+            got=f"the environment variable {VARIABLE} is {text[:200]!r} ({key}"
             f"{first['msg']}); allowed is JSON with `cluster`, lists of addresses by "
             "job (TensorFlow's sparse form is not supported), and `task`, a type and "
             f"an index. Unset it, or {_IGNORE}",
-            "E-tf-config",
+            name="E-tf-config",
         ) from error
 
 
@@ -115,10 +115,10 @@ def select_strategy(name: str) -> str | None:
         missing = [job for job in ("ps", "worker") if job not in cluster]
     if missing:
         raise UsageError(
-            f"trainer.strategy is {name}, but the environment variable {VARIABLE} "
+            got=f"trainer.strategy is {name}, but the environment variable {VARIABLE} "
             f"names no {missing[0]}; set it in every process, or choose another "
             "strategy",
-            "E-tf-config",
+            name="E-tf-config",
         )
     return selected
 
@@ -152,19 +152,19 @@ def check_local_run(strategy: str) -> str | None:
     if selected == MULTI_WORKER:
         tasks = wording.count(content.count, "task")
         raise UsageError(
-            f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
+            got=f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
             f"names a cluster of {tasks}, but a run on this machine trains in one "
             f"process; unset {VARIABLE}, or {_IGNORE}",
-            "E-tf-config",
+            name="E-tf-config",
         )
     # The Trainer of another task waits for the coordinator until it is killed.
     if content.task and content.task.type != "chief":
         raise UsageError(
-            f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
+            got=f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
             f"calls this process {content.task} of a cluster with parameter servers, "
             "but a run on this machine is their coordinator; start it as the chief, "
             f"unset {VARIABLE}, or {_IGNORE}",
-            "E-tf-config",
+            name="E-tf-config",
         )
     return selected
 

@@ -45,9 +45,9 @@ def parse(text: str | bytes, path: object) -> Any:
     number = content.pop(_KEY, FORMAT) if isinstance(content, dict) else FORMAT
     if number != FORMAT:
         raise FormatError(
-            f"{path} has the format {number!r}, and this release reads the format "
+            got=f"{path} has the format {number!r}, and this release reads the format "
             f"{FORMAT}: use the release that wrote the file, or another output "
             "directory",
-            "E-file-format-other",
+            name="E-file-format-other",
         )
     return content

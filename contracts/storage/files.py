@@ -82,9 +82,9 @@ def register_remote(remote: RemoteFiles) -> None:
 def _remote(path: str) -> RemoteFiles:
     if not _registered:
         raise UsageError(
-            f"{path} is not on this machine, and only an installation with TensorFlow "
+            got=f"{path} is not on this machine, and only an installation with TensorFlow "
             "reads remote files; copy it to this machine",
-            "E-storage-failed",
+            name="E-storage-failed",
         )
     return _registered[0]
 
@@ -185,9 +185,9 @@ def list_records(patterns: Iterable[str]) -> list[str]:
     )
     if not paths:
         raise MissingRecordsError(
-            f"no file of records matches {', '.join(patterns)}. If a component wrote "
+            got=f"no file of records matches {', '.join(patterns)}. If a component wrote "
             "them, delete the directory of that output; the next run writes it again",
-            "E-records-missing",
+            name="E-record-damaged",
         )
     refuse_missing_shards(paths, patterns)
     return paths
@@ -218,11 +218,11 @@ def refuse_missing_shards(paths: Iterable[str], patterns: Iterable[str]) -> None
             if number in numbers or not any(fnmatch.fnmatch(name, n) for n in names):
                 continue
             raise MissingRecordsError(
-                f"{path} is missing, and other files of its set exist. Restore it, or "
+                got=f"{path} is missing, and other files of its set exist. Restore it, or "
                 "rename them without -of- if you need no others. If a component "
                 "wrote them, delete the directory of that output; the next run writes "
                 "it again",
-                "E-records-missing",
+                name="E-record-damaged",
             )
 
 

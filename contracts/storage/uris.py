@@ -52,7 +52,7 @@ def refuse_pattern(name: str, path: str) -> None:
     special = "".join(sorted(set(_PATTERN.findall(path))))
     if special:
         raise UsageError(
-            f"{name} {path}: TensorFlow and Beam read {' '.join(special)} in a path as "
+            got=f"{name} {path}: TensorFlow and Beam read {' '.join(special)} in a path as "
             "a file pattern; rename the directory, or choose another",
-            "E-path-pattern",
+            name="E-path-pattern",
         )

@@ -31,9 +31,8 @@ class BadRowsError(DataRefusedError):
       card: The card of the data, with the number of refused rows.
     """
 
-    def __init__(self, message: str, name: str, card: DataCard) -> None:
-        super().__init__(message, name)
-        self.args = (message, name, card)  # pickle passes these
+    def __init__(self, card: DataCard, **fields: Any) -> None:
+        super().__init__(**fields)
         self.card = card
 
 
@@ -107,7 +106,9 @@ class BadRows:
         """Returns the features of a row; None if it is bad. See `filter`."""
         try:
             if isinstance(row, FileError):
-                raise UsageError(f"{location}: {row}", "E-file-damaged") from row
+                raise UsageError(
+                    got=f"{location}: {row}", name="E-file-damaged"
+                ) from row
             if isinstance(row, RowError):
                 raise row
             return parser.parse(row)
@@ -149,10 +150,10 @@ class BadRows:
             return
         more = f"\n  and {count - _SHOWN} more" if count > _SHOWN else ""
         raise BadRowsError(
-            f"{wording.count(count, 'row')} cannot be used:\n  "
+            got=f"{wording.count(count, 'row')} cannot be used:\n  "
             + "\n  ".join(self.first)
             + f"{more}\nCorrect the data, or leave such rows out with --set "
             "data.on_bad_rows=skip",
-            "E-rows-refused",
-            card,
+            name="E-rows-refused",
+            card=card,
         )

@@ -41,7 +41,7 @@ def refuse_shared(opened: _Splits, settings: DataConfig) -> _Splits:
             shared = sorted(counts.keys() & others.keys())
             if shared:
                 raise DataRefusedError(
-                    f"{wording.count(len(shared), 'value')} of data.group_column "
+                    got=f"{wording.count(len(shared), 'value')} of data.group_column "
                     f"{settings.group_column} {'is' if len(shared) == 1 else 'are'} in "
                     f"{earlier} and {split}: "
                     + "; ".join(
@@ -53,7 +53,7 @@ def refuse_shared(opened: _Splits, settings: DataConfig) -> _Splits:
                     + ("; ..." if len(shared) > _SHOWN else "")
                     + ". Move the rows of each value to one split, give one file "
                     "without splits, or leave data.group_column out",
-                    "E-groups-across-splits",
+                    name="E-groups-across-splits",
                 )
         rows_by_split[split] = counts
 

@@ -94,9 +94,9 @@ def resolve_examples(
         return _resolve(directory, task, directory_for, report, settings, halving, span)
     except MissingSplitError as error:
         raise UsageError(
-            f"{error.message}. It is span {span.number} of {source}: complete it, or "
+            got=f"{error.sentence()}. It is span {span.number} of {source}: complete it, or "
             "use another span with --set data.span=N",
-            error.name,
+            name=error.name,
         ) from error
 
 
@@ -258,7 +258,8 @@ def prepare(
         for name, split in card.splits.items():
             if not split.rows:
                 raise UsageError(
-                    f"the split {name} has no rows left; add some", "E-split-empty"
+                    got=f"the split {name} has no rows left; add some",
+                    name="E-split-missing",
                 )
             report(f"{name}: {wording.count(split.rows, 'example')}")
             if split.left_out:
@@ -360,15 +361,15 @@ def _check_records(path: str, task: TaskConfig) -> str:
                 flags = features[label].int64_list.value if label in features else ()
                 if task.label_kind.read(flags) is None:
                     raise UsageError(
-                        f"{location}: {label} is {[*flags]!s:.80}; task.kind "
+                        got=f"{location}: {label} is {[*flags]!s:.80}; task.kind "
                         f"multilabel needs an int64 feature {label} with 0 or 1 for "
                         f"each of the {task.outputs} task.classes, in their order",
-                        "E-label-flags-invalid",
+                        name="E-rows-refused",
                     )
         except RowError as error:
             raise UsageError(
-                f"{location}: {error}. Copy the file again, or write it anew",
-                "E-file-damaged",
+                got=f"{location}: {error}. Copy the file again, or write it anew",
+                name="E-file-damaged",
             ) from error
     return file.sha256
 
@@ -387,8 +388,8 @@ def _find_local(
 def _refuse_tokenized(source: str, task: TaskConfig) -> None:
     if task.is_tokenized:
         raise UsageError(
-            f"task.input is tokenized, but data {source} is text; name a directory of "
+            got=f"task.input is tokenized, but data {source} is text; name a directory of "
             f"TFRecords that have {', '.join(TOKENIZED_FEATURES)} and "
             f"{task.label_column} with data.source, or set task.input=text",
-            "E-tokenized-needs-tfrecords",
+            name="E-format-unknown",
         )

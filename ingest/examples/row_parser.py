@@ -44,7 +44,7 @@ class RowParser:
         self._group_column = settings.group_column
         self._slice_columns = settings.slice_columns
         if problem := slices.find_problem(settings.slice_columns, task):
-            raise UsageError(problem, "E-slice-columns-refused")
+            raise UsageError(got=problem, name="E-settings-refused")
         self._allows_empty = settings.schema_file is not None
         # The rows of GLUE are complete; MNLI has the texts `n/a` and `none`.
         self._allows_marks = self._allows_empty or task.name is not None
@@ -136,8 +136,8 @@ class RowParser:
             return None
         if column not in row:
             raise UsageError(
-                f"data.group_column is {column}; the rows have {', '.join(row)}",
-                "E-column-missing",
+                got=f"data.group_column is {column}; the rows have {', '.join(row)}",
+                name="E-column-missing",
             )
         value = row[column]
         if row_values.is_missing(value):

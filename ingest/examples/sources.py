@@ -153,20 +153,21 @@ def open_source(
 def _format_of(path: str, settings: DataConfig) -> FileFormat:
     if path.lower().endswith(SPREADSHEETS):
         raise UsageError(
-            f"data {path} is a spreadsheet; save it as CSV (UTF-8)", "E-spreadsheet"
+            got=f"data {path} is a spreadsheet; save it as CSV (UTF-8)",
+            name="E-format-unknown",
         )
     if settings.format == FOLDERS:
         raise UsageError(
-            f"data {path} is a file, but data.format is {FOLDERS}; give the folder "
+            got=f"data {path} is a file, but data.format is {FOLDERS}; give the folder "
             "that has a folder of text files for each class",
-            "E-class-folders",
+            name="E-data-not-found",
         )
     file_format = settings.format or format_of(path)
     if file_format is None:
         raise UsageError(
-            f"data {path}: its name shows no format; allowed are "
+            got=f"data {path}: its name shows no format; allowed are "
             f"{', '.join(f'.{name}' for name in FORMATS)}, or set data.format",
-            "E-format-unknown",
+            name="E-format-unknown",
         )
     return file_format
 
@@ -193,18 +194,18 @@ def find_source(location: str, settings: DataConfig) -> Source:
         return open_source(location, {None: [location]}, settings)
     if not path.is_dir():
         raise UsageError(
-            f"data {location} does not exist; give a file, a directory with train.csv "
+            got=f"data {location} does not exist; give a file, a directory with train.csv "
             f"and eval.csv (or {', '.join(_TEXT_FORMATS[1:])}, or TFRecords of the "
             "same splits), or tfds:NAME",
-            "E-data-not-found",
+            name="E-data-not-found",
         )
     if settings.format == FOLDERS:
         folders = _find_class_folders(path, settings)
         if folders is None:
             raise UsageError(
-                f"data {location} has no folder with text files, but data.format is "
+                got=f"data {location} has no folder with text files, but data.format is "
                 f"{FOLDERS}; give the folder that has a folder for each class",
-                "E-class-folders",
+                name="E-data-not-found",
             )
         return folders
     saved = hugging_face_datasets.find_files(path)
@@ -228,26 +229,26 @@ def find_source(location: str, settings: DataConfig) -> Source:
     texts = {text.parent for text in path.glob("*/*.txt")}
     if len(texts) > 1 or any(True for _ in path.glob("train/*/*.txt")):
         raise UsageError(
-            f"data {location} has {_join([Path(file).name for file in files])}, and "
+            got=f"data {location} has {_join([Path(file).name for file in files])}, and "
             "folders of text files, which may be classes; name one file, or set "
             f"data.format={FOLDERS}",
-            "E-file-kinds-mixed",
+            name="E-split-unclear",
         )
     # Files without the names of splits must be shards of one data set.
     for file in files:
         if _LIKE_A_SPLIT.search(stem_of(file)):
             raise UsageError(
-                f"data {location} has {Path(file).name}, which looks like a split; "
+                got=f"data {location} has {Path(file).name}, which looks like a split; "
                 "name the files of the splits train, eval and test (train.csv), or "
                 "name one file as the source",
-                "E-split-files-unclear",
+                name="E-split-unclear",
             )
     kinds = {os.path.splitext(file)[1].lower() for file in files}
     if len(kinds) > 1:
         raise UsageError(
-            f"data {location} has files of several kinds ({', '.join(sorted(kinds))}), "
+            got=f"data {location} has files of several kinds ({', '.join(sorted(kinds))}), "
             "which may hold the same rows; name one of them, or move the others",
-            "E-file-kinds-mixed",
+            name="E-split-unclear",
         )
     return open_source(location, {None: files}, settings, others)
 
@@ -272,15 +273,17 @@ def read_split(
     source = find_source(location, settings)
     if split not in source.files:
         raise UsageError(
-            f"data {location} has no files of the split {split}; give a directory with "
+            got=f"data {location} has no files of the split {split}; give a directory with "
             f"{split}.tsv with --data DIR",
-            "E-split-missing",
+            name="E-split-missing",
         )
     for row_location, row in source.read(split, task):
         if isinstance(row, RowError):
             if isinstance(row, LeftOutError):
                 continue
-            raise UsageError(f"{row_location}: {row}", "E-source-malformed") from row
+            raise UsageError(
+                got=f"{row_location}: {row}", name="E-rows-refused"
+            ) from row
         yield row
 
 
@@ -323,18 +326,18 @@ def _find_class_folders(directory: Path, settings: DataConfig) -> Source | None:
         by_path, others = {location: train}, []
     if unclear:
         raise UsageError(
-            f"data {location} has {_join(unclear)}, which looks like a split; name "
+            got=f"data {location} has {_join(unclear)}, which looks like a split; name "
             "the folders of the splits train, eval and test, and put a folder of text "
             "files for each class into each of them (train/CLASS/FILE)",
-            "E-split-files-unclear",
+            name="E-split-unclear",
         )
     if train and len(train.classes) == 1:
         (name,) = train.classes
         raise UsageError(
-            f"data {train.path} has text files in the folder {name} only, which would "
+            got=f"data {train.path} has text files in the folder {name} only, which would "
             f"be the only class; add the folders of the others, or give {train.path}/"
             f"{name} if it has the folders of the classes",
-            "E-class-folders",
+            name="E-data-not-found",
         )
     return Source(
         location,
@@ -395,9 +398,9 @@ def _by_split(
                 for paths in (by_split[split], files)
             )
             raise UsageError(
-                f"data {location} has {first} and {second}, which are both the split "
+                got=f"data {location} has {first} and {second}, which are both the split "
                 f"{split}; keep one of them",
-                "E-split-twice",
+                name="E-split-unclear",
             )
         by_split[split] = files
     return {split: by_split[split] for split in splits.SPLITS if split in by_split}

@@ -56,9 +56,9 @@ def find_span(
     """
     if source.count(SPAN) != 1 or _OTHERS.search(source):
         raise UsageError(
-            f"data.source is {source}; {SPAN} is allowed once, for digits with or "
+            got=f"data.source is {source}; {SPAN} is allowed once, for digits with or "
             "without leading zeros; TFX's other notations are not supported",
-            "E-span-pattern",
+            name="E-settings-refused",
         )
     names = source.rstrip("/").split("/")
     index = next(index for index, name in enumerate(names) if SPAN in name)
@@ -71,25 +71,25 @@ def find_span(
         spans[int(match[1])].append(match[1])
     if not spans:
         raise UsageError(
-            f"data.source {source}: no directory is called {name}; {base} has "
+            got=f"data.source {source}: no directory is called {name}; {base} has "
             f"{', '.join(directories[:_SHOWN]) or 'no directories'}",
-            "E-span-not-found",
+            name="E-data-not-found",
         )
     newest = max(spans)
     chosen = newest if number is None else number
     if chosen not in spans:
         raise UsageError(
-            f"data.span is {chosen}; {source} has the spans "
+            got=f"data.span is {chosen}; {source} has the spans "
             f"{', '.join(map(str, sorted(spans)))}",
-            "E-span-not-found",
+            name="E-data-not-found",
         )
     digits, *others = spans[chosen]
     if others:
         both = " and ".join(name.replace(SPAN, d) for d in (digits, *others))
         raise UsageError(
-            f"data.source {source}: {base} has {both}, which are both span {chosen}; "
+            got=f"data.source {source}: {base} has {both}, which are both span {chosen}; "
             "keep one of them",
-            "E-span-twice",
+            name="E-split-unclear",
         )
     is_newest = chosen == newest
     which = f"newest of {len(spans)}" if is_newest else f"the newest is {newest}"

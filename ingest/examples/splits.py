@@ -100,11 +100,11 @@ def refuse_other_classes(
     is_renamed = known.isdisjoint(classes) and len(known) == len(classes)
     if known and classes and known != classes and not is_renamed:
         raise UsageError(
-            f"{source} has the classes {', '.join(names.values())} for "
+            got=f"{source} has the classes {', '.join(names.values())} for "
             f"{task.label_column}, but task.classes are "
             f"{', '.join(task.classes or ())}; set task.classes to the same names, in "
             "any order",
-            "E-task-classes-differ",
+            name="E-classes-differ",
         )
 
 
@@ -128,9 +128,9 @@ def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
     if missing:
         files = sorted(os.listdir(source)) if os.path.isdir(source) else []
         raise MissingSplitError(
-            f"data {source} has no split {', '.join(missing)} ({pattern}); "
+            got=f"data {source} has no split {', '.join(missing)} ({pattern}); "
             f"it has {', '.join(files[:8]) or 'no files'}",
-            "E-split-missing",
+            name="E-split-missing",
         )
 
 
@@ -171,7 +171,8 @@ def take_labelled(
     if row is None:
         if split in REQUIRED_SPLITS:
             raise UsageError(
-                f"{source} has no rows; the split {split} needs some", "E-split-empty"
+                got=f"{source} has no rows; the split {split} needs some",
+                name="E-split-missing",
             )
         report(f"{source} has no rows: left out")
         return None
@@ -216,7 +217,7 @@ def _require_columns(
         missing = [column for column in columns if column not in row]
         if missing:
             raise UsageError(
-                f"{source} has no column {', '.join(missing)}; it has "
+                got=f"{source} has no column {', '.join(missing)}; it has "
                 f"{', '.join(row)} ({setting} names them)",
-                "E-column-missing",
+                name="E-column-missing",
             )

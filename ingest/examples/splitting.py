@@ -73,9 +73,9 @@ def split_rows(
                     "data.on_bad_rows=skip"
                 )
             raise UsageError(
-                f"data has fewer than {least} {kind}{of_classes}, which "
+                got=f"data has fewer than {least} {kind}{of_classes}, which "
                 f"cannot be in {least} splits ({', '.join(names)}); {advice}",
-                "E-class-too-small",
+                name="E-class-too-small",
             )
         return units.split(TRAIN_SPLIT, shares, str(settings.split_seed))
 

@@ -98,8 +98,8 @@ def find_class_names(source: Source, split: str | None, column: str) -> dict[str
     for file, names in zip(files[1:], others, strict=True):
         if names != first:
             raise UsageError(
-                f"{files[0].path} has the classes {first} for {column}, and "
+                got=f"{files[0].path} has the classes {first} for {column}, and "
                 f"{file.path} {names}; save them again with the same names",
-                "E-file-classes-differ",
+                name="E-classes-differ",
             )
     return by_index(first)

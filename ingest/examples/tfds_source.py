@@ -60,16 +60,16 @@ def open_splits(
         data, info = tfds.load(name, with_info=True)
     except tfds.core.registered.DatasetNotFoundError as error:
         raise UsageError(
-            f"data {source}: TFDS has no such data set; see "
+            got=f"data {source}: TFDS has no such data set; see "
             "https://www.tensorflow.org/datasets/catalog",
-            "E-tfds-unknown",
+            name="E-data-not-found",
         ) from error
     except Exception as error:  # download libraries raise errors of many types
         raise UsageError(
-            f"data {source} cannot be loaded ({type(error).__name__}: "
+            got=f"data {source} cannot be loaded ({type(error).__name__}: "
             f"{str(error)[:200]}). Without a network, give a directory of its TSV "
             "files with --data DIR",
-            "E-tfds-failed",
+            name="E-network-failed",
         ) from error
     label = dict(info.features.items()).get(task.label_column)
     label = getattr(label, "feature", label)  # of a sequence of labels
@@ -94,9 +94,9 @@ def open_splits(
     missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]
     if missing:
         raise UsageError(
-            f"data {source} has no split {', '.join(missing)}; it has "
+            got=f"data {source} has no split {', '.join(missing)}; it has "
             f"{', '.join(data)}",
-            "E-split-missing",
+            name="E-split-missing",
         )
     return splitting.complete_splits(opened, bad_rows, task, settings, halving)
 

@@ -80,15 +80,15 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
     uris.refuse_pattern("data", source)
     if settings.on_bad_rows != "refuse":
         raise UsageError(
-            f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
+            got=f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
             "whose rows are not checked here; set data.on_bad_rows=refuse",
-            "E-tfrecords-setting",
+            name="E-settings-refused",
         )
     if settings.group_column is not None:
         raise UsageError(
-            f"data.group_column is {settings.group_column}, but {source} has "
+            got=f"data.group_column is {settings.group_column}, but {source} has "
             "TFRecords, whose groups are not checked here; leave data.group_column out",
-            "E-tfrecords-setting",
+            name="E-settings-refused",
         )
     if settings.columns:
         raise columns_error(source, TFRECORD)
@@ -103,9 +103,9 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
                 paths = [_glob(source, p)[0] for p in (patterns[split], pattern)]
                 names = " and ".join(p.removeprefix(f"{source}/") for p in paths)
                 raise UsageError(
-                    f"data {source} has {names}, all of the split {split}; keep one of "
+                    got=f"data {source} has {names}, all of the split {split}; keep one of "
                     "them in the directory",
-                    "E-split-twice",
+                    name="E-split-unclear",
                 )
             patterns[split] = pattern
     splits.require_splits(source, patterns, "*.tfrecord*")
@@ -122,7 +122,7 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
                     if is_gzip
                     else "not gzipped; remove .gz from its name"
                 )
-                raise UsageError(f"{path} is {problem}", "E-gzip-name")
+                raise UsageError(got=f"{path} is {problem}", name="E-format-unknown")
     card = read_card(source) or DataCard(source=source)
     return ExamplesDirectory(source, patterns, card)
 

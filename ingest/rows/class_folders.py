@@ -69,9 +69,9 @@ class ClassFolders:
             ]
             if _show(entry.name) != entry.name:
                 raise UsageError(
-                    f"data {path} has the folder {_show(entry.name)}, whose name has "
+                    got=f"data {path} has the folder {_show(entry.name)}, whose name has "
                     "bytes that are not Unicode text; rename it, as it names a class",
-                    "E-class-folders",
+                    name="E-data-not-found",
                 )
             if entry.name.lower() in UNLABELLED:
                 self._left_out.append(
@@ -152,7 +152,8 @@ class ClassFolders:
         sha256 = digest.hexdigest()
         if self._sha256 not in (None, sha256):
             raise UsageError(
-                f"{self.path} changed while it was read; run again", "E-data-changed"
+                got=f"{self.path} changed while it was read; run again",
+                name="E-data-changed",
             )
         self._sha256 = sha256
 

@@ -310,9 +310,9 @@ def _find_delimiter(
     if len(fitting) > 1 and columns[fitting[0]] > 1:  # one column has no delimiter
         names = " and ".join(_DELIMITERS[d] for d in fitting)
         raise UsageError(
-            f"{path}: its fields may be separated by {names}; set data.delimiter, "
+            got=f"{path}: its fields may be separated by {names}; set data.delimiter, "
             f"for example --set data.delimiter={_DELIMITERS[fitting[0]]}",
-            "E-delimiter-unclear",
+            name="E-dialect-unclear",
         )
     return fitting[0]
 
@@ -329,10 +329,10 @@ def _find_quoting(
         fitting = [q for q, records in parsed.items() if _are_as_written(records)]
         if not fitting and (quoted := sample.find_quoted()):
             raise UsageError(
-                f"{path}: its {quoted} is quoted, but its first rows are not quoted "
+                got=f"{path}: its {quoted} is quoted, but its first rows are not quoted "
                 f"consistently; set data.quoting to {', '.join(QUOTINGS[:-1])} or "
                 f"{QUOTINGS[-1]}",
-                "E-quoting-unclear",
+                name="E-dialect-unclear",
             )
         return fitting[0] if fitting else NONE
     for quoting, records in parsed.items():

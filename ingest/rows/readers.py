@@ -60,18 +60,18 @@ def find_files(
         paths = [p for p in known if not os.path.basename(p).startswith((".", "_"))]
     if not paths:
         raise UsageError(
-            f"--input {source} matches no file; give a file, a directory or a glob of "
+            got=f"--input {source} matches no file; give a file, a directory or a glob of "
             ".csv, .tsv, .jsonl, .parquet, .arrow or .tfrecord files",
-            "E-input-not-found",
+            name="E-data-not-found",
         )
     formats = {file_format or format_of(path) for path in paths}
     (only, *others) = formats
     if others or only is None:
         names = ", ".join(sorted(name or "unknown" for name in formats))
         raise UsageError(
-            f"--input {source} has files of the formats {names}; give a glob of one "
+            got=f"--input {source} has files of the formats {names}; give a glob of one "
             f"format, or set the format with --format {'|'.join(FORMATS)}",
-            "E-file-kinds-mixed",
+            name="E-split-unclear",
         )
     return only, paths
 

@@ -145,7 +145,7 @@ class RowFile:
                 message = f"{self.path}: the file cannot be read: {error}"
             if isinstance(error, UnicodeError) and self._is_text:
                 message += f". {self._advise(can_skip=False)}"
-            raise UsageError(message, "E-file-damaged") from error
+            raise UsageError(got=message, name="E-file-damaged") from error
 
     @property
     def _is_text(self) -> bool:
@@ -186,18 +186,18 @@ class RowFile:
             first = delimited.read_first(file, dialect, encoding)
             if first is not None and len(first) != len(names):
                 raise UsageError(
-                    f"{self.path}: data.columns has "
+                    got=f"{self.path}: data.columns has "
                     f"{wording.count(len(names), 'name')}, "
                     f"{', '.join(names)}, but the first line has "
                     f"{wording.count(len(first), 'field')}: "
                     f"{', '.join(first):.200}; name each column",
-                    "E-columns-refused",
+                    name="E-column-missing",
                 )
             if first == names:
                 raise UsageError(
-                    f"{self.path}: its first line has the names of data.columns, so it "
+                    got=f"{self.path}: its first line has the names of data.columns, so it "
                     "is a header; leave data.columns out",
-                    "E-columns-refused",
+                    name="E-column-missing",
                 )
         else:
             dropped = delimited.find_empty_columns(file, dialect, encoding)
@@ -221,7 +221,8 @@ class RowFile:
                 yield buffered
         if self._sha256 and hashed.sha256 and self._sha256 != hashed.sha256:
             raise UsageError(
-                f"{self.path} changed while it was read; run again", "E-data-changed"
+                got=f"{self.path} changed while it was read; run again",
+                name="E-data-changed",
             )
         self._sha256 = self._sha256 or hashed.sha256
 
@@ -229,9 +230,9 @@ class RowFile:
 def columns_error(path: str, file_format: str) -> UsageError:
     """Returns the error about `data.columns` for rows whose columns have names."""
     return UsageError(
-        "data.columns names the columns of CSV and TSV files without a header, but the "
+        got="data.columns names the columns of CSV and TSV files without a header, but the "
         f"format of {path} is {file_format}, which has names; leave data.columns out",
-        "E-columns-refused",
+        name="E-column-missing",
     )
 
 
@@ -257,9 +258,9 @@ def _naming_vanished_file(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise VanishedFileError(
-            f"{path} does not exist, but it was listed before; run again when no other "
+            got=f"{path} does not exist, but it was listed before; run again when no other "
             "process changes the data",
-            "E-data-changed",
+            name="E-data-changed",
         ) from error
 
 

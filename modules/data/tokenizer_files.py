@@ -114,8 +114,8 @@ def read_words(path: str) -> list[str]:
                 text = file.read().decode("utf-8-sig")
             except UnicodeDecodeError as error:
                 raise EncoderError(
-                    f"{path} is not UTF-8: {error}; save it as UTF-8",
-                    "E-encoder-file-malformed",
+                    got=f"{path} is not UTF-8: {error}; save it as UTF-8",
+                    name="E-encoder-file-damaged",
                 ) from error
         # Not `splitlines`: a token may be a line separator of Unicode.
         return [line.rstrip(" \t\r") for line in text.rstrip(" \t\r\n").split("\n")]
@@ -127,14 +127,14 @@ def read_words(path: str) -> list[str]:
     for token, index in ids.items():
         if tokens.setdefault(index, token) != token:
             raise EncoderError(
-                f"{path} gives the id {index} to {tokens[index]!r} and to {token!r}",
-                "E-vocabulary-malformed",
+                got=f"{path} gives the id {index} to {tokens[index]!r} and to {token!r}",
+                name="E-encoder-file-damaged",
             )
     gaps = [index for index in range(max(tokens, default=0)) if index not in tokens]
     if gaps:
         raise EncoderError(
-            f"{path} has {len(gaps)} ids without a token, such as {gaps[0]}",
-            "E-vocabulary-malformed",
+            got=f"{path} has {len(gaps)} ids without a token, such as {gaps[0]}",
+            name="E-encoder-file-damaged",
         )
     return [tokens[index] for index in range(len(tokens))]
 
@@ -191,9 +191,9 @@ def find_settings(directory: str) -> dict[str, Any]:
             earlier, origin = found.setdefault(field.name, (value, path))
             if name == TOKENIZER_FILE and earlier != value:
                 raise EncoderError(
-                    f"{path} has {field.name} {value!r}, {origin} has {earlier!r}; "
+                    got=f"{path} has {field.name} {value!r}, {origin} has {earlier!r}; "
                     "write what the encoder was trained with in both",
-                    "E-tokenizer-files-differ",
+                    name="E-encoder-file-damaged",
                 )
     return {key: value for key, (value, _) in found.items()}
 
@@ -204,9 +204,9 @@ def _refusing_other_forms(path: str) -> Iterator[None]:
         yield
     except (AttributeError, KeyError, TypeError) as error:
         raise EncoderError(
-            f"{path} is not a file of Hugging Face's tokenizers "
+            got=f"{path} is not a file of Hugging Face's tokenizers "
             f"({type(error).__name__}: {error}); copy it from the encoder's source",
-            "E-encoder-file-malformed",
+            name="E-encoder-file-damaged",
         ) from error
 
 
@@ -214,12 +214,13 @@ def _check_value(path: str, key: str, value: object) -> None:
     if key == _LONGEST:
         if type(value) is not int or value < 1:
             raise EncoderError(
-                f"{path}: {key} is {value!r}; write a whole number above 0",
-                "E-tokenizer-setting",
+                got=f"{path}: {key} is {value!r}; write a whole number above 0",
+                name="E-encoder-file-damaged",
             )
     elif not isinstance(value, bool):
         raise EncoderError(
-            f"{path}: {key} is {value!r}; write true or false", "E-tokenizer-setting"
+            got=f"{path}: {key} is {value!r}; write true or false",
+            name="E-encoder-file-damaged",
         )
 
 
@@ -228,15 +229,15 @@ def _check_keys(path: str, config: dict[str, Any]) -> None:
     name = str(config.get("tokenizer_class") or _CLASSES[0])
     if name.removesuffix(_FAST) not in _CLASSES:
         raise EncoderError(
-            f"{path}: tokenizer_class is {name!r}; supported are {', '.join(_CLASSES)} "
+            got=f"{path}: tokenizer_class is {name!r}; supported are {', '.join(_CLASSES)} "
             f"(or ...{_FAST}), which split text as BERT does",
-            "E-tokenizer-not-supported",
+            name="E-encoder-not-supported",
         )
     if "AutoTokenizer" in (config.get("auto_map") or {}):
         raise EncoderError(
-            f"{path}: auto_map has an AutoTokenizer, {config['auto_map']!r}; a "
+            got=f"{path}: auto_map has an AutoTokenizer, {config['auto_map']!r}; a "
             "tokenizer of its own code is not supported",
-            "E-tokenizer-not-supported",
+            name="E-encoder-not-supported",
         )
     for key, supported in _SUPPORTED.items():
         value = config.get(key)
@@ -244,8 +245,8 @@ def _check_keys(path: str, config: dict[str, Any]) -> None:
             value = value.get("content")
         if value is not None and value != supported:
             raise EncoderError(
-                f"{path}: {key} is {value!r}; only {supported!r} is supported",
-                "E-tokenizer-not-supported",
+                got=f"{path}: {key} is {value!r}; only {supported!r} is supported",
+                name="E-encoder-not-supported",
             )
     for key in ("bos_token", "eos_token"):
         _check_added(f"{path}: {key}", filter(None, [config.get(key)]))
@@ -265,10 +266,10 @@ def _check_added(origin: str, tokens: Iterable[Any]) -> None:
     others = [token for token in contents if token not in (*SPECIAL_TOKENS, MASK_TOKEN)]
     if others:
         raise EncoderError(
-            f"{origin} has {others[0]!r}, which is found in a text before it is split "
+            got=f"{origin} has {others[0]!r}, which is found in a text before it is split "
             f"into words; only BERT's {', '.join((*SPECIAL_TOKENS, MASK_TOKEN))} are "
             "supported",
-            "E-tokenizer-not-supported",
+            name="E-encoder-not-supported",
         )
 
 
@@ -295,15 +296,15 @@ def _read_tokenizer(
             continue  # old versions of `tokenizers` wrote none: bert-base-uncased
         if kind not in supported:
             raise EncoderError(
-                f"{path}: {name} is {kind}; BERT's is {' or '.join(supported)}",
-                "E-tokenizer-not-supported",
+                got=f"{path}: {name} is {kind}; BERT's is {' or '.join(supported)}",
+                name="E-encoder-not-supported",
             )
     model, processor = parts["model"], parts["post_processor"]
     prefix = model.get("continuing_subword_prefix", _SUBWORD_PREFIX)
     if prefix != _SUBWORD_PREFIX:
         raise EncoderError(
-            f"{path} continues words with {prefix!r}, BERT with {_SUBWORD_PREFIX!r}",
-            "E-tokenizer-not-supported",
+            got=f"{path} continues words with {prefix!r}, BERT with {_SUBWORD_PREFIX!r}",
+            name="E-encoder-not-supported",
         )
     _check_keys(f"{path}: model", {"unk_token": model.get("unk_token")})
     _check_added(f"{path}: added_tokens", tokenizer.get("added_tokens") or ())
@@ -323,16 +324,16 @@ def _read_tokenizer(
         is_berts = (single, pair) == (SINGLE, expected)
     if not is_berts:
         raise EncoderError(
-            f"{path}: post_processor does not pack [CLS] A [SEP] and [CLS] A [SEP] B "
+            got=f"{path}: post_processor does not pack [CLS] A [SEP] and [CLS] A [SEP] B "
             "[SEP], as BERT does",
-            "E-tokenizer-not-supported",
+            name="E-encoder-not-supported",
         )
     normalizer = parts["normalizer"]
     if normalizer.get("clean_text") is False:
         # The op of tensorflow-text crashes on U+0011 in a text that was not cleaned.
         raise EncoderError(
-            f"{path}: clean_text of the normalizer is False; only True is supported",
-            "E-tokenizer-not-supported",
+            got=f"{path}: clean_text of the normalizer is False; only True is supported",
+            name="E-encoder-not-supported",
         )
     return {
         LOWER_CASE_KEY: normalizer.get("lowercase"),

@@ -140,9 +140,9 @@ def _read_directory(source: str, preprocessor: str | None) -> _Source:
     vocabulary = _vocabulary_file(encoder)
     if preprocessor is not None:
         raise EncoderError(
-            f"--preprocessor {preprocessor} is for a SavedModel; {source} has its "
+            got=f"--preprocessor {preprocessor} is for a SavedModel; {source} has its "
             f"vocabulary in {os.path.basename(vocabulary)}",
-            "E-preprocessor-not-needed",
+            name="E-options-conflict",
         )
     config = {**encoder.config, **tokenizer_files.find_settings(source)}
     encoder = dataclasses.replace(encoder, config=config)
@@ -181,8 +181,8 @@ def _vocabulary_file(encoder: EncoderDirectory) -> str:
         if _exists(encoder.directory, name):
             return encoder.path(name)
     raise EncoderError(
-        f"encoder {encoder.directory} has neither {VOCAB_FILE} nor {TOKENIZER_FILE}",
-        "E-vocabulary-missing",
+        got=f"encoder {encoder.directory} has neither {VOCAB_FILE} nor {TOKENIZER_FILE}",
+        name="E-encoder-not-found",
     )
 
 

@@ -140,9 +140,9 @@ def open_encoder(directory: str) -> EncoderDirectory:
     encoder = open_without_vocabulary(directory)
     if not tf.io.gfile.exists(encoder.vocab_file):
         raise EncoderError(
-            f"encoder {directory} has no {VOCAB_FILE}; copy the encoder's vocabulary "
+            got=f"encoder {directory} has no {VOCAB_FILE}; copy the encoder's vocabulary "
             "into the directory",
-            "E-vocabulary-missing",
+            name="E-encoder-not-found",
         )
     read_vocabulary(encoder.vocab_file, encoder.config)
     return encoder
@@ -163,9 +163,9 @@ def read_vocabulary(path: str, config: dict[str, Any]) -> list[str]:
     tokenizer = os.path.join(os.path.dirname(path), TOKENIZER_FILE)
     if tf.io.gfile.exists(tokenizer) and tokenizer_files.read_words(tokenizer) != words:
         raise EncoderError(
-            f"{tokenizer} and {path} have different tokens; delete the one that the "
+            got=f"{tokenizer} and {path} have different tokens; delete the one that the "
             "encoder was not trained with",
-            "E-tokenizer-files-differ",
+            name="E-encoder-file-damaged",
         )
     return words
 
@@ -196,10 +196,10 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     config_file = find_config(directory)
     if config_file is None:
         raise EncoderError(
-            f"encoder {directory} has neither {MODEL_GARDEN_CONFIG} (a Model Garden "
+            got=f"encoder {directory} has neither {MODEL_GARDEN_CONFIG} (a Model Garden "
             f"checkpoint) nor {HUGGING_FACE_CONFIG} (a Hugging Face folder), nor is it "
             "a SavedModel",
-            "E-encoder-configuration-missing",
+            name="E-encoder-not-found",
         )
     path = os.path.join(directory, config_file)
     config = read_json(path)
@@ -228,46 +228,46 @@ def check_config(path: str, config: dict[str, Any]) -> None:
     for key, allowed in _ARCHITECTURE.items():
         if config.get(key, allowed) != allowed:
             raise EncoderError(
-                f"{path} has {key} {config[key]!r}; only {allowed!r} is supported",
-                "E-encoder-not-supported",
+                got=f"{path} has {key} {config[key]!r}; only {allowed!r} is supported",
+                name="E-encoder-not-supported",
             )
     missing = [key for key in SIZE_KEYS if key not in config]
     if missing:
         raise EncoderError(
-            f"{path} has no {', '.join(missing)}: not a BERT configuration",
-            "E-encoder-configuration",
+            got=f"{path} has no {', '.join(missing)}: not a BERT configuration",
+            name="E-encoder-file-damaged",
         )
     for key in SIZE_KEYS:
         if not isinstance(config[key], int) or config[key] < 1:
             raise EncoderError(
-                f"{path} has {key} {config[key]!r}; it must be a whole number above 0",
-                "E-encoder-configuration",
+                got=f"{path} has {key} {config[key]!r}; it must be a whole number above 0",
+                name="E-encoder-file-damaged",
             )
     hidden, heads = config["hidden_size"], config["num_attention_heads"]
     if hidden % heads:
         raise EncoderError(
-            f"{path} has hidden_size {hidden}, which is not a multiple of "
+            got=f"{path} has hidden_size {hidden}, which is not a multiple of "
             f"num_attention_heads {heads}",
-            "E-encoder-configuration",
+            name="E-encoder-file-damaged",
         )
     if config.get("embedding_size") not in (None, hidden):
         raise EncoderError(
-            f"{path} has embedding_size {config['embedding_size']!r}; only "
+            got=f"{path} has embedding_size {config['embedding_size']!r}; only "
             f"hidden_size ({hidden}) is supported",
-            "E-encoder-not-supported",
+            name="E-encoder-not-supported",
         )
     if config.get("hidden_act", "gelu") not in ACTIVATIONS:
         raise EncoderError(
-            f"{path} has hidden_act {config['hidden_act']!r}; supported are "
+            got=f"{path} has hidden_act {config['hidden_act']!r}; supported are "
             f"{', '.join(ACTIVATIONS)}",
-            "E-encoder-not-supported",
+            name="E-encoder-not-supported",
         )
     for key in ("initializer_range", "layer_norm_eps"):
         value = config.get(key, 1.0)
         if not isinstance(value, int | float) or not value >= 0:
             raise EncoderError(
-                f"{path} has {key} {value!r}; it must be 0 or above",
-                "E-encoder-configuration",
+                got=f"{path} has {key} {value!r}; it must be 0 or above",
+                name="E-encoder-file-damaged",
             )
 
 
@@ -287,34 +287,34 @@ def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> Non
     """
     if len(words) > config["vocab_size"]:
         raise EncoderError(
-            f"{path} has {len(words)} tokens, the encoder's vocab_size is "
+            got=f"{path} has {len(words)} tokens, the encoder's vocab_size is "
             f"{config['vocab_size']}; use the vocabulary that the encoder was trained "
             "with",
-            "E-vocabulary-malformed",
+            name="E-encoder-file-damaged",
         )
     absent = [token for token in SPECIAL_TOKENS if token not in words]
     if absent:
         raise EncoderError(
-            f"{path} has no {', '.join(absent)}: not a BERT vocabulary",
-            "E-vocabulary-malformed",
+            got=f"{path} has no {', '.join(absent)}: not a BERT vocabulary",
+            name="E-encoder-file-damaged",
         )
     ids: dict[str, int] = {}
     for index, word in enumerate(words):
         if ids.setdefault(word, index) != index:
             raise EncoderError(
-                f"{path} has the token {word!r} twice, with the ids {ids[word]} and "
+                got=f"{path} has the token {word!r} twice, with the ids {ids[word]} and "
                 f"{index}; use the vocabulary that the encoder was trained with",
-                "E-vocabulary-malformed",
+                name="E-encoder-file-damaged",
             )
         if (
             _UNSUPPORTED.search(word)
             or len(word.removeprefix("##").encode()) > _MAX_TOKEN_BYTES
         ):
             raise EncoderError(
-                f"{path} has the token {word[:_TOKEN_SHOWN]!r} with the id {index}; "
+                got=f"{path} has the token {word[:_TOKEN_SHOWN]!r} with the id {index}; "
                 f"tokens have at most {_MAX_TOKEN_BYTES} bytes, no NUL, no U+0011, no "
                 "line break and no white space at the end",
-                "E-vocabulary-malformed",
+                name="E-encoder-file-damaged",
             )
 
 
@@ -331,8 +331,8 @@ def _model_garden_weights(directory: str) -> tuple[str, tuple[str, ...]]:
         names = ", ".join(checkpoints)
         several = f", but {names}: delete all but one" if names else ""
         raise EncoderError(
-            f"encoder {directory} has no {MODEL_GARDEN_WEIGHTS}.index{several}",
-            "E-encoder-weights-missing",
+            got=f"encoder {directory} has no {MODEL_GARDEN_WEIGHTS}.index{several}",
+            name="E-encoder-not-found",
         )
     prefix = f"{checkpoints[0]}.data-"
     pattern = rf"{re.escape(prefix)}\d+-of-(\d+)"
@@ -349,16 +349,16 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
     index = os.path.join(directory, HUGGING_FACE_INDEX)
     if not tf.io.gfile.exists(index):
         raise EncoderError(
-            f"encoder {directory} has neither {HUGGING_FACE_WEIGHTS} nor "
+            got=f"encoder {directory} has neither {HUGGING_FACE_WEIGHTS} nor "
             f"{HUGGING_FACE_INDEX}; weights in other formats, such as "
             "pytorch_model.bin, must be saved as safetensors first",
-            "E-encoder-weights-missing",
+            name="E-encoder-not-found",
         )
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise EncoderError(
-            f"{index} has no weight_map: not an index of safetensors files",
-            "E-encoder-file-malformed",
+            got=f"{index} has no weight_map: not an index of safetensors files",
+            name="E-encoder-file-damaged",
         )
     names = sorted(set(map(str, weight_map.values())))
     # Such a name would be read, and staged for a remote run, outside of the folder.
@@ -366,9 +366,9 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
         name for name in names if name != os.path.basename(name) or not name
     ]:
         raise EncoderError(
-            f"{index} names files that are not in its folder: "
+            got=f"{index} names files that are not in its folder: "
             f"{', '.join(outside)}; use the folder as it was published",
-            "E-encoder-files-outside",
+            name="E-encoder-file-damaged",
         )
     present = {n for n in names if tf.io.gfile.exists(os.path.join(directory, n))}
     _require(directory, names, present)
@@ -379,7 +379,7 @@ def _require(directory: str, names: list[str], present: set[str]) -> None:
     missing = [name for name in names if name not in present]
     if missing:
         raise EncoderError(
-            f"encoder {directory} has no {', '.join(missing)}; copy all files of its "
+            got=f"encoder {directory} has no {', '.join(missing)}; copy all files of its "
             "weights",
-            "E-encoder-weights-missing",
+            name="E-encoder-not-found",
         )

@@ -111,9 +111,9 @@ class HuggingFaceWeights:
         if others:
             names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in others)
             raise EncoderError(
-                f"{path}: not floating-point: {names}; allowed are "
+                got=f"{path}: not floating-point: {names}; allowed are "
                 f"{', '.join(_DTYPES)}",
-                "E-encoder-dtype",
+                name="E-encoder-not-supported",
             )
 
     def restore(self, model: BertEncoder) -> None:
@@ -209,25 +209,26 @@ def _header(path: str) -> list[_Stored]:
         length = int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")
         if not 0 < length <= size - _HEADER_LENGTH_BYTES:
             raise EncoderError(
-                f"{path} is not a safetensors file: it has {size} bytes and a header "
+                got=f"{path} is not a safetensors file: it has {size} bytes and a header "
                 f"of {length}",
-                "E-encoder-file-malformed",
+                name="E-encoder-file-damaged",
             )
         text = file.read(length)
     try:
         header = json.loads(text)
     except ValueError as error:
         raise EncoderError(
-            f"{path} is not a safetensors file: {error}", "E-encoder-file-malformed"
+            got=f"{path} is not a safetensors file: {error}",
+            name="E-encoder-file-damaged",
         ) from error
     header.pop("__metadata__", None)
     ends = [entry["data_offsets"][1] for entry in header.values()]
     whole = _HEADER_LENGTH_BYTES + length + max(ends, default=0)
     if size != whole:
         raise EncoderError(
-            f"{path} has {size} bytes, but its header lists {whole}: the file is "
+            got=f"{path} has {size} bytes, but its header lists {whole}: the file is "
             "incomplete; copy it again",
-            "E-encoder-file-incomplete",
+            name="E-encoder-file-damaged",
         )
     return [
         _Stored(name, tuple(entry["shape"]), entry["dtype"])

@@ -169,9 +169,9 @@ def dropout_rates(encoder: EncoderDirectory) -> DropoutRates:
         rate = config[key]
         if not isinstance(rate, int | float) or not 0 <= rate < 1:
             raise EncoderError(
-                f"{encoder.path(encoder.config_file)}: {key} is {rate!r}; allowed are "
+                got=f"{encoder.path(encoder.config_file)}: {key} is {rate!r}; allowed are "
                 "0 to below 1; correct the file, or set trainer.dropout",
-                "E-encoder-dropout",
+                name="E-settings-refused",
             )
     rates = DropoutRates.of_hidden(float(config[hidden]), float(config[attention]))
     # Hugging Face applies the head's rate once.

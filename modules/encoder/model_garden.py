@@ -86,9 +86,9 @@ def _find_encoder(checkpoint: ObjectCheckpoint) -> int:
             return node
     names = ", ".join(checkpoint.children(ROOT)) or "nothing"
     raise EncoderError(
-        f"{checkpoint.path} holds {names}; an encoder's checkpoint is written with "
+        got=f"{checkpoint.path} holds {names}; an encoder's checkpoint is written with "
         "tf.train.Checkpoint(encoder=...) or (model=...)",
-        "E-encoder-checkpoint-layout",
+        name="E-encoder-not-supported",
     )
 
 

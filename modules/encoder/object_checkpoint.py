@@ -46,17 +46,17 @@ class ObjectCheckpoint:
             shapes = self._reader.get_variable_to_shape_map()
             if _OBJECT_GRAPH not in shapes:
                 raise EncoderError(
-                    f"{path} is a TensorFlow 1 checkpoint; convert it first, with "
+                    got=f"{path} is a TensorFlow 1 checkpoint; convert it first, with "
                     "official.nlp.tools.tf2_bert_encoder_checkpoint_converter",
-                    "E-encoder-tensorflow-1",
+                    name="E-encoder-not-supported",
                 )
             graph = self._reader.get_tensor(_OBJECT_GRAPH)
             self._nodes = TrackableObjectGraph.FromString(graph).nodes
         # RuntimeError: TensorFlow's reader does not translate a wrong checksum.
         except (ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
             raise EncoderError(
-                f"{path} is not a readable checkpoint: {error}",
-                "E-encoder-file-malformed",
+                got=f"{path} is not a readable checkpoint: {error}",
+                name="E-encoder-file-damaged",
             ) from error
         del shapes[_OBJECT_GRAPH]
         self.shapes: dict[str, Shape] = {k: tuple(v) for k, v in shapes.items()}
@@ -65,9 +65,9 @@ class ObjectCheckpoint:
         size = sum(tf.io.gfile.stat(file).length for file in data_files)
         if size < needed:
             raise EncoderError(
-                f"{path} has {size} bytes of data, but its index lists {needed}: the "
+                got=f"{path} has {size} bytes of data, but its index lists {needed}: the "
                 "checkpoint is incomplete; copy it again",
-                "E-encoder-file-incomplete",
+                name="E-encoder-file-damaged",
             )
 
     def children(self, node: int) -> dict[str, int]:

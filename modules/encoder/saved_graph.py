@@ -50,15 +50,15 @@ class SavedGraph:
             graphs = saved_model_pb2.SavedModel.FromString(content).meta_graphs
         except DecodeError as error:
             raise EncoderError(
-                f"{path} is not a readable SavedModel: {error}",
-                "E-encoder-file-malformed",
+                got=f"{path} is not a readable SavedModel: {error}",
+                name="E-encoder-file-damaged",
             ) from error
         if len(graphs) != 1 or not graphs[0].HasField("object_graph_def"):
             raise EncoderError(
-                f"SavedModel {directory} was written by TensorFlow 1, as TF Hub's "
+                got=f"SavedModel {directory} was written by TensorFlow 1, as TF Hub's "
                 "google/bert_* and google/small_bert/* were. Take the same encoder "
                 f"from {READABLE_HANDLES}, or export it with TensorFlow 2",
-                "E-encoder-tensorflow-1",
+                name="E-encoder-not-supported",
             )
         functions = graphs[0].graph_def.library.function
         self._nodes = [node for function in functions for node in function.node_def]
@@ -79,9 +79,9 @@ class SavedGraph:
         )
         if normalizes_first:
             raise EncoderError(
-                f"SavedModel {self._directory} has the variables of a BERT, but "
+                got=f"SavedModel {self._directory} has the variables of a BERT, but "
                 "normalizes before the attention; BERT normalizes after it",
-                "E-encoder-not-supported",
+                name="E-encoder-not-supported",
             )
         return {**self._activation(), "layer_norm_eps": self._epsilon()}
 
@@ -102,9 +102,9 @@ class SavedGraph:
         # The pooler has a Tanh as well; the approximation also has a third power.
         if not is_exact and not self._ops >= {"Tanh", "Pow"}:
             raise EncoderError(
-                f"SavedModel {self._directory} has the variables of a BERT, but no op "
+                got=f"SavedModel {self._directory} has the variables of a BERT, but no op "
                 "of its activation: supported are GELU (Erf, or Tanh and Pow) and Relu",
-                "E-encoder-not-supported",
+                name="E-encoder-not-supported",
             )
         return {"hidden_act": "gelu", APPROXIMATE_GELU_KEY: not is_exact}
 
@@ -115,18 +115,18 @@ class SavedGraph:
         values = {float(str(np.float32(value))) for value in stored}
         if not values:
             raise EncoderError(
-                f"{os.path.join(self._directory, GRAPH_FILE)} has no epsilon of a "
+                got=f"{os.path.join(self._directory, GRAPH_FILE)} has no epsilon of a "
                 "layer normalization: a constant layer_norm/batchnorm/add/y, or the "
                 "attribute of layer_norm/FusedBatchNormV3. Use the encoder's Model "
                 "Garden checkpoint with its bert_config.json, or export it again with "
                 "the Model Garden's export_tfhub",
-                "E-encoder-not-supported",
+                name="E-encoder-not-supported",
             )
         if len(values) > 1:
             raise EncoderError(
-                f"SavedModel {self._directory} has layer normalizations of epsilon "
+                got=f"SavedModel {self._directory} has layer normalizations of epsilon "
                 f"{', '.join(map(str, sorted(values)))}; BERT has one for all",
-                "E-encoder-not-supported",
+                name="E-encoder-not-supported",
             )
         return values.pop()
 

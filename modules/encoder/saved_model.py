@@ -92,17 +92,17 @@ def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
             texts = [VOCAB_FILE]
         if len(texts) > 1:
             raise EncoderError(
-                f"{assets} has several texts: {', '.join(texts)}; name the vocabulary "
+                got=f"{assets} has several texts: {', '.join(texts)}; name the vocabulary "
                 f"{VOCAB_FILE}",
-                "E-vocabulary-ambiguous",
+                name="E-encoder-not-found",
             )
         if texts:
             return os.path.join(assets, texts[0])
     raise EncoderError(
-        f"{preprocessor or directory} has no vocabulary (assets/vocab.txt); name the "
+        got=f"{preprocessor or directory} has no vocabulary (assets/vocab.txt); name the "
         "encoder's preprocessor: python -m pipeline import-encoder SOURCE DEST "
         "--preprocessor HANDLE_OR_DIR, and use DEST",
-        "E-vocabulary-missing",
+        name="E-encoder-not-found",
     )
 
 
@@ -174,19 +174,19 @@ def _without_prefix(directory: str, keys: dict[str, str]) -> dict[str, str]:
     old = [name for name in keys if "/self_attention_output/" in name]
     if old:
         raise EncoderError(
-            f"SavedModel {directory} has the variable {old[0]}: an old layout, as in "
+            got=f"SavedModel {directory} has the variable {old[0]}: an old layout, as in "
             "versions 1 and 2 of TF Hub's tensorflow/bert_*. Take version 4 of the "
             "same handle, or the encoder's Model Garden checkpoint",
-            "E-encoder-layout-old",
+            name="E-encoder-not-supported",
         )
     for name in keys:
         if name.endswith(_WORD_EMBEDDINGS):
             prefix = name.removesuffix(_WORD_EMBEDDINGS)
             return {name.removeprefix(prefix): key for name, key in keys.items()}
     raise EncoderError(
-        f"SavedModel {directory} has no variable {_WORD_EMBEDDINGS}: not a BERT "
+        got=f"SavedModel {directory} has no variable {_WORD_EMBEDDINGS}: not a BERT "
         "encoder of the Model Garden's; a preprocessor is given with --preprocessor",
-        "E-encoder-variables-missing",
+        name="E-encoder-not-found",
     )
 
 
@@ -202,9 +202,9 @@ def _sizes(directory: str, shapes: dict[str, Shape]) -> dict[str, int]:
     missing = [name for name in names if name not in shapes]
     if missing:
         raise EncoderError(
-            f"SavedModel {directory} has no variable {', '.join(missing)}: not a BERT "
+            got=f"SavedModel {directory} has no variable {', '.join(missing)}: not a BERT "
             f"encoder of the Model Garden's, as TF Hub's {READABLE_HANDLES}",
-            "E-encoder-variables-missing",
+            name="E-encoder-not-found",
         )
     words, positions, types, query, inner = (shapes[name] for name in names)
     matches = (re.match(r"transformer/layer_\d+/", name) for name in shapes)

@@ -85,4 +85,6 @@ def check_tensors(
         if stored[name] != expected[name]
     ]
     if problems:
-        raise EncoderError(f"{path}: {'; '.join(problems)}", "E-encoder-tensors")
+        raise EncoderError(
+            got=f"{path}: {'; '.join(problems)}", name="E-encoder-file-damaged"
+        )

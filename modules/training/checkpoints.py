@@ -250,7 +250,7 @@ def _read_state(directory: str) -> Any:
         if files.read(path) is None:
             return None
     raise UsageError(
-        f"{path} is damaged. Restore it from a backup to resume the training, or "
+        got=f"{path} is damaged. Restore it from a backup to resume the training, or "
         "delete this file: the training then starts from its first step",
-        "E-checkpoint-damaged",
+        name="E-record-damaged",
     )

@@ -73,10 +73,10 @@ def refuse_several_processes(strategy: tf.distribute.Strategy, user: str) -> Non
     )
     if isinstance(strategy, several):
         raise UsageError(
-            f"{user} works in one process, but the strategy is "
+            got=f"{user} works in one process, but the strategy is "
             f"{type(strategy).__name__}; set trainer.strategy to one_device, mirrored "
             f"or tpu, or leave {user} out",
-            "E-strategy-one-process",
+            name="E-settings-refused",
         )
 
 

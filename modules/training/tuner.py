@@ -151,9 +151,9 @@ class SettingsTuner(base_tuner.BaseTuner):
         sizes = self._space.get("batch_size", [self._trainer.batch_size])
         if isinstance(sizes, Range) and strategy.num_replicas_in_sync > 1:
             raise UsageError(
-                f"tuner.space.batch_size is a range, but {type(strategy).__name__} has "
+                got=f"tuner.space.batch_size is a range, but {type(strategy).__name__} has "
                 f"{strategy.num_replicas_in_sync} replicas; list multiples of that",
-                "E-tuner-batch-size",
+                name="E-settings-refused",
             )
         for size in () if isinstance(sizes, Range) else sizes:
             strategies.check_batches(

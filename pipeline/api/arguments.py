@@ -98,5 +98,5 @@ def _check(
         what = ", or ".join(messages).replace(", or Input should be", " or")
         shown = reprlib.repr(details[-1]["input"])
         raise UsageError(
-            f"{name}: {what} (got {shown})", "E-argument-refused"
+            got=f"{name}: {what} (got {shown})", name="E-settings-refused"
         ) from error

@@ -70,9 +70,9 @@ class FrameFile:
         for name in used:
             if isinstance(name, str) and name in self.problems:
                 raise UsageError(
-                    f"data: the column {name!r} of the DataFrame cannot be written: "
+                    got=f"data: the column {name!r} of the DataFrame cannot be written: "
                     f"{self.problems[name]}{advice}",
-                    "E-frame-values",
+                    name="E-prediction-columns",
                 )
 
     def name_rows(self, text: str) -> str:
@@ -108,8 +108,8 @@ class FrameFile:
         try:
             yield
         except UsageError as error:
-            message = self.name_rows(error.message)
-            raise UsageError(message, error.name) from error
+            message = self.name_rows(error.sentence())
+            raise UsageError(got=message, name=error.name) from error
 
 
 def refuse_levels(argument: str, frame: pd.DataFrame) -> None:
@@ -124,10 +124,10 @@ def refuse_levels(argument: str, frame: pd.DataFrame) -> None:
     """
     if frame.columns.nlevels > 1:
         raise UsageError(
-            f"{argument}: the columns of the DataFrame have {frame.columns.nlevels} "
+            got=f"{argument}: the columns of the DataFrame have {frame.columns.nlevels} "
             "levels; give them one name each, such as with "
             "frame.columns.map('_'.join)",
-            "E-frame-columns",
+            name="E-frame-refused",
         )
 
 
@@ -148,35 +148,36 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
 
     if not isinstance(frame, pd.DataFrame):
         raise UsageError(
-            f"data: {type(frame).__name__} is neither a pandas.DataFrame nor a path; "
+            got=f"data: {type(frame).__name__} is neither a pandas.DataFrame nor a path; "
             "give one of them, such as pandas.DataFrame(rows)",
-            "E-frame-type",
+            name="E-frame-refused",
         )
     refuse_levels("data", frame)
     odd = [name for name in frame.columns if not isinstance(name, str)]
     if odd:
         raise UsageError(
-            f"data: the name {odd[0]!r} of a column is not a string; rename it, such "
+            got=f"data: the name {odd[0]!r} of a column is not a string; rename it, such "
             "as with frame.rename(columns=str)",
-            "E-frame-columns",
+            name="E-frame-refused",
         )
     if not frame.columns.is_unique:
         name = frame.columns[frame.columns.duplicated()][0]
         raise UsageError(
-            f"data: several columns of the DataFrame are named {name!r}; rename or "
+            got=f"data: several columns of the DataFrame are named {name!r}; rename or "
             "drop all but one",
-            "E-frame-columns",
+            name="E-frame-refused",
         )
     for name in frame.columns:
         if problem := find_surrogate(name):
             raise UsageError(
-                f"data: the name {name!a} of a column {problem}", "E-frame-columns"
+                got=f"data: the name {name!a} of a column {problem}",
+                name="E-frame-refused",
             )
     if frame.empty:
         raise UsageError(
-            f"data: the DataFrame has {wording.count(len(frame), 'row')} and "
+            got=f"data: the DataFrame has {wording.count(len(frame), 'row')} and "
             f"{wording.count(len(frame.columns), 'column')}; give one with rows",
-            "E-frame-empty",
+            name="E-frame-refused",
         )
     columns, problems = [], {}
     for name in frame.columns:

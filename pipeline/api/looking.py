@@ -164,9 +164,9 @@ class Run(runs.Run):
         report = self.report
         if report is None:
             raise UsageError(
-                f"run {self.id} has no report: its state is {self.state}; "
+                got=f"run {self.id} has no report: its state is {self.state}; "
                 f"{self.directory / LOG_FILE} shows why",
-                "E-run-without-report",
+                name="E-run-not-finished",
             )
         names = report.task.text_columns
         rows = [
@@ -191,9 +191,9 @@ class Run(runs.Run):
         """
         if self.pushed is None:
             raise UsageError(
-                f"run {self.id} pushed no model, its state is {self.state}; its "
+                got=f"run {self.id} pushed no model, its state is {self.state}; its "
                 "`reason` and `report` show why",
-                "E-run-without-model",
+                name="E-run-not-finished",
             )
         return self.pushed
 
@@ -261,9 +261,9 @@ def compare(
     """
     if not 2 <= len(compared) <= len(comparison_lib.LETTERS):
         raise UsageError(
-            f"{wording.count(len(compared), 'run')}: name at least 2 and at most "
+            got=f"{wording.count(len(compared), 'run')}: name at least 2 and at most "
             f"{len(comparison_lib.LETTERS)}, as in compare(before, after)",
-            "E-compare-run-count",
+            name="E-settings-refused",
         )
     first = next((run for run in compared if isinstance(run, Run)), None)
     paths = first.paths if first and output is None else _paths_of(output)
@@ -286,9 +286,9 @@ def find_output(output: Output) -> OutputPaths:
     paths = _paths_of(output)
     if not paths.root.is_dir():
         raise UsageError(
-            f"output {paths.root} does not exist; name the directory of the runs, or "
+            got=f"output {paths.root} does not exist; name the directory of the runs, or "
             "their recipe, with output=",
-            "E-output-not-found",
+            name="E-output-not-found",
         )
     return paths
 

@@ -70,42 +70,42 @@ def predict(
         missing = [name for name in columns if name not in frame.columns]
         if missing:
             raise UsageError(
-                f"texts: the DataFrame has no column {missing[0]!r}; the model takes "
+                got=f"texts: the DataFrame has no column {missing[0]!r}; the model takes "
                 f"{' and '.join(columns)}, the columns are "
                 f"{', '.join(map(str, frame.columns))}",
-                "E-predict-columns",
+                name="E-column-missing",
             )
         repeated = frame.columns[frame.columns.duplicated()].intersection(columns)
         if len(repeated):
             raise UsageError(
-                f"texts: several columns of the DataFrame are named {repeated[0]!r}; "
+                got=f"texts: several columns of the DataFrame are named {repeated[0]!r}; "
                 "rename or drop all but one",
-                "E-predict-columns",
+                name="E-column-missing",
             )
         rows = list(frame[columns].itertuples(index=False, name=None))
     else:
         if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
             raise UsageError(
-                f"texts: {type(texts).__name__} is not a list of texts; write "
+                got=f"texts: {type(texts).__name__} is not a list of texts; write "
                 "predict(model, [text])",
-                "E-predict-texts",
+                name="E-text-refused",
             )
         index = texts.index if isinstance(texts, pd.Series) else None
         rows = []
         for position, row in enumerate(texts):
             if not isinstance(row, (str, tuple, list)):
                 raise UsageError(
-                    f"texts: {describe_row(position, index)}: {row!r} is neither a "
+                    got=f"texts: {describe_row(position, index)}: {row!r} is neither a "
                     "text nor a pair of texts",
-                    "E-predict-texts",
+                    name="E-text-refused",
                 )
             rows.append((row,) if isinstance(row, str) else tuple(row))
             if len(rows[-1]) != len(columns):
                 raise UsageError(
-                    f"texts: {describe_row(position, index)}: {row!r} has "
+                    got=f"texts: {describe_row(position, index)}: {row!r} has "
                     f"{wording.count(len(rows[-1]), 'text')}; the model takes "
                     f"{' and '.join(columns)}",
-                    "E-predict-texts",
+                    name="E-text-refused",
                 )
         frame = pd.DataFrame(rows, index=index, columns=columns)
     for position, row in enumerate(rows):
@@ -113,7 +113,9 @@ def predict(
             problem = row_values.find_text_problem(value, allows_marks=True)
             if problem:
                 place = describe_row(position, frame.index)
-                raise UsageError(f"texts: {place}: {name} {problem}", "E-text-refused")
+                raise UsageError(
+                    got=f"texts: {place}: {name} {problem}", name="E-text-refused"
+                )
     names = example_columns(is_score=predictor.is_score, labels=predictor.labels)
     values = [prediction.as_columns() for prediction in predictor.predict(rows)]
     kept = frame.rename(columns=rename_taken(frame.columns, names))

@@ -143,7 +143,7 @@ class Recipe:
         )
         if project.inspection.refused:
             lines = [*project.inspection.refused, describe_refusal(project.inspection)]
-            raise DataRefusedError("\n".join(lines), "E-data-refused")
+            raise DataRefusedError(got="\n".join(lines), name="E-data-refused")
         from pipeline.onboarding.create import RECIPE_FILE
 
         written = cls(project.folder / RECIPE_FILE)
@@ -329,9 +329,9 @@ def _look_at(
         if not isinstance(data, (str, Path)):
             if settings.columns:
                 raise UsageError(
-                    "columns names the columns of files without a header; rename those "
+                    got="columns names the columns of files without a header; rename those "
                     "of a DataFrame with data.rename(columns={OLD: NEW})",
-                    "E-columns-refused",
+                    name="E-column-missing",
                 )
             directory = temporary.enter_context(tempfile.TemporaryDirectory())
             frame = data_frames.write(data, Path(directory))
@@ -342,7 +342,7 @@ def _look_at(
             try:
                 data_set = look_at(str(frame.path), settings, choices, overrides)
             except UsageError as error:
-                frame.refuse(frame.problems, f". Without it, {error.message}")
+                frame.refuse(frame.problems, f". Without it, {error.sentence()}")
                 raise
             task = data_set.task
             frame.refuse([*task.text_columns, *task.label_columns, task.id_column])
@@ -352,10 +352,10 @@ def _look_at(
         has_test = not data_set.needs_split or TEST in data_set.source.files
         if has_test and test_size is not None:
             raise UsageError(
-                f"{data} already has the splits "
+                got=f"{data} already has the splits "
                 f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
                 "rows without splits",
-                "E-split-exists",
+                name="E-options-conflict",
             )
         for line in data_set.source.describe_reading():
             report(line)

@@ -80,8 +80,8 @@ def override(run: InstanceOf[Run], *, reason: str) -> Release:
     """
     if not reason.strip():
         raise UsageError(
-            "the reason is empty; state why the model is pushed anyway",
-            "E-reason-empty",
+            got="the reason is empty; state why the model is pushed anyway",
+            name="E-settings-refused",
         )
     from pipeline.local.run import hold_output
     from pipeline.releases import override as override_lib

@@ -25,7 +25,6 @@ from pipeline.api.arguments import Port, Seconds, checked
 from pipeline.api.looking import Run
 from pipeline.config.paths import REPOSITORY
 from serving import discovery
-from serving.errors import SettingsError
 
 # A name has no "/", so that the address is the first with one.
 _SERVING = re.compile(r" serving (.+) at (https?://\S+), gRPC ")
@@ -52,10 +51,7 @@ class Server:
     name: str
 
     def __post_init__(self) -> None:
-        try:
-            discovery.check_name(self.name, "name")
-        except SettingsError as error:
-            raise UsageError(error.message, error.name) from error
+        discovery.check_name(self.name, "name")
 
     def predict(self, instances: Sequence[Any]) -> list[Any]:
         """Sends one request to TensorFlow Serving's REST API.
@@ -74,15 +70,17 @@ class Server:
             instances, "columns"
         ):
             raise UsageError(
-                f"instances: {type(instances).__name__} is not a list of rows; give "
+                got=f"instances: {type(instances).__name__} is not a list of rows; give "
                 "a list of texts, or of a dictionary for each row, such as "
                 "frame.to_dict('records')",
-                "E-predict-texts",
+                name="E-text-refused",
             )
         try:
             content = json.dumps({"instances": list(instances)})
         except (TypeError, ValueError) as error:
-            raise UsageError(f"instances: {error}", "E-predict-texts") from error
+            raise UsageError(
+                got=f"instances: {error}", name="E-text-refused"
+            ) from error
         name = urllib.parse.quote(self.name, safe="")
         request = urllib.request.Request(
             f"{self.url}/v1/models/{name}:predict",
@@ -161,7 +159,9 @@ def _wait(process: subprocess.Popen[bytes], log: Path, seconds: float) -> Server
             lines = text.strip().splitlines() or ["it printed nothing"]
             if error := _ERROR.fullmatch(lines[-1]):
                 message, name = error.groups()
-                raise UsageError(message, name)
+                raise UsageError(got=message, name=name)
             what = "ended" if has_ended else f"is not ready after {seconds:g} s"
-            raise UsageError(f"the server {what}: {lines[-1]}", "E-serve-not-ready")
+            raise UsageError(
+                got=f"the server {what}: {lines[-1]}", name="E-port-unavailable"
+            )
         time.sleep(_POLL_SECONDS)

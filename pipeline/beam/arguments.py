@@ -67,9 +67,9 @@ def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ..
             for name in ("project", "region", "temp_location"):
                 if getattr(settings, name) is None:
                     raise UsageError(
-                        f"beam.dataflow.{name}: required by the runner dataflow, but "
+                        got=f"beam.dataflow.{name}: required by the runner dataflow, but "
                         f"not set; set it with --set beam.dataflow.{name}=VALUE",
-                        "E-dataflow-setting-missing",
+                        name="E-option-missing",
                     )
             arguments = {
                 "runner": "DataflowRunner",

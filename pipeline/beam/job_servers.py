@@ -29,25 +29,25 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
     if not is_here:
         if config.job_server_jar is None:
             raise UsageError(
-                f"beam.job_server_jar: required by the runner {config.runner} in a "
+                got=f"beam.job_server_jar: required by the runner {config.runner} in a "
                 "container, but not set; name the file in the image, or use the runner "
                 "portable with the address of a job server",
-                "E-job-server-not-found",
+                name="E-job-server-not-found",
             )
         return config.job_server_jar
     if shutil.which("java") is None:
         raise UsageError(
-            f"beam.runner is {config.runner}, but `java` is not on the PATH: its job "
+            got=f"beam.runner is {config.runner}, but `java` is not on the PATH: its job "
             "server needs Java 11 or 17; install one, or use the runner portable with "
             "the address of a job server",
-            "E-java-missing",
+            name="E-job-server-not-found",
         )
     if config.job_server_jar:
         if not Path(config.job_server_jar).is_file():
             raise UsageError(
-                f"beam.job_server_jar {config.job_server_jar} is not a file; leave it "
+                got=f"beam.job_server_jar {config.job_server_jar} is not a file; leave it "
                 "out to search the directories of Maven, Beam and `make job-servers`",
-                "E-job-server-not-found",
+                name="E-job-server-not-found",
             )
         return config.job_server_jar
     artifact = artifact_of(config)
@@ -64,11 +64,11 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
         if path.is_file():
             return str(path)
     raise UsageError(
-        f"beam.runner is {config.runner}, but its job server is not on this machine: "
+        got=f"beam.runner is {config.runner}, but its job server is not on this machine: "
         "assemble it with `make job-servers` (Flink 1.19, Spark 3), get it with `mvn "
         f"dependency:get -Dtransitive=false -Dartifact={_GROUP}:{artifact}:{version}`, "
         "or name the file with beam.job_server_jar",
-        "E-job-server-not-found",
+        name="E-job-server-not-found",
     )
 
 

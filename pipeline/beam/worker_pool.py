@@ -134,7 +134,7 @@ def main(address: str) -> None:
             named(
                 f"address {address}: the pool cannot listen there; give HOST:PORT "
                 "with a free port of this machine, such as localhost:50000",
-                "E-worker-pool-address",
+                "E-settings-refused",
             )
         ) from error
     pool = WorkerPool()

@@ -61,14 +61,14 @@ def compare_command(
     """
     if not 2 <= len(names) <= len(LETTERS):
         raise UsageError(
-            f"{wording.count(len(names), 'run')}: name 2 to {len(LETTERS)}, as in "
+            got=f"{wording.count(len(names), 'run')}: name 2 to {len(LETTERS)}, as in "
             "compare RUN latest",
-            "E-compare-run-count",
+            name="E-settings-refused",
         )
     if csv_file is not None and not csv_file.parent.is_dir():
         raise UsageError(
-            f"--csv {csv_file}: there is no directory {csv_file.parent}",
-            "E-no-such-directory",
+            got=f"--csv {csv_file}: there is no directory {csv_file.parent}",
+            name="E-no-such-directory",
         )
     paths = options.output_paths(config_file, output)
     from pipeline.runs.compared_run import find_run

@@ -35,8 +35,8 @@ def completion_command(shell: str | None) -> None:
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in _INSTALL:
         raise UsageError(
-            f"the shell is {shell or 'unknown'}; name one of {', '.join(_INSTALL)}",
-            "E-shell-unknown",
+            got=f"the shell is {shell or 'unknown'}; name one of {', '.join(_INSTALL)}",
+            name="E-settings-refused",
         )
     complete = get_completion_class(shell)
     assert complete is not None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from pipeline.cli import (
     options,
     orchestrators,
     predict,
+    refusals,
     releases,
     runs,
     serve,
@@ -63,6 +66,28 @@ def _print_error(error: object) -> None:
     _print_prose(f"error: {error}", console, style="red")
 
 
+@contextlib.contextmanager
+def _refusing(context: click.Context) -> Iterator[None]:
+    """Prints an error of usage, ours or click's, and exits with `USAGE`."""
+    group = context.command
+    assert isinstance(group, click.Group)
+    try:
+        yield
+    except UsageError as error:
+        name = context.invoked_subcommand or ""
+        _print_error(
+            refusals.describe(error, group.get_command(context, name) or group)
+        )
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        command = error.ctx.command if error.ctx else group
+        _print_error(refusals.describe(refusals.from_click(error), command))
+    else:
+        return
+    context.exit(exit_status.USAGE)
+
+
 class _Commands(click.Group):
     """Lists commands in sections; exits with `USAGE` on a `UsageError`.
 
@@ -87,14 +112,16 @@ class _Commands(click.Group):
         environment.escape_unprintable()
         return super().main(*args, **options)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the arguments before the name of the command."""
+        with _refusing(ctx):
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
         try:
-            with printing_warnings():
+            with _refusing(ctx), printing_warnings():
                 return super().invoke(ctx)
-        except UsageError as error:
-            _print_error(error)
-            ctx.exit(exit_status.USAGE)
         except Exception as error:
             line = storage_errors.describe(error)
             if line is None:

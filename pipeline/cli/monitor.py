@@ -146,25 +146,25 @@ def monitor_command(
         secrets.refuse_password("--pushgateway", pushgateway)
     if prometheus_file is not None and not prometheus_file.parent.is_dir():
         raise UsageError(
-            f"--prometheus-file {prometheus_file}: there is no directory "
+            got=f"--prometheus-file {prometheus_file}: there is no directory "
             f"{prometheus_file.parent}",
-            "E-no-such-directory",
+            name="E-no-such-directory",
         )
     directory = find_model(model)
     labels, lowest = None, {}
     if labels_file is None and thresholds:
         raise UsageError(
-            "--threshold needs labels: add --labels FILE", "E-labels-required"
+            got="--threshold needs labels: add --labels FILE", name="E-option-missing"
         )
     if history is not None:
         if labels_file is None:
             raise UsageError(
-                "--history needs labels: add --labels FILE", "E-labels-required"
+                got="--history needs labels: add --labels FILE", name="E-option-missing"
             )
         if not history.absolute().parent.is_dir():
             raise UsageError(
-                f"--history {history}: there is no such directory",
-                "E-no-such-directory",
+                got=f"--history {history}: there is no such directory",
+                name="E-no-such-directory",
             )
     if labels_file is not None:
         task = _task_of(directory, label_column, label_separator)
@@ -190,9 +190,9 @@ def monitor_command(
     rows = {name: len(window) for name, window in windows.items()}
     if rows[_REFERENCE] < allowed.min_rows:
         raise UsageError(
-            f"--reference {reference} has {rows[_REFERENCE]} rows; name files with at "
+            got=f"--reference {reference} has {rows[_REFERENCE]} rows; name files with at "
             f"least {allowed.min_rows}, or set --limit min_rows=N",
-            "E-reference-too-small",
+            name="E-reference-too-small",
         )
     few = [name for name, count in rows.items() if count < allowed.min_rows]
     for name in few:
@@ -290,8 +290,8 @@ def monitor_command(
             )
         except (OSError, http.client.HTTPException) as error:
             unreachable = UsageError(
-                f"--pushgateway {pushgateway} cannot be reached: {error}",
-                "E-pushgateway-unreachable",
+                got=f"--pushgateway {pushgateway} cannot be reached: {error}",
+                name="E-network-failed",
             )
             if not has_alarm:
                 raise unreachable from error
@@ -312,9 +312,9 @@ def _parse_limits(texts: tuple[str, ...]) -> Limits:
         problem = error.errors()[0]
         name = ".".join(map(str, problem["loc"]))
         raise UsageError(
-            f"--limit {name}={values.get(name, '')}: {problem['msg']}; the checks are "
+            got=f"--limit {name}={values.get(name, '')}: {problem['msg']}; the checks are "
             f"{', '.join(Limits.model_fields)}",
-            "E-limit-not-allowed",
+            name="E-settings-refused",
         ) from error
 
 
@@ -325,9 +325,9 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
         name, _, number = text.partition("=")
         if name not in task.metrics:
             raise UsageError(
-                f"--threshold {text}: the model has no such metric; it has "
+                got=f"--threshold {text}: the model has no such metric; it has "
                 f"{metrics.shorten(task.metrics)}",
-                "E-threshold-not-allowed",
+                name="E-settings-refused",
             )
         low, high = table[name].low, table[name].high
         try:
@@ -336,9 +336,9 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
             thresholds[name] = math.nan
         if not low <= thresholds[name] <= high:
             raise UsageError(
-                f"--threshold {text}: allowed are {low:g} to {high:g}, such as "
+                got=f"--threshold {text}: allowed are {low:g} to {high:g}, such as "
                 f"{name}={high:g}",
-                "E-threshold-not-allowed",
+                name="E-settings-refused",
             )
     return thresholds
 
@@ -349,24 +349,24 @@ def _task_of(
     described = description.read_description(directory)
     if described is None:
         raise UsageError(
-            f"--labels: the model {directory} has no description of its classes; push "
+            got=f"--labels: the model {directory} has no description of its classes; push "
             "it again with this release",
-            "E-model-too-old",
+            name="E-file-format-other",
         )
     kind = kinds.from_description(described)
     if label_separator is not None and kind.label_size == 1:
         raise UsageError(
-            "--label-separator is for a model of several labels; this one predicts one "
+            got="--label-separator is for a model of several labels; this one predicts one "
             "label, so leave it out",
-            "E-label-layout",
+            name="E-options-conflict",
         )
     has_label_columns = kind.label_size > 1 and label_separator is None
     if label_column is not None and has_label_columns:
         raise UsageError(
-            f"--label-column {label_column}: without --label-separator, --labels has a "
+            got=f"--label-column {label_column}: without --label-separator, --labels has a "
             f"column of 0 and 1 for each label ({', '.join(kind.names)}); "
             "add --label-separator, or leave --label-column out",
-            "E-label-layout",
+            name="E-options-conflict",
         )
     has_names = bool(kind.names) and not has_label_columns
     label = label_column or "label"

@@ -164,8 +164,8 @@ def inspect_command(
             names = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
             settings = ", ".join(_SETTINGS[name] for name in chosen)
             raise UsageError(
-                f"{names} cannot be combined with --config; set {settings} with --set",
-                "E-options-conflict",
+                got=f"{names} cannot be combined with --config; set {settings} with --set",
+                name="E-options-conflict",
             )
         options.override_sources(overrides, path, encoder)
         config = recipe.load_config(config_file, overrides)
@@ -175,7 +175,7 @@ def inspect_command(
         with environment.collecting_rarely(), _progress() as progress:
             result = inspect_recipe(config, _to_stderr, progress)
     elif path is None:
-        raise UsageError("give PATH or --config FILE", "E-source-required")
+        raise UsageError(got="give PATH or --config FILE", name="E-option-missing")
     else:
         from pipeline.api.recipes import inspect_project
 

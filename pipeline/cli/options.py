@@ -16,6 +16,8 @@ from pipeline.config import recipe
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
 
 _Decorator = Callable[[Any], Any]
+# Settings that an option of many commands overrides.
+OVERRIDING = {"data.source": "data", "encoder.source": "encoder", "output": "output"}
 _SAMPLE = str(DEFAULT_CONFIG.relative_to(REPOSITORY))
 
 
@@ -155,9 +157,9 @@ def find_output(config_file: Path | None, output: str | None) -> OutputPaths:
     paths = output_paths(config_file, output)
     if not paths.root.is_dir():
         raise UsageError(
-            f"output {paths.root} does not exist; name the directory of the runs with "
+            got=f"output {paths.root} does not exist; name the directory of the runs with "
             "--output DIR, or their recipe with --config FILE",
-            "E-output-not-found",
+            name="E-output-not-found",
         )
     return paths
 
@@ -169,10 +171,10 @@ def override_sources(
     output: str | None = None,
 ) -> None:
     """Adds `--data`, `--encoder` and `--output` to the overrides."""
-    if data is not None:
-        overrides["data.source"] = data
+    values = {"data": data, "encoder": encoder, "output": output}
+    for key, option in OVERRIDING.items():
+        if values[option] is not None:
+            overrides[key] = values[option]
     if encoder is not None:
         # The recipe's checksum belongs to the recipe's own encoder.
-        overrides |= {"encoder.source": encoder, "encoder.sha256": None}
-    if output is not None:
-        overrides["output"] = output
+        overrides["encoder.sha256"] = None

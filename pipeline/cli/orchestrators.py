@@ -191,7 +191,7 @@ def _make_client(
     if orchestrator == KUBEFLOW:
         if host is None:
             raise UsageError(
-                "--orchestrator kubeflow needs --host URL", "E-kubeflow-option-missing"
+                got="--orchestrator kubeflow needs --host URL", name="E-option-missing"
             )
         server = KubeflowServer(host, **login)
         with quiet_libraries():  # kfp warns when it is imported
@@ -201,8 +201,8 @@ def _make_client(
     names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if names:
         raise UsageError(
-            f"{', '.join(names)}: only for --orchestrator kubeflow",
-            "E-options-conflict",
+            got=f"{', '.join(names)}: only for --orchestrator kubeflow",
+            name="E-options-conflict",
         )
     with quiet_libraries():  # Google's libraries warn when they are imported
         from pipeline.orchestrators.vertex.run_client import VertexRunClient

@@ -96,13 +96,14 @@ def predict_command(
     """
     if [bool(text), bool(pair), bool(source)].count(True) != 1:
         raise UsageError(
-            "give one of --text TEXT (for a model of single sentences), --pair A B "
+            got="give one of --text TEXT (for a model of single sentences), --pair A B "
             "(for a model of pairs) and --input FILE",
-            "E-predict-input",
+            name="E-options-conflict",
         )
     if bool(source) != bool(destination):
         raise UsageError(
-            "--input FILE and --output FILE go together: give both", "E-predict-input"
+            got="--input FILE and --output FILE go together: give both",
+            name="E-options-conflict",
         )
     reading = recipe.load_data(config_file, overrides)
     # The recipe's format belongs to the recipe's own data.
@@ -110,8 +111,8 @@ def predict_command(
     name = (destination or "").lower().removesuffix(".gz")
     if name.endswith(_NO_DIRECTORIES):
         raise UsageError(
-            f"--output {destination}: allowed are .csv, .tsv, .jsonl and a directory",
-            "E-file-extension",
+            got=f"--output {destination}: allowed are .csv, .tsv, .jsonl and a directory",
+            name="E-format-unknown",
         )
     if source and destination and format_of(name) not in WRITTEN_FORMATS:
         beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
@@ -121,9 +122,9 @@ def predict_command(
         return
     if strict or any(batch.values()):
         raise UsageError(
-            "--output-format, --batch-rows and --strict apply to a directory: name one "
+            got="--output-format, --batch-rows and --strict apply to a directory: name one "
             "with --output",
-            "E-directory-output-only",
+            name="E-options-conflict",
         )
     environment.set_up(quiet=True)
     if source and destination:
@@ -137,7 +138,7 @@ def predict_command(
     rows: list[tuple[str, ...]] = [*pair, *((single,) for single in text)]
     for value in itertools.chain.from_iterable(rows):
         if problem := row_values.find_text_problem(value, allows_marks=True):
-            raise UsageError(f"the text {problem}", "E-text-refused")
+            raise UsageError(got=f"the text {problem}", name="E-text-refused")
     predictor = Predictor(find_model(model), min_probability)
     predictions = list(predictor.predict(rows))
     values = ["class", "probability"]

@@ -120,12 +120,12 @@ def rollback_command(
         names = recipe_names(paths)
         if len(names) > 1:
             raise UsageError(
-                f"several recipes push from {paths.root}; name one with --config FILE",
-                "E-recipe-ambiguous",
+                got=f"several recipes push from {paths.root}; name one with --config FILE",
+                name="E-output-not-found",
             )
         if not names:
             raise UsageError(
-                f"no version was pushed from {paths.root}", "E-no-version-pushed"
+                got=f"no version was pushed from {paths.root}", name="E-version-unknown"
             )
         paths = OutputPaths(paths.root, names[0])
     release = roll_back(paths.pushed, version, reason)
@@ -153,7 +153,8 @@ def override_command(
     """
     if not reason.strip():
         raise UsageError(
-            "--reason is empty; state why the model is pushed anyway", "E-reason-empty"
+            got="--reason is empty; state why the model is pushed anyway",
+            name="E-settings-refused",
         )
     paths = options.find_output(config_file, output)
     from pipeline.api import releases

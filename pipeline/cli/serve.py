@@ -207,7 +207,6 @@ def serve_command(**options: Any) -> None:
     logging.getLogger("serving").setLevel(logging.INFO)
     from serving import launch, tls, tokens
     from serving.batching import BatchingSettings
-    from serving.errors import SettingsError
     from serving.limits import RequestLimits
     from serving.settings import ServerSettings
 
@@ -231,9 +230,9 @@ def serve_command(**options: Any) -> None:
     model = options.pop("model")
     if not uris.is_local(model):
         raise UsageError(
-            f"--model {model}: the server reads a directory of this machine; mount the "
+            got=f"--model {model}: the server reads a directory of this machine; mount the "
             "bucket and name the model's folder in it, or copy the model",
-            "E-local-path-required",
+            name="E-local-path-required",
         )
     for path in (os.path.abspath(model), os.path.realpath(model)):  # of the link, too
         uris.refuse_pattern("--model", path)
@@ -241,23 +240,20 @@ def serve_command(**options: Any) -> None:
     options["labels"] = dict(map(_parse_label, options["labels"]))
     token_file = options.pop("token_file")
     tls_files = [options.pop(f"tls_{name}") for name in ("cert", "key", "client_ca")]
-    try:
-        options["token"] = None if token_file is None else tokens.read(token_file)
-        options["tls"] = tls.load(*tls_files)
-        # The other options have the names of the settings.
-        launch.serve(
-            ServerSettings(Path(model), batching=batching, limits=limits, **options)
-        )
-    except SettingsError as error:
-        raise UsageError(error.message, error.name) from error
+    options["token"] = None if token_file is None else tokens.read(token_file)
+    options["tls"] = tls.load(*tls_files)
+    # The other options have the names of the settings.
+    launch.serve(
+        ServerSettings(Path(model), batching=batching, limits=limits, **options)
+    )
 
 
 def _parse_label(text: str) -> tuple[str, int]:
     label, _, version = text.rpartition("=")
     if not label or not served_versions.is_version(version):
         raise UsageError(
-            f"--label {text}: write LABEL=VERSION, for example stable=1700000000",
-            "E-version-label",
+            got=f"--label {text}: write LABEL=VERSION, for example stable=1700000000",
+            name="E-settings-refused",
         )
     return label, int(version)
 
@@ -275,8 +271,8 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
     if directory is None:
         if redact is not None:
             raise UsageError(
-                "--redact needs --sample-dir: no rows are kept without it",
-                "E-redact-not-allowed",
+                got="--redact needs --sample-dir: no rows are kept without it",
+                name="E-redact-not-allowed",
             )
         return None
     hook = None if redact is None else _import_function(redact)
@@ -284,8 +280,8 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"--sample-dir {directory} cannot be created: {error.strerror}",
-            "E-file-access-failed",
+            got=f"--sample-dir {directory} cannot be created: {error.strerror}",
+            name="E-storage-failed",
         ) from error
     return SamplingSettings(directory, rate, mib << 20, hook)
 
@@ -294,18 +290,20 @@ def _import_function(path: str) -> Callable[..., Any]:
     module, colon, name = path.partition(":")
     if not module or not colon or not name:
         raise UsageError(
-            f"--redact {path}: write MODULE:FUNCTION", "E-redact-not-allowed"
+            got=f"--redact {path}: write MODULE:FUNCTION", name="E-redact-not-allowed"
         )
     try:
         function = pkgutil.resolve_name(path)
     except Exception as error:  # importing a module runs its code
         raise UsageError(
-            f"--redact {path} cannot be imported: {type(error).__name__}: {error}. The "
+            got=f"--redact {path} cannot be imported: {type(error).__name__}: {error}. The "
             "module must be installed, or its directory in PYTHONPATH",
-            "E-redact-not-allowed",
+            name="E-redact-not-allowed",
         ) from error
     if not callable(function):
-        raise UsageError(f"--redact {path} is not a function", "E-redact-not-allowed")
+        raise UsageError(
+            got=f"--redact {path} is not a function", name="E-redact-not-allowed"
+        )
     return function
 
 
@@ -319,8 +317,8 @@ def check_host(host: str) -> str:
     is_host = re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", name)
     if host != "*" and not is_host:
         raise UsageError(
-            f"--allowed-host {host}: give a host name without scheme and port, for "
+            got=f"--allowed-host {host}: give a host name without scheme and port, for "
             "example bert.example.com, or *. and a domain",
-            "E-allowed-host",
+            name="E-settings-refused",
         )
     return host

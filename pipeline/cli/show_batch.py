@@ -54,8 +54,8 @@ def show_batch_command(
     """
     if not output.parent.is_dir():
         raise UsageError(
-            f"--output {output}: there is no directory {output.parent}",
-            "E-no-such-directory",
+            got=f"--output {output}: there is no directory {output.parent}",
+            name="E-no-such-directory",
         )
     output_directory.make_for_file(output, f"--output {output}")
     options.override_sources(overrides, data, encoder)

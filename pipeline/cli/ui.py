@@ -43,16 +43,16 @@ def ui_command(
         directories = [path for path in below if OutputPaths(path, "").runs.exists()]
         if not directories:
             raise UsageError(
-                f"there are no runs below {DEFAULT_OUTPUT.absolute()}; name their "
+                got=f"there are no runs below {DEFAULT_OUTPUT.absolute()}; name their "
                 "output directory with --output DIR",
-                "E-output-not-found",
+                name="E-output-not-found",
             )
     for directory in directories:
         if not directory.is_dir():
             raise UsageError(
-                f"--output {directory}: there is no such directory; name the output "
+                got=f"--output {directory}: there is no such directory; name the output "
                 "directory of a run",
-                "E-output-not-found",
+                name="E-output-not-found",
             )
     from pipeline.ui import launch
 

@@ -90,26 +90,26 @@ def parse(texts: Iterable[str]) -> dict[str, Any]:
         name = name.strip()
         if not separator:
             raise UsageError(
-                f"--parameter {text!r}: write NAME=VALUE, such as epochs=2",
-                "E-parameter-not-allowed",
+                got=f"--parameter {text!r}: write NAME=VALUE, such as epochs=2",
+                name="E-settings-refused",
             )
         if name not in _NAMES:
             raise UsageError(
-                f"--parameter {name}: allowed are {', '.join(_NAMES)}",
-                "E-parameter-not-allowed",
+                got=f"--parameter {name}: allowed are {', '.join(_NAMES)}",
+                name="E-settings-refused",
             )
         try:
             _, parsed = parse_override(f"{_SETTINGS.get(name, 'data.source')}={value}")
         except UsageError as error:
             raise UsageError(
-                f"--parameter {text!r}: the value is not YAML: {error.__cause__}",
-                "E-parameter-not-allowed",
+                got=f"--parameter {text!r}: the value is not YAML: {error.__cause__}",
+                name="E-settings-refused",
             ) from error
         if parsed is None or (name == _DATA and not isinstance(parsed, str)):
             kind = "a directory" if name == _DATA else "a value"
             raise UsageError(
-                f"--parameter {text!r}: write {name}= and {kind}",
-                "E-parameter-not-allowed",
+                got=f"--parameter {text!r}: write {name}= and {kind}",
+                name="E-settings-refused",
             )
         if name == _DATA:
             uris.refuse_pattern("--parameter data", parsed)

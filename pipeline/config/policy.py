@@ -103,10 +103,10 @@ def refuse_columns(task: TaskConfig, recipe: Path) -> None:
             pattern = policy.find_forbidding(column)
             if pattern is not None:
                 raise UsageError(
-                    f"config {recipe} is refused:\n  {setting} names {column!r}, which "
+                    got=f"config {recipe} is refused:\n  {setting} names {column!r}, which "
                     f"forbidden_columns of {file} forbids ({pattern!r}); name another "
                     "column",
-                    "E-column-forbidden",
+                    name="E-policy-refused",
                 )
 
 
@@ -116,11 +116,12 @@ def _read(file: Path) -> Policy:
         return Policy.model_validate({} if settings is None else settings)
     except OSError as error:
         raise UsageError(
-            f"policy {file} cannot be read: {error.strerror}", "E-config-unreadable"
+            got=f"policy {file} cannot be read: {error.strerror}",
+            name="E-config-unreadable",
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"policy {file} is not valid YAML: {error}", "E-config-unreadable"
+            got=f"policy {file} is not valid YAML: {error}", name="E-config-unreadable"
         ) from error
     except ValidationError as error:
         lines = [f"policy {file} is refused; it may have the settings:"]
@@ -129,7 +130,7 @@ def _read(file: Path) -> Policy:
             key = ".".join(str(part) for part in detail["loc"])
             message = detail["msg"].removeprefix(_VALUE_ERROR)
             lines.append(f"  {key}: {message}" if key else f"  {message}")
-        raise UsageError("\n".join(lines), "E-policy-refused") from error
+        raise UsageError(got="\n".join(lines), name="E-policy-refused") from error
 
 
 def _fold(name: str, kept: str = "") -> str:

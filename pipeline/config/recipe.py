@@ -303,11 +303,11 @@ class Config(Settings):
         split = self.evaluator.split or (TEST if TEST in names else EVAL_SPLIT)
         if split not in names:
             raise UsageError(
-                f"evaluator.split is {split!r}; the data has {', '.join(names)}",
-                "E-evaluator-split",
+                got=f"evaluator.split is {split!r}; the data has {', '.join(names)}",
+                name="E-settings-refused",
             )
         if self.tuner is not None and split == EVAL_SPLIT:
-            raise UsageError(_SEARCHED_GATE, "E-settings-refused")
+            raise UsageError(got=_SEARCHED_GATE, name="E-settings-refused")
         evaluator = self.evaluator.model_copy(update={"split": split})
         return self.model_copy(update={"evaluator": evaluator})
 
@@ -372,7 +372,8 @@ def parse_override(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise UsageError(
-            f"--set {text!r}: write key=value, such as trainer.epochs=2", "E-set-format"
+            got=f"--set {text!r}: write key=value, such as trainer.epochs=2",
+            name="E-settings-refused",
         )
     kind: Any = Config
     for name in key.strip().split("."):
@@ -381,7 +382,8 @@ def parse_override(text: str) -> tuple[str, Any]:
         return key.strip(), typed_yaml.load_value(value, kind)
     except yaml.YAMLError as error:
         raise UsageError(
-            f"--set {text!r}: the value is not YAML: {error}", "E-set-format"
+            got=f"--set {text!r}: the value is not YAML: {error}",
+            name="E-settings-refused",
         ) from error
 
 
@@ -390,20 +392,24 @@ def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
         settings = typed_yaml.load(path.read_text(encoding="utf-8"), Config)
     except OSError as error:
         raise UsageError(
-            f"config {path} cannot be read: {error.strerror}", "E-config-unreadable"
+            got=f"config {path} cannot be read: {error.strerror}",
+            name="E-config-unreadable",
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"config {path} is not valid YAML: {error}", "E-config-unreadable"
+            got=f"config {path} is not valid YAML: {error}", name="E-config-unreadable"
         ) from error
     if not isinstance(settings, dict):
         raise UsageError(
-            f"config {path} must hold a mapping of settings", "E-config-unreadable"
+            got=f"config {path} must hold a mapping of settings",
+            name="E-config-unreadable",
         )
     _anchor_paths(settings, Path(os.path.abspath(path)).parent)
     _expand_task(settings)
     if unknown := list(filter(None, map(_find_unknown, overrides or {}))):
-        raise UsageError("\n".join([_OVERRIDES, *unknown]), "E-settings-refused")
+        raise UsageError(
+            got="\n".join([_OVERRIDES, *unknown]), name="E-settings-refused"
+        )
     for key, value in (overrides or {}).items():
         set_dotted(settings, key, value)
         _expand_task(settings)
@@ -424,8 +430,8 @@ def set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
         child = node.setdefault(parent, {})
         if not isinstance(child, dict):
             raise UsageError(
-                f"{key}: {parent} is {child!r}, not a group of settings",
-                "E-setting-not-a-group",
+                got=f"{key}: {parent} is {child!r}, not a group of settings",
+                name="E-settings-refused",
             )
         node = child
     node[leaf] = value
@@ -490,7 +496,7 @@ def make_task(settings: Mapping[str, Any]) -> TaskConfig:
         detail = error.errors()[0]
         key = ".".join(map(str, ("task", *detail["loc"])))
         message = detail["msg"].removeprefix(_VALUE_ERROR)
-        raise UsageError(f"{key}: {message}", "E-settings-refused") from error
+        raise UsageError(got=f"{key}: {message}", name="E-settings-refused") from error
 
 
 def _load(
@@ -502,7 +508,7 @@ def _load(
     for key, text in _find_texts(settings, section):
         # The name of a file may have bytes that are not UTF-8.
         if key not in _PATH_KEYS and (problem := find_surrogate(text)):
-            raise UsageError(f"{key} {problem}", "E-settings-refused")
+            raise UsageError(got=f"{key} {problem}", name="E-settings-refused")
     try:
         return model.model_validate(settings)
     except ValidationError as error:
@@ -520,7 +526,7 @@ def _load(
         head = f"config {path} is refused:" if is_of_file else _OVERRIDES
         blamed.setdefault(head, []).append(line)
     lines = [line for head, found in blamed.items() for line in (head, *found)]
-    raise UsageError("\n".join(lines), "E-settings-refused")
+    raise UsageError(got="\n".join(lines), name="E-settings-refused")
 
 
 def _section(settings: dict[str, Any], section: str) -> Any:

@@ -33,10 +33,10 @@ def refuse(settings: Any, key: str) -> None:
         _IN_URL.search(settings) or _OPTION.match(settings)
     ):
         raise UsageError(
-            f"{key} has a secret, which would be written to the run's record, its "
+            got=f"{key} has a secret, which would be written to the run's record, its "
             "artifacts and jobs; set it in the environment, where the library reads "
             "it, such as AWS_SECRET_ACCESS_KEY or GOOGLE_APPLICATION_CREDENTIALS",
-            "E-secret-visible",
+            name="E-secret-visible",
         )
 
 
@@ -52,7 +52,7 @@ def refuse_password(option: str, url: str) -> None:
     """
     if _IN_URL.search(url if "://" in url else f"http://{url}"):
         raise UsageError(
-            f"{option} has a password, which other users of this machine can read; "
+            got=f"{option} has a password, which other users of this machine can read; "
             "give the address without it",
-            "E-secret-visible",
+            name="E-secret-visible",
         )

@@ -87,10 +87,10 @@ def resolve_encoder(
         files = conversion.source_files(directory)
         if expected is not None and (actual := fingerprint.of_files(files)) != expected:
             raise UsageError(
-                f"{', '.join(files)} has SHA-256 {actual}, encoder.sha256 is "
+                got=f"{', '.join(files)} has SHA-256 {actual}, encoder.sha256 is "
                 f"{expected}: the files differ from the recipe's; install them again, "
                 f"or set encoder.sha256 to {actual} to use them",
-                "E-encoder-digest",
+                name="E-encoder-changed",
             )
         if uris.is_local(directory):
             changes = written_files.find_changes(
@@ -99,10 +99,10 @@ def resolve_encoder(
             if changes:
                 record = Path(directory, written_files.RECORD)
                 raise UsageError(
-                    f"{_SETTING} {directory}: {', '.join(changes)} changed after "
+                    got=f"{_SETTING} {directory}: {', '.join(changes)} changed after "
                     "import-encoder wrote the directory; import the encoder again, or "
                     f"delete {record} to use the files as they are",
-                    "E-encoder-changed",
+                    name="E-encoder-changed",
                 )
         if conversion.needs_import(directory):
             paths = paths or OutputPaths.of(config)
@@ -136,7 +136,7 @@ def resolve_encoder(
         )
         if settings.long_text is None and config.task.has_single_text:
             message += "; preprocessing.long_text reads longer texts in windows"
-        raise UsageError(message, "E-length-too-long")
+        raise UsageError(got=message, name="E-settings-refused")
     return resolved
 
 
@@ -161,7 +161,8 @@ def import_encoder(
     target = Path(destination)
     if not uris.is_local(str(destination)):
         raise UsageError(
-            f"{destination} is remote; name a local directory", "E-local-path-required"
+            got=f"{destination} is remote; name a local directory",
+            name="E-local-path-required",
         )
     refuse_existing(target)
     with _usage_errors("SOURCE", source):
@@ -229,22 +230,22 @@ def locate(source: str, setting: str) -> str:
         spec = importlib.util.find_spec(package)  # without importing it
         if spec is None or not spec.submodule_search_locations:
             raise UsageError(
-                f"{setting} {source}: the package {package} is not installed; "
+                got=f"{setting} {source}: the package {package} is not installed; "
                 "run `make install`, or give a directory with --encoder DIR",
-                "E-encoder-not-found",
+                name="E-encoder-not-found",
             )
         return str(Path(spec.submodule_search_locations[0]) / path)
     if source.startswith("http://"):
         raise UsageError(
-            f"{setting} {source} would be downloaded without encryption, so that "
+            got=f"{setting} {source} would be downloaded without encryption, so that "
             "others could replace it; write https://, or give a local copy",
-            "E-encoder-unencrypted",
+            name="E-settings-refused",
         )
     if source.startswith(_HANDLE_PREFIX):
         return _download(source, setting)
     if uris.is_local(source) and not Path(source).is_dir():
         raise UsageError(
-            f"{setting} {source} is not a directory", "E-encoder-not-found"
+            got=f"{setting} {source} is not a directory", name="E-encoder-not-found"
         )
     if uris.is_local(source):
         # A pipe would block its reader, and a device may have no end. Links to files
@@ -252,9 +253,9 @@ def locate(source: str, setting: str) -> str:
         for file in (*Path(source).glob("*"), *Path(source).glob("*/*")):
             if file.exists() and not (file.is_file() or file.is_dir()):
                 raise UsageError(
-                    f"{setting} {source}: {file} is a pipe, socket or device, not a "
+                    got=f"{setting} {source}: {file} is a pipe, socket or device, not a "
                     "file; copy the encoder's files again",
-                    "E-encoder-special-file",
+                    name="E-encoder-file-damaged",
                 )
     return source
 
@@ -294,10 +295,10 @@ def _download(handle: str, setting: str) -> str:
         return hub.resolve(handle)
     except Exception as error:  # download libraries raise errors of many types
         raise UsageError(
-            f"{setting} {handle} cannot be downloaded ({type(error).__name__}: "
+            got=f"{setting} {handle} cannot be downloaded ({type(error).__name__}: "
             f"{str(error)[:200]}). Without a network, give a local copy of the "
             "SavedModel with --encoder DIR, or import-encoder DIR",
-            "E-encoder-download",
+            name="E-network-failed",
         ) from error
 
 
@@ -311,4 +312,4 @@ def _usage_errors(setting: str, source: str) -> Iterator[None]:
     except encoder_lib.EncoderError as error:
         # The error names the directory, which for a handle is a hash in the cache.
         handle = f"{setting} {source}: " if source.startswith(_HANDLE_PREFIX) else ""
-        raise UsageError(f"{handle}{error.message}", error.name) from error
+        raise UsageError(got=f"{handle}{error.sentence()}", name=error.name) from error

@@ -58,14 +58,14 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
         serialized = next(iter(records), None)
     except tf.errors.DataLossError as e:
         raise UsageError(
-            f"data {source}: {TRAIN_SPLIT} cannot be read ({_one_line(e)}); write "
+            got=f"data {source}: {TRAIN_SPLIT} cannot be read ({_one_line(e)}); write "
             "its files again",
-            "E-train-examples-invalid",
+            name="E-rows-refused",
         ) from e
     if serialized is None:
         raise UsageError(
-            f"data {source}: {TRAIN_SPLIT} has no rows; add some",
-            "E-train-examples-invalid",
+            got=f"data {source}: {TRAIN_SPLIT} has no rows; add some",
+            name="E-rows-refused",
         )
     spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
     settings = {
@@ -79,9 +79,9 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
         _check_labels(features, task)
     except (tf.errors.InvalidArgumentError, ValueError) as e:
         raise UsageError(
-            f"data {source}: a row of {TRAIN_SPLIT} is not valid ({_one_line(e)}); "
+            got=f"data {source}: a row of {TRAIN_SPLIT} is not valid ({_one_line(e)}); "
             "correct it, or the settings of the task",
-            "E-train-examples-invalid",
+            name="E-rows-refused",
         ) from e
     columns = {
         name: tf.RaggedTensor.from_sparse(values).to_list()

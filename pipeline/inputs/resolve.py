@@ -54,7 +54,7 @@ def resolve_inputs(
         for trainer in (config.trainer, *searched):
             experiment.check_settings(trainer, encoder.directory)
     except ValueError as error:
-        raise UsageError(str(error), "E-settings-refused") from error
+        raise UsageError(got=str(error), name="E-settings-refused") from error
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = examples_lib.resolve_examples(
         config.data_source,

@@ -133,17 +133,17 @@ def _read_curated(
         schema = text_format.Parse(text, schema_pb2.Schema())
     except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
         raise UsageError(
-            f"data.schema_file {path} cannot be read as a schema in text format: "
+            got=f"data.schema_file {path} cannot be read as a schema in text format: "
             f"{error}",
-            "E-schema-file-refused",
+            name="E-schema-file-refused",
         ) from error
     features = {feature.name: feature for feature in schema.feature}
     missing = set(required_columns(task)) - features.keys()
     if missing:
         raise UsageError(
-            f"data.schema_file {path} lacks the task's columns "
+            got=f"data.schema_file {path} lacks the task's columns "
             f"{', '.join(sorted(missing))}; add them as features",
-            "E-schema-file-refused",
+            name="E-schema-file-refused",
         )
     problems = [
         f"feature {expected.name} has "
@@ -155,10 +155,10 @@ def _read_curated(
     ]
     if problems:
         raise UsageError(
-            f"data.schema_file {path}: "
+            got=f"data.schema_file {path}: "
             + "; ".join(problems)
             + ". Every row must have the label and the inputs of the task",
-            "E-schema-file-refused",
+            name="E-schema-file-refused",
         )
     return schema
 

@@ -75,10 +75,10 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
         elif next(paths.artifacts.glob("*/*"), None):
             # In a new database the ids, which name directories, begin anew.
             raise UsageError(
-                f"{paths.metadata} is missing or empty, and {paths.artifacts} has the "
+                got=f"{paths.metadata} is missing or empty, and {paths.artifacts} has the "
                 "artifacts of its runs; restore it from a backup, or move `artifacts` "
                 "away",
-                "E-metadata-missing",
+                name="E-record-damaged",
             )
         with _writing(paths):
             recording = run_record.recording(directory, config, paths.metadata, commits)
@@ -164,9 +164,9 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
                         raise PermissionError(error, os.strerror(error), str(path))
         except file_lock.LockedError as error:
             raise UsageError(
-                f"output {paths.root} is in use by {error.owner}; wait until it ends, "
+                got=f"output {paths.root} is in use by {error.owner}; wait until it ends, "
                 f"or {_ADVICE}",
-                "E-output-in-use",
+                name="E-output-in-use",
             ) from error
         yield
 
@@ -198,7 +198,7 @@ def _run(
         error.card.write(directory)
         write_report(str(directory), report_bad_rows(config, error))
         raise DataRefusedError(
-            f"{error.message}\nreport: {directory / PAGE_FILE}", error.name
+            got=f"{error.sentence()}\nreport: {directory / PAGE_FILE}", name=error.name
         ) from error
     assert record.commits is not None
     files.write_record(str(paths.commits), record.commits.model_dump(mode="json"))
@@ -220,10 +220,10 @@ def _run(
     except DataAnomaliesError as error:
         write_report(str(directory), error.report)
         raise DataRefusedError(
-            f"{error}\nreport: {directory / PAGE_FILE}", "E-data-refused"
+            got=f"{error}\nreport: {directory / PAGE_FILE}", name="E-data-refused"
         ) from error
     except (ChampionError, WarmStartError) as error:
-        raise UsageError(str(error), "E-served-model") from error
+        raise UsageError(got=str(error), name="E-runs-not-comparable") from error
     reader = MetadataReader.of_file(paths.metadata)
     outputs = RunOutputs(reader, reader.latest_run_id())
     page, data_verdict = outputs.page, outputs.data_verdict

@@ -56,8 +56,8 @@ def read_labels(
     file_format = format_of(path)
     if file_format in (None, TFRECORD):
         raise UsageError(
-            f"--labels {path}: allowed are .csv, .tsv, .jsonl, .parquet and .arrow",
-            "E-file-extension",
+            got=f"--labels {path}: allowed are .csv, .tsv, .jsonl, .parquet and .arrow",
+            name="E-format-unknown",
         )
     try:
         return _read_labels(RowFile(path, file_format, settings), task)
@@ -82,7 +82,7 @@ def _read_labels(file: RowFile, task: TaskConfig) -> dict[Texts, Label]:
             labels[texts] = parser.parse_row(row)
         except RowError as error:
             raise UsageError(
-                f"--labels {location}: {error}", "E-labels-unreadable"
+                got=f"--labels {location}: {error}", name="E-rows-refused"
             ) from error
     return labels
 

@@ -79,9 +79,9 @@ def read_evaluation(directory: str, version: str) -> Evaluation | None:
                 return Evaluation.model_validate(content)
         except (OSError, ValueError) as error:
             raise UsageError(
-                f"{path}/{served_versions.EVALUATION_FILE} cannot be read: {error}. "
+                got=f"{path}/{served_versions.EVALUATION_FILE} cannot be read: {error}. "
                 "Restore it, or delete it to compare nothing with the gate",
-                "E-record-damaged",
+                name="E-record-damaged",
             ) from error
     return None
 
@@ -157,7 +157,7 @@ def record(path: Path, compared: Iterable[GateComparison]) -> list[GateCompariso
         latest = {entry.version: entry for entry in entries}
     except OSError as error:
         raise UsageError(
-            f"--history {path}: {error.strerror}", "E-file-access-failed"
+            got=f"--history {path}: {error.strerror}", name="E-storage-failed"
         ) from error
     return sorted(latest.values(), key=lambda entry: int(entry.version))
 

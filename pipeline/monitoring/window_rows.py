@@ -50,9 +50,9 @@ class ServedModel:
         signatures = self._predictor.signatures
         if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
             raise UsageError(
-                f"--model {directory} has no signature `{TOKENIZE}`; push it again "
+                got=f"--model {directory} has no signature `{TOKENIZE}`; push it again "
                 "with this release",
-                "E-model-too-old",
+                name="E-file-format-other",
             )
         self._signatures = signatures
         self.columns = self._predictor.columns
@@ -61,9 +61,9 @@ class ServedModel:
             described = description.read_description(directory)
             if described is None:
                 raise UsageError(
-                    f"--model {directory} has no description, which names its labels; "
+                    got=f"--model {directory} has no description, which names its labels; "
                     "push it again with this release",
-                    "E-model-too-old",
+                    name="E-file-format-other",
                 )
             self.labels = described["classes"]
         # The signatures return no vector of the encoder. The mean of the word
@@ -162,9 +162,9 @@ def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
             texts = _texts(features, columns)
             if texts is None:
                 raise UsageError(
-                    f"--reference {path}: an Example lacks one of the model's columns "
+                    got=f"--reference {path}: an Example lacks one of the model's columns "
                     f"{', '.join(columns)}",
-                    "E-window-unreadable",
+                    name="E-rows-refused",
                 )
             rows.append(texts)
     return rows
@@ -190,9 +190,9 @@ def read_sample(
         paths = files.list_records([uris.join(directory, sampling.FILES)])
     except files.MissingRecordsError as error:
         raise UsageError(
-            f"--samples {directory} has no file {sampling.FILES}; name the directory "
+            got=f"--samples {directory} has no file {sampling.FILES}; name the directory "
             "of serve --sample-dir, which has a file a minute after the first request",
-            "E-samples-missing",
+            name="E-data-not-found",
         ) from error
     rows = []
     for path in paths:
@@ -230,10 +230,10 @@ def _read(path: str) -> list[Mapping]:
             examples.append(tf_examples.parse(record).features.feature)
         except RowError as error:
             raise UsageError(
-                f"{path} cannot be read: record {location.row}: {error}; it must be a "
+                got=f"{path} cannot be read: record {location.row}: {error}; it must be a "
                 "TFRecord file of Examples, with a name that ends in .gz if it is "
                 "gzipped",
-                "E-window-unreadable",
+                name="E-rows-refused",
             ) from error
     return examples
 

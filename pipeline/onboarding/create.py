@@ -386,8 +386,8 @@ class _Builder:
         try:
             return recipe.load_config(path, overrides)
         except UsageError as error:  # show the final name of the folder
-            message = error.message.replace(str(self._directory), str(self._target))
-            raise UsageError(message, error.name) from error
+            message = error.sentence().replace(str(self._directory), str(self._target))
+            raise UsageError(got=message, name=error.name) from error
 
 
 class _GuessedHalving(Halving):

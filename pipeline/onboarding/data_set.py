@@ -71,11 +71,13 @@ def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
             continue
         if name in _OPTIONS:
             raise UsageError(
-                f"--set {key}: choose it with {_OPTIONS[name]}", "E-options-conflict"
+                got=f"--set {key}: choose it with {_OPTIONS[name]}",
+                name="E-options-conflict",
             )
         if key == "task.labels" and value is None:
             raise UsageError(
-                f"--set {key}: allowed are name and index", "E-settings-refused"
+                got=f"--set {key}: allowed are name and index",
+                name="E-settings-refused",
             )
         settings[name] = value
     return make_task(settings)
@@ -151,22 +153,22 @@ def look_at(
     """
     if not uris.is_local(location) or location.startswith(TFDS_PREFIX):
         raise UsageError(
-            f"data {location}: init and inspect-data read files of this machine; copy "
+            got=f"data {location}: init and inspect-data read files of this machine; copy "
             "them here, or name the source in a recipe with data.source",
-            "E-local-path-required",
+            name="E-local-path-required",
         )
     source = find_source(location, settings)
     if not source.files:
         raise UsageError(
-            f"data {location} has no files of text; give a file, a directory with "
+            got=f"data {location} has no files of text; give a file, a directory with "
             "train.csv and eval.csv, or one with a folder of text files for each class",
-            "E-source-without-text",
+            name="E-data-not-found",
         )
     if source.has_splits and TRAIN_SPLIT not in source.files:
         raise UsageError(
-            f"data {location} has the splits {', '.join(map(str, source.files))}, but "
+            got=f"data {location} has the splits {', '.join(map(str, source.files))}, but "
             "no train; give the files of the rows to train on",
-            "E-source-without-train",
+            name="E-split-missing",
         )
     split = TRAIN_SPLIT if source.has_splits else None
     separator = overrides.get("task.label_separator")
@@ -223,16 +225,16 @@ def _summarize(
             first = (location, row) if first is None or is_new_kind else first
     if undecoded and first and settings.on_bad_rows == "refuse":
         raise UsageError(
-            f"{undecoded} of {count} rows are not {settings.encoding}. {first[0]}: "
+            got=f"{undecoded} of {count} rows are not {settings.encoding}. {first[0]}: "
             f"{first[1]}",
-            "E-source-encoding",
+            name="E-file-damaged",
         )
     if not columns and first:
-        raise UsageError(f"data {first[0]}: {first[1]}", "E-source-malformed")
+        raise UsageError(got=f"data {first[0]}: {first[1]}", name="E-rows-refused")
     if not columns:
         raise UsageError(
-            f"data {source.describe(split)} has no rows: the file is empty, or has a "
+            got=f"data {source.describe(split)} has no rows: the file is empty, or has a "
             "header and no rows",
-            "E-source-empty",
+            name="E-split-missing",
         )
     return columns, count

@@ -125,21 +125,21 @@ def guess_task(
     for option, name in named:
         if name is not None and name not in columns:
             raise UsageError(
-                f"{option} {name}: there is no such column; there are "
+                got=f"{option} {name}: there is no such column; there are "
                 f"{_join_names(columns)}",
-                "E-option-column-unknown",
+                name="E-column-missing",
             )
     if len(text) > 2:
         raise UsageError(
-            f"--text is given {wording.count(len(text), 'time')}; give it once, or "
+            got=f"--text is given {wording.count(len(text), 'time')}; give it once, or "
             "twice for a pair",
-            "E-columns-twice",
+            name="E-options-conflict",
         )
     for name, count in Counter([*text, label]).items():
         if count > 1:
             raise UsageError(
-                f"--text and --label name {name} twice; name different columns",
-                "E-columns-twice",
+                got=f"--text and --label name {name} twice; name different columns",
+                name="E-options-conflict",
             )
     reasons: dict[str, str] = {}
     if text:
@@ -181,7 +181,7 @@ def guess_task(
     column, source_names = columns[label], class_names(label)
     may_be_list = kind in (None, "multilabel") or not column.values
     if not more and may_be_list and (problem := column.problem):
-        raise UsageError(f"the label {label} {problem}", "E-label-lists")
+        raise UsageError(got=f"the label {label} {problem}", name="E-label-refused")
     has_names = kind in (None, "multilabel") and column.separator is not None
     if more or has_names or kind == "multilabel":
         if more:
@@ -197,15 +197,17 @@ def guess_task(
             _refuse_names(column, LISTS)
         classes_option = "with --kind classes" if column.values else "without lists"
         raise UsageError(
-            f"the label {label} has a list of one name in each row, which is one "
+            got=f"the label {label} has a list of one name in each row, which is one "
             f"class; write the names {classes_option}, or choose any number of labels "
             "with --kind multilabel",
-            "E-label-lists",
+            name="E-label-refused",
         )
     rows = column.labels or {}
     counts = {source_names.get(name, name): rows[name] for name in rows}
     if not column.filled:
-        raise UsageError(f"the label column {label} has no value", "E-label-empty")
+        raise UsageError(
+            got=f"the label column {label} has no value", name="E-label-refused"
+        )
     if classes is not None and column.values is None:
         settings["labels"] = "name"
         counts = dict.fromkeys(classes, 1)  # too many values to be counted
@@ -220,9 +222,9 @@ def guess_task(
         is_renamed = not known and (column.are_indices or bool(source_names))
         if not known and not is_renamed:
             raise UsageError(
-                f"task.classes are {', '.join(classes)}; the label {label} has "
+                got=f"task.classes are {', '.join(classes)}; the label {label} has "
                 f"{_describe(column)}; write the classes as the data has them",
-                "E-classes-differ",
+                name="E-classes-differ",
             )
         settings["labels"] = "index" if is_renamed else "name"
         counts = counts if is_renamed else known
@@ -233,10 +235,10 @@ def guess_task(
     elif (kind or _guess_kind(column)) == "score":
         if not column.is_numeric or not column.low < column.high:
             raise UsageError(
-                f"the label {label} cannot be a score: its values are not numbers, or "
+                got=f"the label {label} cannot be a score: its values are not numbers, or "
                 "they are all equal; use --kind classes or name another column with "
                 "--label",
-                "E-label-not-score",
+                name="E-label-refused",
             )
         low, high = float(math.floor(column.low)), float(math.ceil(column.high))
         settings |= {
@@ -254,12 +256,12 @@ def guess_task(
             names = _sort(column.names[unclear].first)
             option = f"--label {shlex.quote(label)} --kind"
             raise UsageError(
-                f"the label {label} has {_describe_count(column)}, which "
+                got=f"the label {label} has {_describe_count(column)}, which "
                 f"{_name_separator(unclear)} separates into {len(names)} names "
                 f"({', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)}); if a "
                 f"row has several labels, add {option} multilabel, or if each value is "
                 f"one class, {option} classes",
-                "E-label-kind-ambiguous",
+                name="E-label-refused",
             )
         classes = _guess_classes(column, counts, reasons)
         settings["labels"] = "name"
@@ -290,10 +292,10 @@ def _refuse_row_as_header(
             names[index] = f"{kind}{number}" if len(found) > 1 else kind
     shown = ", ".join(textwrap.shorten(name, _SHOWN_CHARACTERS) for name in columns)
     raise UsageError(
-        f"the columns are called {shown}, which looks like a row. If the file has no "
+        got=f"the columns are called {shown}, which looks like a row. If the file has no "
         f"header, name its columns: --columns {','.join(names)}; else choose columns "
         "with --text and --label",
-        "E-header-missing",
+        name="E-dialect-unclear",
     )
 
 
@@ -343,9 +345,9 @@ def _guess_texts(
     texts = {n: c for n, c in texts.items() if c.separator is None} or texts
     if not texts:
         raise UsageError(
-            f"none of the columns {_join_names(columns)} looks like text; name the "
+            got=f"none of the columns {_join_names(columns)} looks like text; name the "
             "text column with --text COLUMN, twice for a pair",
-            "E-text-column-unclear",
+            name="E-column-unclear",
         )
     words = {name: column.mean_words for name, column in texts.items()}
     by_length = sorted(texts, key=lambda name: -words[name])
@@ -375,9 +377,9 @@ def _guess_texts(
     first, second = map(shlex.quote, by_length[:2])
     shown = ", ".join(f"{name} ({words[name]:.0f} words)" for name in texts)
     raise UsageError(
-        f"the columns {shown} may each be the text; name one with --text {first}, or "
+        got=f"the columns {shown} may each be the text; name one with --text {first}, or "
         f"the two of a pair with --text {first} --text {second}",
-        "E-text-column-unclear",
+        name="E-column-unclear",
     )
 
 
@@ -432,17 +434,17 @@ def _guess_labels(
         candidates = lists or candidates
         if rounding and not lists:
             raise UsageError(
-                f"no column has 0 and 1, or several names in a row{rounding}",
-                "E-label-column-unclear",
+                got=f"no column has 0 and 1, or several names in a row{rounding}",
+                name="E-column-unclear",
             )
     if not candidates:
         crowded = [column for column in columns.values() if column.crowded]
         if kind == "multilabel" and crowded:
             _refuse_names(crowded[0], min(crowded[0].crowded))
         raise UsageError(
-            f"none of the columns {_join_names(columns) or '(no others)'} looks like a "
+            got=f"none of the columns {_join_names(columns) or '(no others)'} looks like a "
             f"label; name it with --label COLUMN{rounding}",
-            "E-label-column-unclear",
+            name="E-column-unclear",
         )
     if len(candidates) > 1:
         shown = (f"{name} ({_describe(columns[name])})" for name in candidates)
@@ -451,8 +453,8 @@ def _guess_labels(
             names = shlex.quote(f"task.classes={json.dumps(flags, ensure_ascii=False)}")
             advice += f", or several with --kind multilabel --set {names}"
         raise UsageError(
-            f"the columns {', '.join(shown)} may each be the label; {advice}{rounding}",
-            "E-label-column-unclear",
+            got=f"the columns {', '.join(shown)} may each be the label; {advice}{rounding}",
+            name="E-column-unclear",
         )
     (label,) = candidates
     shape = "scores" if _is_score(columns[label]) else "few values"
@@ -475,11 +477,11 @@ def _refuse_one_hot(flags: Sequence[Column], kind: Kind | None) -> None:
     )
     if kind is None and ones == rows:
         raise UsageError(
-            f"the columns {', '.join(column.name for column in flags)} have as many 1s "
+            got=f"the columns {', '.join(column.name for column in flags)} have as many 1s "
             "as rows, so they may be one class in several columns; write the name of "
             "the class in one column, or choose any number of labels with --kind "
             "multilabel",
-            "E-flags-ambiguous",
+            name="E-label-refused",
         )
 
 
@@ -487,11 +489,11 @@ def _refuse_names(column: Column, separator: str) -> NoReturn:
     """Refuses too many names."""
     shape = f"names with {_name_separator(separator)} between them"
     raise UsageError(
-        f"the label {column.name} has over {MOST_LABELS} "
+        got=f"the label {column.name} has over {MOST_LABELS} "
         f"{shape if separator else 'names in lists'}; allowed are 2 to {MOST_LABELS}: "
         "leave rare ones out, name another column with --label COLUMN, or choose "
         "--kind classes if each value is one class",
-        "E-label-count",
+        name="E-label-refused",
     )
 
 
@@ -509,10 +511,10 @@ def _refuse_alike(names: Iterable[str], column: str) -> None:
     variants = [ascii(name) for same in by_class.values() if same[1:] for name in same]
     if variants:
         raise UsageError(
-            f"the labels {', '.join(variants)} of {column} differ only in letter case, "
+            got=f"the labels {', '.join(variants)} of {column} differ only in letter case, "
             "spaces, invisible characters or Unicode normal form; write each class in "
             "one way",
-            "E-labels-alike",
+            name="E-label-refused",
         )
 
 
@@ -553,10 +555,10 @@ def _guess_names(
         _refuse_names(column, separator)
     if separator not in column.names or not column.names[separator].first:
         raise UsageError(
-            f"the label {label} has {_describe(column)}, none of which is a list of "
+            got=f"the label {label} has {_describe(column)}, none of which is a list of "
             "names; name another column with --label, or write the names of a row "
             "with `|` between them",
-            "E-label-lists",
+            name="E-label-refused",
         )
     by_label: dict[str, str] = {}
     for name in column.names[separator].first:
@@ -580,10 +582,10 @@ def _guess_names(
     elif known.isdisjoint(classes):
         if not all(name.isdecimal() and int(name) < len(classes) for name in names):
             raise UsageError(
-                f"task.classes are {', '.join(classes)}; the label {label} has "
+                got=f"task.classes are {', '.join(classes)}; the label {label} has "
                 f"{', '.join(_sort(names)[:_SHOWN])}; write the classes as the data "
                 "has them",
-                "E-classes-differ",
+                name="E-classes-differ",
             )
         settings["labels"] = "index"
     settings["label_separator"] = separator or label_cells.SEPARATOR
@@ -651,10 +653,10 @@ def _guess_kind(column: Column) -> Kind:
     labels = column.labels
     if _has_decimal_commas(column):
         raise UsageError(
-            f"the label {column.name} has decimal commas, such as "
+            got=f"the label {column.name} has decimal commas, such as "
             f"{next(iter(column.values or ()))}; write decimal points, or choose "
             "--kind multilabel if they are indices of labels",
-            "E-decimal-commas",
+            name="E-label-refused",
         )
     if not column.is_numeric:
         return "classes"
@@ -666,9 +668,9 @@ def _guess_kind(column: Column) -> Kind:
     more = ", ..." if labels is None or len(labels) > len(shown) else ""
     numbers = ", ".join(shown) or f"{column.low:.0f} to {column.high:.0f}"
     raise UsageError(
-        f"the label {column.name} has the numbers {numbers}{more if shown else ''}, "
+        got=f"the label {column.name} has the numbers {numbers}{more if shown else ''}, "
         "which may be classes or scores; choose with --kind classes or --kind score",
-        "E-label-kind-ambiguous",
+        name="E-label-refused",
     )
 
 
@@ -691,16 +693,16 @@ def _guess_classes(
                 "--set data.on_bad_rows=skip"
             )
         raise UsageError(
-            f"the label {column.name} is {shown}, which may be a class or a missing "
+            got=f"the label {column.name} is {shown}, which may be a class or a missing "
             f"value; {advice}",
-            "E-label-missing-value",
+            name="E-label-refused",
         )
     if not 2 <= len(counts) <= MOST_LABELS:
         number = f"over {MOST_VALUES:,}" if column.values is None else len(counts)
         raise UsageError(
-            f"the label {column.name} has {number} values; allowed are 2 to "
+            got=f"the label {column.name} has {number} values; allowed are 2 to "
             f"{MOST_LABELS} classes; name another column with --label COLUMN",
-            "E-label-count",
+            name="E-label-refused",
         )
     _refuse_alike(names, column.name)
     reasons["task.classes"] = f"the {len(names)} values of {column.name}"

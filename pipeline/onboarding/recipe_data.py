@@ -39,9 +39,9 @@ def inspect_recipe(
     task = config.task
     if task.is_tokenized:
         raise UsageError(
-            "task.input is tokenized, but inspect-data reads text; give the text with "
+            got="task.input is tokenized, but inspect-data reads text; give the text with "
             "inspect-data PATH --config FILE --set task.input=text",
-            "E-input-tokenized",
+            name="E-format-unknown",
         )
     encoder = encoder_source.resolve_encoder(config, report=report)
     try:
@@ -92,9 +92,9 @@ def _open(
         )
     if not uris.is_local(location):
         raise UsageError(
-            f"data {location} is remote, but inspect-data reads local files; copy them "
+            got=f"data {location} is remote, but inspect-data reads local files; copy them "
             "here, and give their PATH",
-            "E-local-path-required",
+            name="E-local-path-required",
         )
     if spans.has_span(location):
         location, _ = spans.find_span(location, settings.span, report)

@@ -136,17 +136,17 @@ def orchestrator_settings(config: Config, orchestrator: str) -> Any:
     settings = getattr(config, orchestrator)
     if settings is None:
         raise UsageError(
-            f"the config has no section {orchestrator}; it needs at least image and "
+            got=f"the config has no section {orchestrator}; it needs at least image and "
             f"pipeline_root: --set {orchestrator}.image=IMAGE "
             f"--set {orchestrator}.pipeline_root=gs://BUCKET/FOLDER",
-            "E-orchestrator-section",
+            name="E-option-missing",
         )
     # The rule of TFX's `pipeline_builder.py`.
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", config.name):
         raise UsageError(
-            f"name is {config.name!r}; {orchestrator} allows lower-case letters, "
+            got=f"name is {config.name!r}; {orchestrator} allows lower-case letters, "
             "digits and dashes: set another name with --set name=NAME",
-            "E-pipeline-name",
+            name="E-settings-refused",
         )
     return settings
 
@@ -172,8 +172,8 @@ def write_job(job: CompiledJob, path: Path) -> None:
         files.write(str(path.resolve()), text)  # replaces the target of a symbolic link
     except OSError as error:
         raise UsageError(
-            f"--output {path} cannot be written ({error.strerror}); name another file",
-            "E-file-access-failed",
+            got=f"--output {path} cannot be written ({error.strerror}); name another file",
+            name="E-storage-failed",
         ) from error
 
 
@@ -185,10 +185,10 @@ def check_package(path: Path) -> None:
     """
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise UsageError(
-            f"--output {path}: the name must end in .yaml, .yml or, for Vertex, .json",
-            "E-file-extension",
+            got=f"--output {path}: the name must end in .yaml, .yml or, for Vertex, .json",
+            name="E-format-unknown",
         )
     if path.is_dir():
         raise UsageError(
-            f"--output {path} is a directory; name a file", "E-file-access-failed"
+            got=f"--output {path} is a directory; name a file", name="E-storage-failed"
         )

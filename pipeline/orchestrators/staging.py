@@ -143,7 +143,7 @@ def _clear_errors(destination: str) -> Iterator[None]:
         yield
     except (OSError, tf.errors.OpError) as error:
         raise UsageError(
-            f"{destination} cannot be written: {str(error)[:200]}. Check the "
+            got=f"{destination} cannot be written: {str(error)[:200]}. Check the "
             "pipeline root and your credentials for it",
-            "E-staging-failed",
+            name="E-storage-failed",
         ) from error

@@ -44,7 +44,7 @@ def check_reason(reason: str) -> None:
       UsageError: It has a lone surrogate.
     """
     if problem := find_surrogate(reason):
-        raise UsageError(f"the reason {problem}", "E-text-refused")
+        raise UsageError(got=f"the reason {problem}", name="E-text-refused")
 
 
 class Release(pydantic.BaseModel):
@@ -110,7 +110,7 @@ def read(directory: Path) -> list[Release]:
         records = list(json_lines.read(path, Release))
     except OSError as error:
         raise UsageError(
-            damage.describe(path, error, ADVICE), "E-record-damaged"
+            got=damage.describe(path, error, ADVICE), name="E-record-damaged"
         ) from error
     releases: list[Release] = []
     for release in records:
@@ -131,9 +131,9 @@ def add(directory: Path, release: Release) -> None:
         json_lines.append(path, release)
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be written: {error.strerror}. Correct the cause and run "
+            got=f"{path} cannot be written: {error.strerror}. Correct the cause and run "
             "the command again",
-            "E-file-access-failed",
+            name="E-storage-failed",
         ) from error
 
 

@@ -61,15 +61,15 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
             withdrawn = served_versions.find_withdrawn(str(directory), model)
             if withdrawn:
                 raise UsageError(
-                    f"run {run.id}: {verdicts.rolled_back(withdrawn)}",
-                    "E-rolled-back",
+                    got=f"run {run.id}: {verdicts.rolled_back(withdrawn)}",
+                    name="E-rolled-back",
                 )
             version = served_versions.choose_version(str(directory), model)
             if (directory / version).exists():
                 raise UsageError(
-                    f"run {run.id}: the model is version {version}, which is served "
+                    got=f"run {run.id}: the model is version {version}, which is served "
                     "already",
-                    "E-version-served",
+                    name="E-version-unknown",
                 )
             release = Release(
                 action="override", version=int(version), reason=reason, run=run.id
@@ -84,9 +84,9 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     ) as error:
         (message, *_) = str(error).splitlines() or [type(error).__name__]
         raise UsageError(
-            f"the override of run {run.id} failed: {message}. Correct the cause and "
+            got=f"the override of run {run.id} failed: {message}. Correct the cause and "
             "run `override` again",
-            "E-override-failed",
+            name="E-storage-failed",
         ) from error
     return release
 
@@ -137,21 +137,21 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     """
     if run.state == run_states.PUSHED:
         raise UsageError(
-            f"run {run.id} was not refused: it pushed {run.pushed}",
-            "E-override-not-refused",
+            got=f"run {run.id} was not refused: it pushed {run.pushed}",
+            name="E-override-not-refused",
         )
     intent = journal.find_intent(paths.pushed, "override", run.id)
     if intent is None and run.pushed is not None and Path(run.pushed).is_dir():
         raise UsageError(
-            f"run {run.id} was overridden already: it pushed {run.pushed}; `versions` "
+            got=f"run {run.id} was overridden already: it pushed {run.pushed}; `versions` "
             "lists what is served, and `rollback VERSION` serves another version",
-            "E-override-not-refused",
+            name="E-override-not-refused",
         )
     if run.state != run_states.REFUSED or run.tfx_run_id is None:
         raise UsageError(
-            f"run {run.id} has no refused model: {run.state}"
+            got=f"run {run.id} has no refused model: {run.state}"
             + (f"; `show {run.id}` prints why" if run.reason else ""),
-            "E-override-not-refused",
+            name="E-override-not-refused",
         )
     outputs = Run(paths, run).outputs
     verdict, check = outputs.verdict, outputs.serving_check
@@ -159,30 +159,30 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
         artifact = outputs.artifacts.get(tfx_names.MODEL_VERDICT)
         if artifact is not None and Path(artifact.uri).is_dir():
             raise UsageError(
-                f"the verdict of run {run.id} in {artifact.uri} is missing or damaged; "
+                got=f"the verdict of run {run.id} in {artifact.uri} is missing or damaged; "
                 f"{damage.ADVICE}",
-                "E-record-damaged",
+                name="E-record-damaged",
             )
         raise UsageError(
-            f"the artifacts of run {run.id} were deleted; run it again",
-            "E-artifacts-deleted",
+            got=f"the artifacts of run {run.id} were deleted; run it again",
+            name="E-run-not-finished",
         )
     if check and check.reasons:
         raise UsageError(
-            f"run {run.id}: the serving check failed, which cannot be overridden; "
+            got=f"run {run.id}: the serving check failed, which cannot be overridden; "
             f"`show {run.id}` prints why. Correct the cause and run the pipeline again",
-            "E-override-serving-check",
+            name="E-override-not-refused",
         )
     if verdict.blessed:
         raise UsageError(
-            f"run {run.id} was not refused by the gate; `show {run.id}` prints why",
-            "E-override-not-refused",
+            got=f"run {run.id} was not refused by the gate; `show {run.id}` prints why",
+            name="E-override-not-refused",
         )
     model = outputs.artifacts[tfx_names.MODEL].uri
     if not Path(model).is_dir():
         raise UsageError(
-            f"the model {model} of run {run.id} was deleted; run it again",
-            "E-artifacts-deleted",
+            got=f"the model {model} of run {run.id} was deleted; run it again",
+            name="E-run-not-finished",
         )
     return outputs
 

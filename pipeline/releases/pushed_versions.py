@@ -80,7 +80,7 @@ def recipe_names(paths: OutputPaths) -> list[str]:
         )
     except OSError as error:
         raise UsageError(
-            damage.describe(paths.serving, error, _ADVICE), "E-output-unreadable"
+            got=damage.describe(paths.serving, error, _ADVICE), name="E-storage-failed"
         ) from error
 
 
@@ -111,7 +111,7 @@ def list_pushed(
         except OSError as error:
             problem = damage.describe(directory, error, _ADVICE)
             if requires_all:
-                raise UsageError(problem, "E-output-unreadable") from error
+                raise UsageError(got=problem, name="E-storage-failed") from error
             logger.warning("%s", problem)
             continue
         for name in names:

@@ -47,12 +47,14 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     if version is None:
         if len(complete) < 2:
             raise UsageError(
-                f"{directory} has no earlier version to roll back to; see `versions`",
-                "E-no-earlier-version",
+                got=f"{directory} has no earlier version to roll back to; see `versions`",
+                name="E-version-unknown",
             )
         version = complete[1]
     if version == served and intent is None:
-        raise UsageError(f"version {version} is served already", "E-version-served")
+        raise UsageError(
+            got=f"version {version} is served already", name="E-version-unknown"
+        )
     # A stub of a version may be next to the version itself, or among the withdrawn.
     problems = {
         path: served_versions.find_problem(str(path))
@@ -61,14 +63,14 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     }
     if not problems:
         raise UsageError(
-            f"version {version} is not in {directory}; see `versions`",
-            "E-version-unknown",
+            got=f"version {version} is not in {directory}; see `versions`",
+            name="E-version-unknown",
         )
     path = next((path for path in problems if not problems[path]), None)
     if path is None:
         (problem, *_) = problems.values()
         raise UsageError(
-            f"version {version} is incomplete: {problem}", "E-version-incomplete"
+            got=f"version {version} is incomplete: {problem}", name="E-model-damaged"
         )
     # The served version is moved last, so that a server never loads one in between.
     newer = [path for path in reversed(kept) if int(path.name) > version]
@@ -78,8 +80,8 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     for source, destination in moves.items():
         if destination.exists():
             raise UsageError(
-                f"{source} cannot be moved: {destination} exists; delete one of them",
-                "E-withdrawn-exists",
+                got=f"{source} cannot be moved: {destination} exists; delete one of them",
+                name="E-destination-exists",
             )
     release = Release(
         action="rollback",
@@ -98,8 +100,8 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
         (directory / WITHDRAWN).mkdir(exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"{directory / WITHDRAWN} cannot be created: {error.strerror}",
-            "E-file-access-failed",
+            got=f"{directory / WITHDRAWN} cannot be created: {error.strerror}",
+            name="E-storage-failed",
         ) from error
     with journal.recording(directory, release):
         for source, destination in moves.items():
@@ -109,9 +111,9 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
                     files.sync(str(parent))
             except OSError as error:
                 raise UsageError(
-                    f"{source} cannot be moved to {destination}: {error.strerror}. "
+                    got=f"{source} cannot be moved to {destination}: {error.strerror}. "
                     "Correct the cause and run the command again",
-                    "E-file-access-failed",
+                    name="E-storage-failed",
                 ) from error
     return release
 

@@ -64,11 +64,11 @@ def check_commits(config: Config) -> Commits:
             ]
         if problems:
             raise UsageError(
-                f"require_commit of {file} is {rules.require_commit}: "
+                got=f"require_commit of {file} is {rules.require_commit}: "
                 f"{'; '.join(dict.fromkeys(problems))}. Commit the changes"
                 + (", have them reviewed" if rules.branch else "")
                 + ", and run from that commit, without settings on the command line",
-                "E-commit-required",
+                name="E-policy-refused",
             )
     return commits
 

@@ -77,7 +77,8 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         elif record.tfx_run_id and not run.outputs.components:
             why = f"{paths.metadata} does not know it; {damage.ADVICE}"
         raise UsageError(
-            f"run {record.id} has no predictions: {why}", "E-run-without-predictions"
+            got=f"run {record.id} has no predictions: {why}",
+            name="E-runs-not-comparable",
         ) from error
     settings_file = run.directory / SETTINGS_FILE
     try:
@@ -92,7 +93,9 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
         advice = f"{damage.ADVICE}, or compare other runs"
         message = damage.describe(settings_file, error, advice)
-        raise UsageError(f"run {record.id}: {message}", "E-record-damaged") from error
+        raise UsageError(
+            got=f"run {record.id}: {message}", name="E-record-damaged"
+        ) from error
     return FinishedRun(
         name=record.id,
         settings=settings,
@@ -109,9 +112,9 @@ def _output_of(directory: Path) -> OutputPaths:
         if paths.metadata.is_file():
             return paths
     raise UsageError(
-        f"{directory} is not below an output directory of runs: no directory above it "
+        got=f"{directory} is not below an output directory of runs: no directory above it "
         f"has {paths.metadata.name}",
-        "E-run-unknown",
+        name="E-run-unknown",
     )
 
 
@@ -130,6 +133,6 @@ def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
             if record is not None:
                 return record
     raise UsageError(
-        f"no run pushed {version}; `versions` lists what was pushed",
-        "E-version-unknown",
+        got=f"no run pushed {version}; `versions` lists what was pushed",
+        name="E-version-unknown",
     )

@@ -202,10 +202,10 @@ def compare(
         other = run.task.label_kind
         if (other.noun, other.names) != (kind.noun, kind.names):
             raise UsageError(
-                f"the tasks differ: {runs[0].name} predicts "
+                got=f"the tasks differ: {runs[0].name} predicts "
                 f"{kind.describe_outputs()}, {run.name} "
                 f"{other.describe_outputs()}; only runs of one task can be compared",
-                "E-tasks-differ",
+                name="E-runs-not-comparable",
             )
     texts_by_uri: dict[str, dict[int, tuple[str, ...]]] = {}
     if with_texts:
@@ -226,9 +226,9 @@ def compare(
     if not common:
         names = " and ".join(run.name for run in runs)
         raise UsageError(
-            f"{names} have no row of the split {split} in common: no id has the same "
+            got=f"{names} have no row of the split {split} in common: no id has the same "
             "label and texts in all runs; compare runs on the same data",
-            "E-no-common-rows",
+            name="E-runs-not-comparable",
         )
     shared = [
         each.take(of_run[key] for key in common)
@@ -278,15 +278,15 @@ def _read_predictions(
         return prediction_files.read_predictions(run.model_run, run.task, split)
     except OSError as error:
         raise UsageError(
-            f"run {run.name} has no predictions of the split {split!r} in "
+            got=f"run {run.name} has no predictions of the split {split!r} in "
             f"{run.model_run}: {error.strerror}",
-            "E-predictions-unreadable",
+            name="E-record-damaged",
         ) from error
     except (ValueError, TypeError, LookupError, csv.Error) as error:
         raise UsageError(
-            f"the predictions of run {run.name} in {run.model_run} are damaged (split "
+            got=f"the predictions of run {run.name} in {run.model_run} are damaged (split "
             f"{split!r}, {type(error).__name__}); restore them from a backup",
-            "E-predictions-unreadable",
+            name="E-record-damaged",
         ) from error
 
 

@@ -28,7 +28,7 @@ def describe(path: object, error: Exception, advice: str = ADVICE) -> str:
     """
     match error:
         case file_format.FormatError():
-            return error.message
+            return error.sentence()
         case FileNotFoundError():
             return f"{path} is missing; {advice}"
         case OSError():

@@ -61,7 +61,7 @@ def trace(paths: OutputPaths, model: str) -> Node:
     runs = RunList(paths, requires_metadata=True)
     reader = runs.reader
     if reader is None:
-        raise UsageError(f"there are no runs in {paths.root}", "E-no-runs")
+        raise UsageError(got=f"there are no runs in {paths.root}", name="E-run-unknown")
     artifact = _find_artifact(paths, reader, model)
     return _Tracer(reader, runs).trace(reader.producing_execution(artifact))
 
@@ -77,9 +77,9 @@ def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> An
         if str(artifact.id) == model or path.is_relative_to(artifact.uri):
             return artifact
     raise UsageError(
-        f"model {model}: ML Metadata of {paths.root} has no such version, directory "
+        got=f"model {model}: ML Metadata of {paths.root} has no such version, directory "
         "or Model artifact; `versions` lists what was pushed",
-        "E-version-unknown",
+        name="E-version-unknown",
     )
 
 

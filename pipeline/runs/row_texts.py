@@ -45,8 +45,8 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
                 repeated.add(row_id)
     except tf.errors.OpError as error:
         raise UsageError(
-            f"the texts in {examples} cannot be read ({type(error).__name__}); restore "
+            got=f"the texts in {examples} cannot be read ({type(error).__name__}); restore "
             "them from a backup, or compare without texts: --rows 0",
-            "E-predictions-unreadable",
+            name="E-record-damaged",
         ) from error
     return {row_id: row for row_id, row in texts.items() if row_id not in repeated}

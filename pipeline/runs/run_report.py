@@ -32,7 +32,9 @@ def report_bad_rows(config: Config, error: BadRowsError) -> content.Report:
         card=error.card.model_dump(),
         # The indented lines are the problems; the others are the verdict and advice.
         problems=[
-            line.strip() for line in error.message.splitlines() if line.startswith(" ")
+            line.strip()
+            for line in error.sentence().splitlines()
+            if line.startswith(" ")
         ],
     )
     return describe_refused_data(config.run_settings, verdict, {})

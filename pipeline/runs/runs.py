@@ -135,7 +135,9 @@ class RunList(Sequence[RunRecord]):
           UsageError: No run or several runs match.
         """
         if not self:
-            raise UsageError(f"there are no runs in {self._paths.root}", "E-no-runs")
+            raise UsageError(
+                got=f"there are no runs in {self._paths.root}", name="E-run-unknown"
+            )
         if text == LATEST:
             return self[0]
         matches = [record for record in self if record.id.startswith(text)]
@@ -143,13 +145,14 @@ class RunList(Sequence[RunRecord]):
             return matches[0]
         if not matches:
             raise UsageError(
-                f"run {text}: no run in {self._paths.root} has an id that starts with "
+                got=f"run {text}: no run in {self._paths.root} has an id that starts with "
                 "this; `runs` lists the ids",
-                "E-run-unknown",
+                name="E-run-unknown",
             )
         ids = ", ".join(record.id for record in matches)
         raise UsageError(
-            f"run {text} is ambiguous: {ids}; give more of the id", "E-run-ambiguous"
+            got=f"run {text} is ambiguous: {ids}; give more of the id",
+            name="E-run-unknown",
         )
 
     def of_tfx_run(self, tfx_run_id: str) -> RunRecord | None:

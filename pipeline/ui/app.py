@@ -176,8 +176,8 @@ class Pages:
     def _chosen(self, keys: Sequence[str]) -> list[Entry]:
         if not 2 <= len(keys) <= len(_LETTERS):
             raise UsageError(
-                f"Tick 2 to {len(_LETTERS)} runs to compare them.",
-                "E-compare-run-count",
+                got=f"Tick 2 to {len(_LETTERS)} runs to compare them.",
+                name="E-settings-refused",
             )
         # The oldest first: the others are tested against the first.
         return sorted(map(self._find, keys), key=lambda entry: entry.record.order)

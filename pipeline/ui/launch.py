@@ -8,9 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from contracts.errors import UsageError
 from pipeline.ui.app import application
-from serving.errors import SettingsError
 from serving.launch import listen
 
 
@@ -28,11 +26,7 @@ def serve(
     Raises:
       UsageError: The port cannot be opened.
     """
-    try:
-        socket = listen(host, port, "--port")
-    except SettingsError as error:
-        raise UsageError(error.message, error.name) from error
-    with socket:
+    with listen(host, port, "--port") as socket:
         shown = f"[{host}]" if ":" in host else host
         print(f"http://{shown}:{socket.getsockname()[1]}/", flush=True)
         app = application(outputs, host, allowed_hosts)

@@ -85,10 +85,10 @@ class LocalDestination:
             self._working.publish(Path(self.directory), last=SUMMARY)
         except OSError as error:
             raise UsageError(
-                f"all rows are predicted, but --output {self.directory} cannot be "
+                got=f"all rows are predicted, but --output {self.directory} cannot be "
                 f"written ({error}). Move the files from {self.working}: the next "
                 "prediction deletes them",
-                "E-predictions-not-placed",
+                name="E-storage-failed",
             ) from error
 
     def _refuse_existing(self) -> None:
@@ -162,20 +162,20 @@ class RemoteDestination:
                 FileSystems.delete([self._marker])
         except Exception as error:
             raise UsageError(
-                f"all rows are predicted, but --output {self.directory} cannot be "
+                got=f"all rows are predicted, but --output {self.directory} cannot be "
                 f"written ({error}). Its files with {self.suffix} in their names are "
                 f"complete, but {SUMMARY} may be missing. To keep them, delete the "
                 f"marker {self._marker}: otherwise the next prediction deletes them "
                 f"once the marker is {_STALE_SECONDS:g} s old",
-                "E-predictions-not-placed",
+                name="E-storage-failed",
             ) from error
         if not has_marker:
             self.abandon()
             raise UsageError(
-                f"--output {self.directory} was taken over by another prediction, "
+                got=f"--output {self.directory} was taken over by another prediction, "
                 "because this prediction did not write its marker for "
                 f"{_STALE_SECONDS:g} s. Name a new directory",
-                "E-prediction-taken-over",
+                name="E-output-in-use",
             )
 
     def _find_killed(self) -> list[str]:
@@ -193,11 +193,11 @@ class RemoteDestination:
             age = times[self._marker] - times[marker]
             if age < _STALE_SECONDS or not times[marker]:
                 raise UsageError(
-                    f"--output {self.directory} is in use by another prediction: its "
+                    got=f"--output {self.directory} is in use by another prediction: its "
                     f"marker {marker} is {age:.0f} s old. Name a new directory. If "
                     "that prediction was killed, delete its files, or try again when "
                     f"the marker is {_STALE_SECONDS:g} s old",
-                    "E-destination-in-use",
+                    name="E-output-in-use",
                 )
         return [marker.removeprefix(self._prefix) for marker in markers]
 
@@ -263,8 +263,8 @@ def _write(path: str, content: bytes) -> None:
 def _refuse(directory: str, names: list[str]) -> None:
     if names:
         raise UsageError(
-            f"--output {directory} is not new: it has "
+            got=f"--output {directory} is not new: it has "
             f"{', '.join(sorted(names)[:3])}. Name a new directory, or a "
             ".tsv or .jsonl file",
-            "E-destination-exists",
+            name="E-destination-exists",
         )

@@ -118,9 +118,9 @@ def predict_files(
         (*formats.SPREADSHEETS, ".txt", ".json", ".csv", ".tsv", ".jsonl")
     ):
         raise UsageError(
-            f"--output {destination}: Beam writes a directory; name one without the "
+            got=f"--output {destination}: Beam writes a directory; name one without the "
             "extension of a file",
-            "E-file-extension",
+            name="E-format-unknown",
         )
     target = destination_lib.create(destination)
     file_format, paths = readers.find_files(source, options.reading.format)
@@ -139,9 +139,9 @@ def predict_files(
                 rows = [json.loads(line) for line in itertools.islice(lines, 3)]
             shown = "; ".join(f"{r['file']}:{r['row']}: {r['reason']}" for r in rows)
             raise UsageError(
-                f"{refused} of {counts[job_lib.READ]} rows cannot be predicted, and "
+                got=f"{refused} of {counts[job_lib.READ]} rows cannot be predicted, and "
                 f"with --strict nothing is written: {shown}",
-                "E-rows-not-predicted",
+                name="E-rows-refused",
             )
         cleanup.pop_all()
     prefix = job_lib.CLASS_PREFIX
@@ -179,9 +179,9 @@ def _plan(
     """Creates the job, and refuses it if none of the first rows can be predicted."""
     if file_format == formats.TFRECORD and not model.features:
         raise UsageError(
-            f"--model {model.directory} has no signature {SERVE_EXAMPLES}; give text "
+            got=f"--model {model.directory} has no signature {SERVE_EXAMPLES}; give text "
             "in .csv, .tsv, .jsonl or .parquet",
-            "E-examples-signature-missing",
+            name="E-format-unknown",
         )
     check_min_probability(
         options.min_probability, is_score=model.is_score, labels=model.labels
@@ -210,13 +210,13 @@ def _plan(
                 texts_of(known[0], model.columns)
             except RowError as error:
                 raise UsageError(
-                    f"{paths[0]}: {error}", "E-predict-columns-missing"
+                    got=f"{paths[0]}: {error}", name="E-column-missing"
                 ) from error
     try:
         serializer = serializers.create(output_format, known, predicted, schema)
     except RowError as error:
         raise UsageError(
-            f"the names of the columns: {error}", "E-prediction-columns"
+            got=f"the names of the columns: {error}", name="E-prediction-columns"
         ) from error
     is_gzip = paths[0].endswith(".gz") and output_format != formats.PARQUET
     job = Job(
@@ -241,8 +241,8 @@ def _plan(
     if refusals and len(refusals) == len(first):
         number = "first row" if len(first) == 1 else f"first {len(first)} rows"
         raise UsageError(
-            f"none of the {number} can be predicted. {refusals[0]}",
-            "E-rows-not-predicted",
+            got=f"none of the {number} can be predicted. {refusals[0]}",
+            name="E-rows-refused",
         )
     return job
 

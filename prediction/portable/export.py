@@ -67,18 +67,19 @@ def export(
     """
     if target_format != "onnx" and (is_int8 or examples):
         raise UsageError(
-            "--int8 and --examples apply to --format onnx", "E-options-conflict"
+            got="--int8 and --examples apply to --format onnx",
+            name="E-options-conflict",
         )
     if is_int8 and not examples:
         raise UsageError(
-            "--int8 changes predictions: give the TFRecords of the split that measures "
+            got="--int8 changes predictions: give the TFRecords of the split that measures "
             "them with --examples FILES",
-            "E-int8-examples-missing",
+            name="E-option-missing",
         )
     if not uris.is_local(destination):
         raise UsageError(
-            f"--output {destination} is remote; name a local directory",
-            "E-local-path-required",
+            got=f"--output {destination} is remote; name a local directory",
+            name="E-local-path-required",
         )
     target = Path(destination).absolute()
     working_directory.refuse_existing(target)

@@ -55,14 +55,14 @@ def find_python(report: Callable[[str], None]) -> str:
     except subprocess.CalledProcessError as error:
         lines = error.stderr.decode(errors="replace").strip().splitlines()
         raise UsageError(
-            f"ONNX Runtime cannot be installed in {directory}: "
+            got=f"ONNX Runtime cannot be installed in {directory}: "
             f"{lines[-1].strip() if lines else error}; {advice}",
-            "E-onnx-not-installed",
+            name="E-network-failed",
         ) from error
     except OSError as error:
         raise UsageError(
-            f"ONNX Runtime cannot be installed in {directory}: {error.strerror}; "
+            got=f"ONNX Runtime cannot be installed in {directory}: {error.strerror}; "
             f"{advice}",
-            "E-onnx-not-installed",
+            name="E-network-failed",
         ) from error
     return str(python)

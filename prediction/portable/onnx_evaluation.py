@@ -64,9 +64,9 @@ def find_files(pattern: str) -> list[str]:
         return files.list_records([pattern])
     except files.MissingRecordsError as error:
         raise UsageError(
-            f"--examples {pattern}: no file matches; name TFRecords of Examples, such "
+            got=f"--examples {pattern}: no file matches; name TFRecords of Examples, such "
             'as "OUTPUT/artifacts/ImportExampleGen/examples/*/Split-test/*"',
-            "E-examples-not-found",
+            name="E-data-not-found",
         ) from error
 
 
@@ -152,14 +152,14 @@ def _read(
                     )
             except RowError as error:
                 raise UsageError(
-                    f"--examples {location}: {error}", "E-example-refused"
+                    got=f"--examples {location}: {error}", name="E-rows-refused"
                 ) from error
             examples.append(record)
             labels.append(label)
     if not examples:
         raise UsageError(
-            f"--examples {pattern} has no Examples; name a split with rows",
-            "E-examples-not-found",
+            got=f"--examples {pattern} has no Examples; name a split with rows",
+            name="E-data-not-found",
         )
     return examples, np.array(labels)
 

@@ -99,24 +99,24 @@ def read_pushed(model: str) -> PushedModel:
     parent, version = os.path.split(directory.rstrip("/"))
     if os.path.basename(parent) == served_versions.WITHDRAWN:
         raise UsageError(
-            f"--model {directory} was rolled back; `rollback {version}` serves it "
+            got=f"--model {directory} was rolled back; `rollback {version}` serves it "
             "again, and then it can be exported",
-            "E-model-withdrawn",
+            name="E-model-withdrawn",
         )
     described = description.read_description(directory)
     if described is None:
         raise UsageError(
-            f"--model {directory} has no {description.FILE}; give a model that this "
+            got=f"--model {directory} has no {description.FILE}; give a model that this "
             "pipeline pushed",
-            "E-model-not-of-pipeline",
+            name="E-model-not-found",
         )
     vocabulary = uris.join(directory, description.VOCABULARY_FILE)
     missing = {description.LAYER_NORM_EPS, description.MAX_SEQ_LENGTH} - set(described)
     if missing or not files.exists(vocabulary):
         raise UsageError(
-            f"--model {directory} is of an earlier release, which left its vocabulary "
+            got=f"--model {directory} is of an earlier release, which left its vocabulary "
             "out; run the pipeline again, and export the version that it pushes",
-            "E-model-too-old",
+            name="E-file-format-other",
         )
     for key, reads in (
         (description.LONG_TEXT, "reads texts in windows"),
@@ -124,16 +124,16 @@ def read_pushed(model: str) -> PushedModel:
     ):
         if key in described:
             raise UsageError(
-                f"--model {directory} {reads} (preprocessing.{key}: {described[key]}), "
+                got=f"--model {directory} {reads} (preprocessing.{key}: {described[key]}), "
                 "which Hugging Face's BertForSequenceClassification and its tokenizer "
                 f"do not; serve the model itself, or train one without {key}",
-                "E-export-unsupported",
+                name="E-export-unsupported",
             )
     if described["activation"] not in _ACTIVATIONS:
         raise UsageError(
-            f"--model {directory} has the activation {described['activation']!r}, "
+            got=f"--model {directory} has the activation {described['activation']!r}, "
             f"which is exported for {', '.join(_ACTIVATIONS)} only",
-            "E-export-unsupported",
+            name="E-export-unsupported",
         )
     config = {
         **{key: described[key] for key in SIZE_KEYS},
@@ -146,9 +146,9 @@ def read_pushed(model: str) -> PushedModel:
         weights = _read_weights(directory, config, len(labels))
     except EncoderError as error:
         raise UsageError(
-            f"--model {directory} cannot be exported: its weights are not those of "
-            f"Hugging Face's BertForSequenceClassification: {error.message}",
-            "E-export-unsupported",
+            got=f"--model {directory} cannot be exported: its weights are not those of "
+            f"Hugging Face's BertForSequenceClassification: {error.sentence()}",
+            name="E-export-unsupported",
         ) from error
     tensors = {
         f"bert.{name}": tensor

@@ -203,7 +203,7 @@ def test_rows_without_label_or_text_are_refused_under_a_curated_schema(tmp_path)
         ("sentence1", f"idx 82 at {path}:12; idx 83 at {path}:13"),
     ):
         line = f"train: {column}: No value: in 2 examples (rows {rows})"
-        line += " [E-faulty-examples]"
+        line += " [E-rows-refused]"
         assert line in lines["train"]
 
 

@@ -12,8 +12,9 @@ import threading
 import grpc
 import pytest
 
+from contracts.errors import UsageError
 from serving import discovery, loaded_versions
-from serving.errors import ProcessEndedError, RequestError, SettingsError
+from serving.errors import ProcessEndedError, RequestError
 from serving.loaded_versions import LoadedVersions, State
 from serving.monitoring import Metrics
 
@@ -407,7 +408,7 @@ def test_model_is_named_after_its_directory(pushed):
 
 def test_directory_without_a_model_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(SettingsError, match="has no complete SavedModel"):
+        with pytest.raises(UsageError, match="has no complete SavedModel"):
             discovery.find_model(path)
 
 

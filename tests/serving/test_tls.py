@@ -16,9 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from contracts.errors import UsageError
 from serving import tls
 from serving.batching import BatchingSettings
-from serving.errors import SettingsError
 from serving.limits import RequestLimits
 from tests.serving import certificates, saved_models
 from tests.serving.certificates import Authority
@@ -287,7 +287,7 @@ def test_file_that_cannot_be_used_is_named(authority, case, option, problem):
     }[case]
     options = ("--tls-cert", "--tls-key", "--tls-client-ca")
     path = dict(zip(options, files, strict=True))[option]
-    with pytest.raises(SettingsError) as error:
+    with pytest.raises(UsageError) as error:
         tls.load(*files)
     assert str(error.value).startswith(f"{option} {path}: {problem}")
 
@@ -307,7 +307,7 @@ def test_damaged_files_are_refused_in_one_line(authority):
         certificates.damage(path, change)
         try:
             tls.load(*pair, None)
-        except SettingsError as error:
+        except UsageError as error:
             messages.append(str(error))
         path.write_text(intact[number % 2])
     assert len(messages) > 200

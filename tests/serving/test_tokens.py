@@ -12,8 +12,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from contracts.errors import UsageError
 from serving import tokens
-from serving.errors import SettingsError
 from tests import browser
 from tests.serving import saved_models
 from tests.serving.conftest import PATIENCE_SECONDS, running
@@ -189,7 +189,7 @@ def test_file_without_a_token_is_refused(tmp_path, content, problem):
     path = tmp_path / "token"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(SettingsError) as error:
+    with pytest.raises(UsageError) as error:
         tokens.read(path)
     assert str(error.value).startswith(f"--token-file {path}: {problem}")
 

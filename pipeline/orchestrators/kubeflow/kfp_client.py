@@ -75,11 +75,11 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
         is_clear_text = parts.scheme == "http" and not _is_loopback(parts.hostname)
         if has_credentials and is_clear_text:
             raise UsageError(
-                f"the host http://{parts.netloc} would receive the credentials in "
+                got=f"the host http://{parts.netloc} would receive the credentials in "
                 "clear text. Give the https:// address of the server, or of a gateway "
                 "or service mesh that terminates TLS. Or run `kubectl port-forward` on "
                 "this machine and give http://localhost:PORT",
-                "E-host-address",
+                name="E-settings-refused",
             )
         if options.get("_request_timeout") is None:
             read_timeout = TIMEOUT[1] if method == "GET" else WRITE_TIMEOUT
@@ -111,10 +111,10 @@ class Client(kfp.Client):
         if "json" not in kind:
             host = api.api_client.configuration.host
             raise UsageError(
-                f"{host} responded with {kind} instead of JSON, so it is not the API "
+                got=f"{host} responded with {kind} instead of JSON, so it is not the API "
                 "of Kubeflow Pipelines. It may be a log-in page, or the address lacks "
                 f"a path such as /pipeline. Ways to log in: {_AUTHENTICATION}",
-                "E-host-not-kubeflow",
+                name="E-orchestrator-refused",
             )
         return health
 
@@ -162,9 +162,9 @@ def connect(server: KubeflowServer) -> Client:
     """
     if server.iap_desktop_client_id and not _secret(IAP_SECRET_VARIABLE):
         raise UsageError(
-            f"the client ID of a desktop app {server.iap_desktop_client_id} needs its "
+            got=f"the client ID of a desktop app {server.iap_desktop_client_id} needs its "
             f"secret: set ${IAP_SECRET_VARIABLE}",
-            "E-kubeflow-credentials",
+            name="E-orchestrator-refused",
         )
     credentials = None
     if server.pod_token:
@@ -172,10 +172,10 @@ def connect(server: KubeflowServer) -> Client:
         path = os.environ.get(TOKEN_FILE_VARIABLE) or default_path
         if not os.path.isfile(path):
             raise UsageError(
-                f"the token of the pod's service account is not at {path}: mount it "
+                got=f"the token of the pod's service account is not at {path}: mount it "
                 "there (a projected volume, audience pipelines.kubeflow.org), or set "
                 f"${TOKEN_FILE_VARIABLE} to its path",
-                "E-kubeflow-credentials",
+                name="E-orchestrator-refused",
             )
         credentials = kfp.client.ServiceAccountTokenVolumeCredentials(path)
     client = Client(
@@ -192,8 +192,8 @@ def connect(server: KubeflowServer) -> Client:
     multi_user = client.get_kfp_healthz().multi_user
     if multi_user and not (server.namespace or client.get_user_namespace()):
         raise UsageError(
-            f"{server.host} has several users: set --namespace",
-            "E-kubeflow-option-missing",
+            got=f"{server.host} has several users: set --namespace",
+            name="E-option-missing",
         )
     return client
 
@@ -205,17 +205,17 @@ def clear_errors(host: str) -> Iterator[None]:
         yield
     except kfp_server_api.ApiException as error:
         raise UsageError(
-            _without_secrets(_refusal(host, error)), "E-kubeflow-refused"
+            got=_without_secrets(_refusal(host, error)), name="E-orchestrator-refused"
         ) from error
     except HTTPError as error:
         raise UsageError(
-            _without_secrets(_unreachable(host, error)), "E-kubeflow-unreachable"
+            got=_without_secrets(_unreachable(host, error)), name="E-network-failed"
         ) from error
     except GoogleAuthError as error:
         raise UsageError(
-            f"no token for the Identity-Aware Proxy of {host}: {error}. Set "
+            got=f"no token for the Identity-Aware Proxy of {host}: {error}. Set "
             "$GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account",
-            "E-kubeflow-credentials",
+            name="E-orchestrator-refused",
         ) from error
 
 
@@ -233,8 +233,8 @@ def _secret(variable: str) -> str | None:
     value = os.environ.get(variable, "").strip()
     if not (value.isascii() and value.isprintable()):
         raise UsageError(
-            f"${variable} has characters that an HTTP header cannot have",
-            "E-kubeflow-credentials",
+            got=f"${variable} has characters that an HTTP header cannot have",
+            name="E-orchestrator-refused",
         )
     return value or None
 

@@ -48,13 +48,13 @@ class KubeflowServer:
         secrets.refuse_password("--host", self.host)
         if not self.host.startswith(("http://", "https://")):
             raise UsageError(
-                f"the host {self.host} has no protocol; write https://{self.host} (or "
+                got=f"the host {self.host} has no protocol; write https://{self.host} (or "
                 "http://)",
-                "E-host-address",
+                name="E-settings-refused",
             )
         if self.ca_file is not None and not self.ca_file.is_file():
             raise UsageError(
-                f"the CA file {self.ca_file} is not a file", "E-ca-file-missing"
+                got=f"the CA file {self.ca_file} is not a file", name="E-data-not-found"
             )
         # With a final slash, kfp would request paths that start with //.
         object.__setattr__(self, "host", self.host.rstrip("/"))

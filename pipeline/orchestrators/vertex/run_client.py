@@ -38,9 +38,9 @@ class VertexRunClient(RunClient):
     def __init__(self, settings: VertexConfig) -> None:
         if not settings.pipeline_root.startswith("gs://"):
             raise UsageError(
-                f"the pipeline root is {settings.pipeline_root}; Vertex AI writes to "
+                got=f"the pipeline root is {settings.pipeline_root}; Vertex AI writes to "
                 "gs:// only: set vertex.pipeline_root=gs://BUCKET/FOLDER",
-                "E-vertex-setting",
+                name="E-settings-refused",
             )
         self._settings = settings
         self._job: aiplatform.PipelineJob
@@ -64,7 +64,7 @@ class VertexRunClient(RunClient):
             )
         except ValueError as error:  # an impossible region or name
             raise UsageError(
-                f"Vertex AI refuses a setting: {error}", "E-vertex-setting"
+                got=f"Vertex AI refuses a setting: {error}", name="E-settings-refused"
             ) from error
         try:
             self._job.submit(
@@ -79,8 +79,8 @@ class VertexRunClient(RunClient):
                 raise
             # The client's message reports whether the run was started anyway.
             raise UsageError(
-                f"experiment {request.experiment}: {error} ({error.__cause__})",
-                "E-vertex-experiment",
+                got=f"experiment {request.experiment}: {error} ({error.__cause__})",
+                name="E-settings-refused",
             ) from error
         self.run_id = self._job.job_id
         # The address that the client logs; it has no public method for it.
@@ -117,7 +117,9 @@ class VertexRunClient(RunClient):
         try:
             yield
         except (auth.GoogleAuthError, api.GoogleAPICallError, api.RetryError) as error:
-            raise UsageError(_describe(error, where), "E-vertex-refused") from error
+            raise UsageError(
+                got=_describe(error, where), name="E-orchestrator-refused"
+            ) from error
 
 
 def _describe(error: Any, where: str) -> str:

@@ -23,7 +23,6 @@ from pipeline.releases.pushed_versions import list_pushed
 from pipeline.releases.rollback import roll_back
 from prediction.predictor import find_model
 from serving import discovery
-from serving.errors import SettingsError
 from tests.nightly import nightly
 from tests.serving import saved_models
 
@@ -296,7 +295,7 @@ def test_incomplete_model_is_neither_used_for_predictions_nor_served(paths):
     why = r"8/ is incomplete: variables/variables\.index is missing"
     with pytest.raises(UsageError, match=why):
         find_model(f"{paths.pushed}/8/")
-    with pytest.raises(SettingsError, match="has no complete SavedModel"):
+    with pytest.raises(UsageError, match="has no complete SavedModel"):
         discovery.find_model(paths.pushed / "8")
 
 

@@ -224,13 +224,13 @@ ARGUMENTS = {
         lambda value: pipeline.serve(value).__enter__(),
         lambda text: ["serve", "--model", text],
         [MISSING],
-        later=("E-started", "E-model-not-found", "E-model-unreadable"),
+        later=("E-started", "E-model-not-found", "E-storage-failed"),
     ),
     "serve.port": Both(
         lambda value: pipeline.serve(MISSING, port=value).__enter__(),
         lambda text: ["serve", "--model", MISSING, "--port", text],
         NUMBERS,
-        later=("E-started", "E-model-not-found", "E-model-unreadable"),
+        later=("E-started", "E-model-not-found", "E-storage-failed"),
     ),
     "list_versions.recipe": Both(
         lambda value: pipeline.list_versions(Recipe(value)),
@@ -315,7 +315,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "full" / "file").touch()
 
     def refuse(*args, **kwargs):
-        raise UsageError("a process would start", "E-started")
+        raise UsageError(got="a process would start", name="E-started")
 
     monkeypatch.setattr(
         server, "subprocess", types.SimpleNamespace(Popen=refuse, DEVNULL=None)
@@ -327,7 +327,7 @@ def refusal_in_python(call):
     try:
         call()
     except UsageError as error:
-        return "argument" if error.name == "E-argument-refused" else error.name
+        return "argument" if error.name == "E-settings-refused" else error.name
     return None
 
 
@@ -410,7 +410,7 @@ def test_value_of_another_type_is_refused_by_name(name, value):
         with pytest.raises(UsageError) as refused:
             call(*positional, **arguments)
         assert refused.value.name in (
-            *("E-argument-refused", "E-frame-type", "E-predict-texts"),
+            *("E-settings-refused", "E-frame-refused", "E-text-refused"),
             *("E-model-not-found",) * (key == "texts"),  # the model is loaded first
         ), key
 

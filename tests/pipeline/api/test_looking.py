@@ -25,7 +25,7 @@ def test_runs_are_listed_and_found(output):
         UsageError, match="its state is refused; its `reason`"
     ) as without:
         predict(refused, ["a text"])
-    assert without.value.name == "E-run-without-model"
+    assert without.value.name == "E-run-not-finished"
     with pytest.raises(UsageError, match="does not exist") as missing:
         load_run("latest", output / "other")
     assert missing.value.name == "E-output-not-found"

@@ -102,29 +102,29 @@ def test_lists_of_labels_are_any_number_of_labels(encoder, container, names):
 @pytest.mark.parametrize(
     ("frame", "name", "said"),
     [
-        (pd.DataFrame([["a", "b"]]), "E-frame-columns", "the name 0 of a column"),
+        (pd.DataFrame([["a", "b"]]), "E-frame-refused", "the name 0 of a column"),
         (
             pd.DataFrame([["a", "b"]], columns=["x", "x"]),
-            "E-frame-columns",
+            "E-frame-refused",
             "several columns of the DataFrame are named 'x'",
         ),
         (
             pd.DataFrame([["a"]], columns=pd.MultiIndex.from_tuples([("a", "b")])),
-            "E-frame-columns",
+            "E-frame-refused",
             "have 2 levels",
         ),
         (
             pd.DataFrame({"cut \ud83d": ["a"]}),
-            "E-frame-columns",
+            "E-frame-refused",
             r"the name 'cut \ud83d' of a column has a lone surrogate",
         ),
-        (pd.DataFrame({"text": []}), "E-frame-empty", "has 0 rows"),
+        (pd.DataFrame({"text": []}), "E-frame-refused", "has 0 rows"),
         (
             pd.DataFrame({"text": ["a", "b"], "label": [1, "one"]}),
-            "E-frame-values",
+            "E-prediction-columns",
             "the column 'label' of the DataFrame cannot be written",
         ),
-        ([{"text": "a"}], "E-frame-type", "list is neither a pandas.DataFrame nor"),
+        ([{"text": "a"}], "E-frame-refused", "list is neither a pandas.DataFrame nor"),
     ],
     ids=[
         *("numbers", "duplicates", "levels", "surrogate"),
@@ -177,7 +177,7 @@ def test_column_in_use_that_no_file_can_hold_is_refused_by_name(name, use, encod
     choice = {use: name} if "." not in use else {"settings": {use: name}}
     with pytest.raises(UsageError) as refused:
         inspect(frame, encoder=encoder, **choice)
-    assert refused.value.name == "E-frame-values"
+    assert refused.value.name == "E-prediction-columns"
     assert f"the column {name!r} of the DataFrame cannot be wr" in str(refused.value)
     if name == "surrogates":
         assert "row 0 (index 5000) has a lone surrogate, '\\ud83d'" in str(

@@ -15,7 +15,7 @@ def test_server_that_is_refused_raises_the_error_of_the_command(tmp_path):
     with pytest.raises(UsageError) as refused, serve(tmp_path):
         pass
     assert str(refused.value).count("[E-") == 1
-    assert refused.value.name != "E-serve-not-ready"
+    assert refused.value.name != "E-port-unavailable"
     assert str(tmp_path) in refused.value.message
 
 

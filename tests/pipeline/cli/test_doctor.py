@@ -99,7 +99,7 @@ def test_gate_split_that_the_data_lack_is_an_error(doctor):
     assert status == 1
     assert found["data"]["status"] == "error"
     message = "evaluator.split is 'test_mismatched'; the data has eval, test, train"
-    assert found["data"]["value"] == f"{message} [E-evaluator-split]"
+    assert found["data"]["value"] == f"{message} [E-settings-refused]"
 
 
 def test_invalid_recipe_is_an_error_and_its_sources_are_not_checked(doctor):

@@ -329,7 +329,7 @@ def test_parent_that_is_a_file_is_refused_before_the_rows_are_read(invoke, tmp_p
     assert result.exit_code == 2
     assert result.stderr == (
         f"error: {tmp_path}/file/project cannot be written: Not a directory; name "
-        "another directory [E-file-access-failed]\n"
+        "another directory [E-storage-failed]\n"
     )
 
 

@@ -110,7 +110,7 @@ def test_run_starts_with_the_empty_database_of_a_killed_run(
     paths.metadata.touch()
 
     def run_no_component(*_):
-        raise UsageError("the first component would run", "E-data-refused")
+        raise UsageError(got="the first component would run", name="E-data-refused")
 
     monkeypatch.setattr(run, "_run", run_no_component)
     with pytest.raises(UsageError, match="the first component would run"):

@@ -66,7 +66,7 @@ def test_error_between_the_two_records_leaves_the_intent(tmp_path):
         pytest.raises(UsageError, match="cannot be moved"),
         journal.recording(tmp_path, Release(action="rollback", version=7)),
     ):
-        raise UsageError("7 cannot be moved", "E-file-access-failed")
+        raise UsageError(got="7 cannot be moved", name="E-storage-failed")
     (release,) = journal.read(tmp_path)
     assert not release.confirmed
 

@@ -180,7 +180,7 @@ def test_other_classes_are_refused(tmp_path, two):
         "the tasks differ: a predicts the classes not_equivalent, equivalent, c the "
         "classes no, maybe, yes; only runs of one task can be compared"
     )
-    assert caught.value.name == "E-tasks-differ"
+    assert caught.value.name == "E-runs-not-comparable"
 
 
 def test_split_without_predictions_is_refused(two):

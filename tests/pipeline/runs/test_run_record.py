@@ -48,8 +48,14 @@ def read(past):
 @pytest.mark.parametrize(
     ("error", "state"),
     [
-        (DataRefusedError("train.tsv:3: label is '7'", "E-bad-rows"), "data refused"),
-        (UsageError("encoder x is not a directory", "E-encoder-not-found"), "failed"),
+        (
+            DataRefusedError(got="train.tsv:3: label is '7'", name="E-bad-rows"),
+            "data refused",
+        ),
+        (
+            UsageError(got="encoder x is not a directory", name="E-encoder-not-found"),
+            "failed",
+        ),
         (ValueError("loss is NaN"), "failed"),
         (KeyboardInterrupt(), "interrupted"),
     ],

@@ -1,0 +1,67 @@
+"""Errors of usage as the command line prints them, with the names of its options."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+import click
+
+from contracts.errors import UsageError, named
+from pipeline.cli.options import OVERRIDING
+from pipeline.config.recipe import Config
+
+
+def describe(error: UsageError, command: click.Command) -> str:
+    """Returns the message of an error with the options of a command."""
+    return named(error.sentence(_show_for(command)), error.name)
+
+
+def from_click(error: click.UsageError) -> UsageError:
+    """Returns the error of an option or an argument that click refuses."""
+    context = error.ctx
+    advice = context and f"see {context.command_path} --help"
+    match error:
+        case click.MissingParameter(param=click.Parameter() as parameter):
+            choices = parameter.type.get_missing_message(parameter, context)
+            allowed = choices and " ".join(choices.split())
+            return UsageError(
+                parameter.name, "missing", allowed, advice, name="E-option-missing"
+            )
+        case click.NoSuchOption(option_name=option, possibilities=similar):
+            if similar:
+                advice = f"did you mean {' or '.join(sorted(similar))}?"
+            return UsageError(
+                option, "no such option", advice=advice, name="E-settings-refused"
+            )
+        case click.BadParameter(param=click.Parameter() as parameter):
+            return UsageError(
+                parameter.name,
+                error.message.rstrip("."),
+                advice=advice,
+                name="E-settings-refused",
+            )
+    return UsageError(
+        got=error.message.rstrip("."), advice=advice, name="E-settings-refused"
+    )
+
+
+def _show_for(command: click.Command) -> Callable[[str, str | None], str]:
+    parameters = {parameter.name: parameter for parameter in command.params}
+
+    def show(name: str, value: str | None) -> str:
+        parameter = parameters.get(name) or parameters.get(OVERRIDING.get(name, ""))
+        written = name if value is None else f"{name}={value}"
+        if isinstance(parameter, click.Option):
+            option = max(parameter.opts, key=len)
+            if value is None or parameter.is_flag:
+                return option
+            return f"{option} {shlex.quote(value)}"
+        if parameter is not None:
+            return parameter.human_readable_name if value is None else value
+        is_setting = name.partition(".")[0] in Config.model_fields
+        if value is not None and is_setting and "overrides" in parameters:
+            return f"--set {shlex.quote(written)}"
+        return written
+
+    return show
