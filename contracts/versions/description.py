@@ -33,7 +33,6 @@ def describe_task(task: TaskConfig) -> dict[str, Any]:
     """
     return {
         "input": task.input,
-        # Of all other tasks, descriptions of earlier versions have no kind either.
         "kind": task.kind,
         "text_columns": task.text_columns,
         "classes": task.classes,

@@ -349,9 +349,9 @@ def _task_of(
     described = description.read_description(directory)
     if described is None:
         raise UsageError(
-            got=f"--labels: the model {directory} has no description of its classes; push "
-            "it again with this release",
-            name="E-file-format-other",
+            got=f"--labels: the model {directory} has no description of its classes; give "
+            "a model that this pipeline pushed",
+            name="E-model-not-found",
         )
     kind = kinds.from_description(described)
     if label_separator is not None and kind.label_size == 1:

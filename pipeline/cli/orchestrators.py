@@ -34,11 +34,9 @@ from pipeline.orchestrators.run_client import (
 
 _ORCHESTRATOR = click.option(
     "--orchestrator",
-    "--target",
-    "orchestrator",
     type=options.allowed(Orchestrator),
     required=True,
-    help="Where the pipeline runs. --target is the former name of this option.",
+    help="Where the pipeline runs.",
 )
 
 

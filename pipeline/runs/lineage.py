@@ -181,7 +181,7 @@ def _transform(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "vocabulary sha256": config.get("vocab_fingerprint"),
         **_code(config),
-        # Earlier releases have no `packing`, but its settings.
+        # Release 1.0.0 wrote its settings instead of `packing`.
         **config.get(
             "packing",
             {
@@ -216,8 +216,7 @@ def _example_gen(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _evaluator(properties: dict[str, Any]) -> dict[str, Any]:
-    # Evaluators of earlier releases have no settings.
-    settings = json.loads(properties.get("settings", "{}"))
+    settings = json.loads(properties["settings"])
     slices = settings.get("slices", {})
     return {
         **_other(properties),
