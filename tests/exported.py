@@ -23,8 +23,7 @@ from modules import environment
 from modules.data import inputs, preprocessing
 from modules.export import serving_model, traced_model
 from modules.training import experiment
-from modules.training.heads import build_head
-from modules.training.score_scale import ScoreScale
+from modules.training.heads import ScoreScale, build_head
 from pipeline.inputs.schema import build_schema
 from tests import tiny
 

@@ -16,10 +16,9 @@ from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules import encoder as encoder_lib
 from modules.data import inputs, preprocessing
 from modules.training import (
-    loss_weights,
+    label_statistics,
     optimization,
     precision,
-    score_scale,
     strategies,
 )
 from modules.training.fine_tuning_task import FineTuningConfig
@@ -110,7 +109,9 @@ def build_experiment(
     rates = dropout_rates(config, encoder)
     steps_per_epoch = config.steps_per_epoch or inputs.count_steps(train_data)
     train_steps = config.epochs * steps_per_epoch
-    balance = loss_weights.measure(config.class_weights, task, train_data, strategy)
+    balance = label_statistics.measure_balance(
+        config.class_weights, task, train_data, strategy
+    )
     return ExperimentConfig(
         task=FineTuningConfig(
             name=task.name,
@@ -123,7 +124,9 @@ def build_experiment(
             gradient_clip_norm=config.gradient_clip_norm,
             loss_weights=balance.weights,
             head_bias=balance.log_odds,
-            score_scale=list(score_scale.measure(task, train_data, strategy)),
+            score_scale=list(
+                label_statistics.measure_scale(task, train_data, strategy)
+            ),
             **packing.model_settings,
             train_data=train_data,
             validation_data=eval_data,

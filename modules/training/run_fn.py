@@ -28,12 +28,11 @@ from modules.evaluation.prediction_files import Predictions
 from modules.export import serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import (
-    checkpoint_key,
     checkpoints,
     directory_lock,
     experiment,
     fitted_outputs,
-    loss_weights,
+    label_statistics,
     model_run,
     precision,
     strategies,
@@ -107,7 +106,7 @@ def find_directory(
       config: The trainer's settings.
       strategy: The distribution strategy.
     """
-    key = checkpoint_key.compute(
+    key = checkpoints.compute_key(
         fn_args.custom_config,
         config.fingerprint(),
         split_patterns(fn_args),
@@ -349,7 +348,9 @@ def _write_records(
         "started_from": warm_start.origin(params.task.base_model),
         "precision": precision.read(directory),
         "xla": xla.read(directory),
-        "loss_weights": loss_weights.describe(task, params.task.loss_weights),
+        "loss_weights": label_statistics.describe_weights(
+            task, params.task.loss_weights
+        ),
         "calibration": fitted.calibration and fitted.calibration.model_dump(),
         "decision": fitted.decision and fitted.decision.model_dump(),
         "score_scale": params.task.score_scale if task.label_kind.is_scaled else None,

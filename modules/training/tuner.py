@@ -26,7 +26,7 @@ from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
 from modules import environment
 from modules.training import (
-    checkpoint_key,
+    checkpoints,
     directory_lock,
     experiment,
     proposals,
@@ -171,7 +171,7 @@ class SettingsTuner(base_tuner.BaseTuner):
                 "space": self._space,
             }
         )
-        return checkpoint_key.compute(
+        return checkpoints.compute_key(
             self._fn_args.custom_config,
             hyperparameters,
             run_fn.split_patterns(self._fn_args),

@@ -15,7 +15,7 @@ from contracts.task.definition import TaskConfig
 from contracts.versions import description
 from contracts.versions.saved_model_files import VARIABLES
 from modules.training import precision
-from modules.training.score_scale import ScoreProjection, ScoreScale
+from modules.training.heads import ScoreProjection, ScoreScale
 
 # Written next to a copied champion: {"directory": where it was pushed}.
 CHAMPION_FILE = "champion.json"
