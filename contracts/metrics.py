@@ -570,22 +570,12 @@ def class_metrics(kind: Kind) -> tuple[str, ...]:
 
 
 def class_metric(kind: str, name: str) -> str:
-    """Returns the name of a metric of one class, as `recall/CLASS`.
-
-    Args:
-      kind: One of `CLASS_METRICS`.
-      name: The class.
-    """
+    """Returns the name of a metric of one class, as `recall/CLASS`."""
     return f"{kind}/{name}"
 
 
 def for_kind(kind: Kind, names: Sequence[str] = ()) -> Mapping[str, Metric]:
-    """Returns the metrics of a kind of task by name, those of one class last.
-
-    Args:
-      kind: The kind.
-      names: The names of the classes or labels; empty for a regression.
-    """
+    """Returns the metrics of a kind of task by name, those of one class last."""
     return _for_kind(kind, tuple(names))
 
 

@@ -16,10 +16,6 @@ def join(directory: str, *parts: str) -> str:
     Object stores do not normalize paths: `a/./b` and `a//b` are other objects than
     `a/b`.
 
-    Args:
-      directory: The directory, which may be a bucket, `gs://bucket`.
-      *parts: Relative paths with `/`.
-
     Raises:
       ValueError: The parts lead out of the directory.
     """
@@ -41,10 +37,6 @@ def refuse_pattern(name: str, path: str) -> None:
 
     No character can be escaped: TensorFlow's `RestoreV2` opens the path that it
     matches, and Beam's `FileSystem.translate_pattern` has no quotes.
-
-    Args:
-      name: The setting or option that named the path, for the message.
-      path: The path, local or remote.
 
     Raises:
       UsageError: It has a special character of patterns.

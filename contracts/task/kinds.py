@@ -17,23 +17,13 @@ def from_settings(
     classes: Sequence[str] | None,
     label_range: Sequence[float] | None,
 ) -> LabelKind:
-    """Returns the kind that the settings of a task select.
-
-    Args:
-      kind: Setting `task.kind`.
-      classes: Setting `task.classes`; None for a score.
-      label_range: Setting `task.label_range`; None for classes.
-    """
+    """Returns the kind that the settings of a task select."""
     names = None if classes is None else tuple(classes)
     return _make(kind, names, tuple(label_range or (0.0, 1.0)))
 
 
 def from_description(described: Mapping[str, Any]) -> LabelKind:
-    """Returns the kind of a model.
-
-    Args:
-      described: Its `contracts.versions.description`.
-    """
+    """Returns the kind of a model."""
     keys = ("kind", "classes", "label_range")
     return from_settings(*(described.get(key) for key in keys))
 

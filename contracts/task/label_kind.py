@@ -428,14 +428,7 @@ def describe_number(number: float) -> str:
 def measure_constant(
     kind: LabelKind, rows: Rows, weights: np.ndarray, names: Collection[str]
 ) -> dict[str, float]:
-    """Returns metrics of rows with weights, by name.
-
-    Args:
-      kind: The label kind.
-      rows: The rows.
-      weights: float64[rows].
-      names: The metrics.
-    """
+    """Returns metrics of rows with weights, by name."""
     sample = metrics.Sample(rows, np.asarray(weights, float)[:, np.newaxis])
     table = kind.metric_table
     return {name: float(table[name].values(sample)[0]) for name in names}

@@ -26,11 +26,7 @@ SCORE_SCALE = "score_scale"  # key for mean and standard deviation of a regressi
 
 
 def describe_task(task: TaskConfig) -> dict[str, Any]:
-    """Returns the settings that two models must share to be evaluated on the same rows.
-
-    Args:
-      task: The task definition.
-    """
+    """Returns the settings that two models share if they fit the same rows."""
     return {
         "input": task.input,
         "kind": task.kind,

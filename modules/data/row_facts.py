@@ -161,11 +161,6 @@ def describe_examples(
 
     Rows without a text, or with a label that the task does not allow, are left out,
     because the schema refuses them.
-
-    Args:
-      serialized: Examples as `tf.train.Example`.
-      task: Names the columns and the allowed labels.
-      vocab_file: One token a line, in the encoder's directory.
     """
     # Imported here for the same reason as in `count_tokens`.
     from tensorflow.core.example.example_pb2 import Example

@@ -45,9 +45,6 @@ def build_normalizer(settings: TokenizerSettings) -> np.ndarray:
     replacements in one string, and a trie from the UTF-8 bytes of a character to its
     replacement's offset and length.
 
-    Args:
-      settings: The encoder's.
-
     Returns:
       uint8[bytes], the `model_buffer` of a `FastBertNormalizer`.
     """

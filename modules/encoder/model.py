@@ -51,10 +51,6 @@ class DropoutRates(NamedTuple):
 
         It applies the hidden rate to the pooled output twice, before the head and in
         the head. One mask with the combined rate does the same.
-
-        Args:
-          rate: Rate of the encoder and the head.
-          attention: Rate of the attention's probabilities; None is `rate`.
         """
         return cls(rate, rate if attention is None else attention, 1 - (1 - rate) ** 2)
 

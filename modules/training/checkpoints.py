@@ -96,15 +96,6 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
     All workers restore from the chief's directory. Saving takes all of them too, so
     the others write to temporary directories.
 
-    Args:
-      checkpoint: The objects to save and restore.
-      directory: Directory of this training.
-      step_counter: The trainer's global step.
-      interval: Steps between checkpoints.
-      max_to_keep: Checkpoints that are kept, the newest ones.
-      init_fn: Called if there is no checkpoint to restore.
-      is_chief: Whether this process writes to the directory.
-
     Attributes:
       saved_step: Step of the checkpoint that was last saved or restored; None before
         the first, and after it was discarded.

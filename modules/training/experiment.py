@@ -174,10 +174,6 @@ def with_seed(params: ExperimentConfig, seed: int) -> ExperimentConfig:
 def check_settings(config: TrainerConfig, encoder: str) -> None:
     """Checks the trainer's settings against each other and against an encoder.
 
-    Args:
-      config: The settings.
-      encoder: Directory of the pre-trained encoder.
-
     Raises:
       ValueError: It names the setting, its value and the values allowed.
       EncoderError: A dropout rate of the encoder's configuration is invalid.
@@ -257,10 +253,6 @@ def share_files(
     Call it in the processes of all hosts. All hosts of a TPU read all files, because
     its cores need batches of one padded length. All hosts also read all files for an
     evaluation of the first rows.
-
-    Args:
-      data: The split.
-      strategy: The strategy.
     """
     host, hosts = strategies.find_host(strategy)
     paths = files.list_records(data.input_path)

@@ -89,10 +89,6 @@ class FineTuningTask(base_task.Task):
     `modules.data.inputs`. The loss is the mean over the global batch, whatever the
     number of replicas.
 
-    Args:
-      params: The settings of the model and its data.
-      definition: The task definition.
-
     Attributes:
       definition: The task definition.
       head: The output head.

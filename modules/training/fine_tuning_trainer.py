@@ -196,9 +196,6 @@ class CoordinatorEvaluator(orbit.AbstractEvaluator):
     """Evaluates on the coordinator of asynchronous workers, with a second model.
 
     The workers cannot gather their predictions, which the metrics are computed from.
-
-    Args:
-      trainer: Its weights are evaluated.
     """
 
     def __init__(self, trainer: base_trainer.Trainer) -> None:
@@ -276,12 +273,7 @@ def predict(
 def build_trainer(
     task: FineTuningTask, params: config_definitions.ExperimentConfig
 ) -> FineTuningTrainer:
-    """Builds the trainer; call it in the scope of the strategy.
-
-    Args:
-      task: The task.
-      params: The experiment.
-    """
+    """Builds the trainer; call it in the scope of the strategy."""
     optimizer = optimization.build_optimizer(
         params.trainer.optimizer_config,
         transform_gradients=task.transform_gradients,

@@ -33,12 +33,7 @@ class ScoreScale(NamedTuple):
 
 
 class ScoreProjection(tf_keras.layers.Dense):
-    """A dense layer to a standardized score, which it returns in the scores' units.
-
-    Args:
-      scale: The scale of the scores.
-      **kwargs: Keyword arguments of `Dense`.
-    """
+    """A dense layer to a standardized score, which it returns in the scores' units."""
 
     def __init__(self, scale: ScoreScale, **kwargs: Any) -> None:
         super().__init__(1, **kwargs)
@@ -58,12 +53,7 @@ class ScoreProjection(tf_keras.layers.Dense):
 
 
 class Head(abc.ABC):
-    """The output head: loss, activation and outputs.
-
-    Args:
-      kind: The label kind.
-      scale: The scale of scores.
-    """
+    """The output head: loss, activation and outputs."""
 
     def __init__(self, kind: LabelKind, scale: ScoreScale) -> None:
         self._kind = kind
@@ -272,12 +262,7 @@ _HEADS: dict[type[LabelKind], type[Head]] = {
 
 
 def build_head(kind: LabelKind, scale: ScoreScale) -> Head:
-    """Builds the head of a label kind.
-
-    Args:
-      kind: The label kind.
-      scale: The scale of scores; others ignore it.
-    """
+    """Builds the head of a label kind."""
     return _HEADS[type(kind)](kind, scale)
 
 

@@ -137,12 +137,7 @@ def measure_scale(
 
 
 def describe_weights(task: TaskConfig, weights: list[float]) -> dict[str, Any] | None:
-    """Describes the weights of a training for its record; None without weights.
-
-    Args:
-      task: Names the classes and the weight column.
-      weights: Those of `measure_balance`.
-    """
+    """Describes the weights of a training for its record; None without weights."""
     if not weights:
         return None
     return {

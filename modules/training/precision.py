@@ -48,11 +48,6 @@ def choose(setting: str, strategy: tf.distribute.Strategy, directory: str) -> Pr
     `BFLOAT16_CAPABILITY`, or a CPU with AMX or AVX-512 for it. Otherwise it is
     float32, also with parameter servers, whose workers may differ. A resumed training
     keeps its type.
-
-    Args:
-      setting: Setting `trainer.mixed_precision`.
-      strategy: The distribution strategy.
-      directory: Directory of the training's checkpoints.
     """
     recorded = read(directory)
     chosen = Precision(**recorded) if recorded else _detect(setting, strategy)

@@ -99,13 +99,7 @@ def run_fn(fn_args: Any) -> None:
 def find_directory(
     fn_args: Any, config: TrainerConfig, strategy: tf.distribute.Strategy
 ) -> str:
-    """Returns the directory of a training, which is named after its checkpoint key.
-
-    Args:
-      fn_args: The arguments of `run_fn`.
-      config: The trainer's settings.
-      strategy: The distribution strategy.
-    """
+    """Returns the directory of a training, which is named after its checkpoint key."""
     key = checkpoints.compute_key(
         fn_args.custom_config,
         config.fingerprint(),
@@ -123,15 +117,7 @@ def prepare(
     strategy: tf.distribute.Strategy,
     directory: str,
 ) -> experiment.ExperimentConfig:
-    """Returns the experiment of a training, with the choices of its directory.
-
-    Args:
-      fn_args: The arguments of `run_fn`.
-      task: The task definition.
-      config: The trainer's settings.
-      strategy: The distribution strategy.
-      directory: The result of `find_directory`.
-    """
+    """Returns the experiment of a training, with the choices of its directory."""
     settings = fn_args.custom_config
     packing = Packing.model_validate(settings["packing"])
     base_model = warm_start.find_base_model(fn_args.base_model)

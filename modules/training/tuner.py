@@ -69,9 +69,6 @@ class SettingsTuner(base_tuner.BaseTuner):
     the training of the best settings finished. The record of the search is in a
     directory of the same kind, named after what is searched.
 
-    Args:
-      fn_args: The arguments of `tuner_fn`.
-
     Attributes:
       oracle: This object, which has the methods of an oracle that TFX calls.
       tuner_id: A name for TFX's log.
@@ -302,11 +299,6 @@ class SettingsTuner(base_tuner.BaseTuner):
 
 class _Judge:
     """Reads the evaluations of a trial, and prunes it.
-
-    Args:
-      proposed: Optuna's trial.
-      metric: The deciding metric.
-      epochs: Epochs of the trial.
 
     Attributes:
       steps_per_epoch: Steps of an epoch of the trial.
