@@ -92,7 +92,7 @@ def compile_command(
     "values",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter of the run, such as learning_rate=3e-5. Repeatable.",
+    help="A parameter of the run, such as epochs=2. Repeatable.",
 )
 @click.option("--service-account", help="Account that the run's containers use.")
 @click.option("--namespace", help="Kubeflow: namespace, if it has several users.")

@@ -14,6 +14,7 @@ from contracts.errors import UsageError
 from contracts.verdicts import PUSHED_VERSION
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
+from pipeline.config.parameters import TRAINER_SETTINGS
 from pipeline.config.paths import OutputPaths
 from pipeline.runs import damage
 from pipeline.runs.runs import RunList
@@ -202,7 +203,7 @@ def _code(config: dict[str, Any]) -> dict[str, Any]:
 
 def _hyperparameters(properties: dict[str, Any]) -> dict[str, Any]:
     settings = json.loads(properties["settings"])
-    for name in ("epochs", "steps_per_epoch", "learning_rate"):
+    for name in TRAINER_SETTINGS:
         settings[name] = properties.get(name)
     return {"settings": settings}
 
