@@ -99,9 +99,6 @@ def hash_texts(texts: Sequence[str]) -> int:
     Texts count as equal if they differ only in letter case, white space, or
     compatibility forms of Unicode (NFKC: full-width letters, ligatures). A pair and its
     reverse have different hashes, which `without_order` makes equal.
-
-    Args:
-      texts: The text of a row, or the two of a pair.
     """
     lines = [
         " ".join(unicodedata.normalize("NFKC", text).casefold().split())

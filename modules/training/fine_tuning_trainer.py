@@ -13,7 +13,7 @@ import tf_keras
 from official.core import base_trainer, config_definitions
 
 from modules.data import inputs
-from modules.export.traced_model import TracedModel
+from modules.export.serving_model import TracedModel
 from modules.training import optimization, precision, strategies
 from modules.training.fine_tuning_task import FineTuningTask
 
@@ -70,10 +70,6 @@ def build_batches(
 
 def _take_batches(strategy: tf.distribute.Strategy, iterator: Any) -> Any:
     """Takes the next batch of each replica of this process.
-
-    Args:
-      strategy: The strategy.
-      iterator: Of a dataset of `build_batches`, or of one that TensorFlow distributes.
 
     Returns:
       An argument of `strategy.run`.

@@ -64,15 +64,7 @@ def layer_rate(name: str, *, layer_decay: float, layers: int) -> float:
 
 
 class LayerwiseAdamW(legacy_adamw.AdamWeightDecay):
-    """The Model Garden's AdamW with a learning rate per layer.
-
-    Args:
-      learning_rate: Rate or schedule of the head.
-      layer_decay: Factor from a layer to the one below.
-      layers: Layers of the encoder.
-      name: The optimizer's name.
-      **settings: Arguments of AdamW.
-    """
+    """The Model Garden's AdamW with a learning rate per layer."""
 
     def __init__(
         self,

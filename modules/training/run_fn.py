@@ -26,7 +26,7 @@ from modules.data import inputs
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
 from modules.export import serving_model
-from modules.export.traced_model import TracedModel, in_large_batches
+from modules.export.serving_model import TracedModel, in_large_batches
 from modules.training import (
     checkpoints,
     directory_lock,
