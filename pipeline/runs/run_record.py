@@ -213,7 +213,7 @@ def match_tfx_run(
       record: The id of the run's record.
       next_record: The id of the next record; None for the last run.
     """
-    for tfx_run_id, stored in reversed(tfx_runs.items()):
+    for tfx_run_id, stored in reversed(list(tfx_runs.items())):
         if _is_since(record, stored) and not (
             next_record and _is_since(next_record, stored)
         ):

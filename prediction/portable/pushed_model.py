@@ -12,7 +12,7 @@ import numpy as np
 from contracts.errors import UsageError
 from contracts.metrics import Threshold
 from contracts.storage import files, uris
-from contracts.task import kinds
+from contracts.task.definition import find_described_kind
 from contracts.task.label_kind import LabelKind
 from contracts.versions import description, served_versions
 from contracts.versions.saved_model_files import VARIABLES
@@ -133,7 +133,7 @@ def read_pushed(model: str) -> PushedModel:
         "hidden_act": _ACTIVATIONS[described["activation"]],
         "layer_norm_eps": described[description.LAYER_NORM_EPS],
     }
-    kind = kinds.from_description(described)
+    kind = find_described_kind(described)
     labels = [*kind.names] or [SCORE]
     try:
         weights = _read_weights(directory, config, len(labels))
