@@ -19,11 +19,10 @@ from modules import remote_files
 from modules.data import inputs
 from modules.training import strategies, warm_start
 
-# The part of the Trainer's `custom_config` that the weights depend on.
-_KEY_SETTINGS = ("task", "packing", "encoder_fingerprint", "code_fingerprint")
-
 logger = logging.getLogger(__name__)
 
+# The part of the Trainer's `custom_config` that the weights depend on.
+_KEY_SETTINGS = ("task", "packing", "encoder_fingerprint", "code_fingerprint")
 _PREFIX = "ckpt"  # the default of CheckpointManager
 _STATE = "checkpoint"
 # Errors of `load_checkpoint` and its reader.
@@ -37,7 +36,7 @@ def compute_key(
     base_model: str = "",
     strategy: tf.distribute.Strategy | None = None,
 ) -> str:
-    """Returns the checkpoint key of a training.
+    """Returns the hash of the data, code, libraries, settings and initial weights.
 
     Paths and machines do not count. The libraries are those of this process:
     `custom_config` may come from another machine.

@@ -38,6 +38,10 @@ def build_batches(
 ) -> tf.data.Dataset:
     """Builds the batches of this process, one for each of its replicas in turn.
 
+    TensorFlow wraps a distributed dataset in one that tunes itself, whose deletion can
+    take a minute (`OwnedMultiDeviceIterator`; no option reaches it). Here the replicas
+    take their batches in turn from one iterator.
+
     The number of batches must be a multiple of the local replicas, and the same on all
     hosts: each replica needs one at each step.
 
