@@ -187,7 +187,9 @@ class LabelKind(abc.ABC):
         is_allowed = len(values) == self.label_size and all(
             isinstance(value, allowed) and self.allows(value) for value in values
         )
-        return self._from_values(list(values)) if is_allowed else None
+        if not is_allowed:
+            return None
+        return list(values) if self.label_size > 1 else next(iter(values))
 
     def from_table(self, values: np.ndarray) -> np.ndarray:
         """Returns labels from their values in Examples, [rows, label_size]."""
@@ -410,9 +412,6 @@ class LabelKind(abc.ABC):
     def name_weights(self, weights: list[float]) -> dict[str, float]:
         """Returns the weight of each name from those of the groups."""
         return dict(zip(self.names, weights, strict=True))
-
-    def _from_values(self, values: list[Any]) -> Any:
-        return values[0]
 
 
 def is_nan(label: Any) -> bool:
