@@ -174,8 +174,8 @@ def selection_threshold(
     """Returns the best threshold for the deciding metric on some rows.
 
     The best checkpoint, seed and trial are chosen by evaluations at this threshold. It
-    is not that of `task.decision`, so that another decision trains nothing, and not
-    0.5 either: no probability of a rare class may reach it, and then all F1 are 0.
+    does not follow `task.decision`, so that another decision trains nothing. At 0.5, no
+    probability of a rare class may reach it, and then all F1 are 0.
 
     Precision and recall take the threshold for F1: their own best would predict one row
     or all. With several labels, `macro_f1` and the metrics of a label have a threshold
