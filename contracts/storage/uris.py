@@ -38,6 +38,10 @@ def refuse_pattern(name: str, path: str) -> None:
     No character can be escaped: TensorFlow's `RestoreV2` opens the path that it
     matches, and Beam's `FileSystem.translate_pattern` has no quotes.
 
+    Args:
+      name: The setting or option that named the path, for the message.
+      path: The path, local or remote.
+
     Raises:
       UsageError: It has a special character of patterns.
     """

@@ -373,6 +373,10 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> str:
 def write_evaluation(version: str, evaluation: Mapping[str, Any]) -> None:
     """Writes the evaluation of a version next to its card.
 
+    Args:
+      version: The result of `write_card`.
+      evaluation: A `contracts.verdicts.Evaluation` as JSON.
+
     Raises:
       FileNotFoundError: The version was moved or deleted.
     """
