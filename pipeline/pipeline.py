@@ -196,10 +196,8 @@ def create_pipeline(
         tuners = [tuner]
         found["best_hyperparameters"] = tuner.outputs["best_hyperparameters"]
     hyperparameters = Hyperparameters(
-        settings=config.trainer.model_dump_json(exclude=TRAINER_SETTINGS),
-        epochs=parameters.epochs,
-        steps_per_epoch=parameters.steps_per_epoch,
-        learning_rate=parameters.learning_rate,
+        settings=config.trainer.model_dump_json(exclude=set(TRAINER_SETTINGS)),
+        **{name: getattr(parameters, name) for name in TRAINER_SETTINGS},
         fingerprint=fingerprint.of_code(Hyperparameters.__module__),
         **found,
     )

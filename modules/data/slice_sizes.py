@@ -34,13 +34,7 @@ def count_row(
 
 
 def count_deciding(metric: str, labels: Labels, task: TaskConfig) -> tuple[int, str]:
-    """Returns how many rows of a slice a metric counts, and their description.
-
-    Args:
-      metric: A metric of the task.
-      labels: Rows of the slice by label.
-      task: The classes.
-    """
+    """Returns how many rows of a slice a metric counts, and their description."""
     entry = task.metric_table[metric]
     counts = task.label_kind.slice_counts(labels)
     if entry.low < 0 and np.count_nonzero(counts) < 2:

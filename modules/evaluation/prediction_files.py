@@ -87,10 +87,6 @@ class RecordedPredictions(NamedTuple):
 def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
     """Describes the predictions of a split.
 
-    Args:
-      task: Names the columns.
-      split: An evaluated split.
-
     Returns:
       `file` in the `ModelRun`, its `id_column`, its numeric `columns`, and the `output`
       of the exported model whose values they hold.
@@ -118,11 +114,6 @@ def read_predictions(
     directory: str, task: TaskConfig, split: str
 ) -> RecordedPredictions:
     """Reads the predictions of a split.
-
-    Args:
-      directory: The `ModelRun`.
-      task: The task of the run.
-      split: An evaluated split.
 
     Raises:
       OSError: The split has no predictions.

@@ -21,11 +21,11 @@ _SETTINGS = {
     "max_regression": "evaluator.max_regression",
     "significance": "evaluator.significance",
 }
-TRAINER_SETTINGS = {
+TRAINER_SETTINGS = tuple(
     setting.removeprefix("trainer.")
     for setting in _SETTINGS.values()
     if setting.startswith("trainer.")
-}
+)
 # It replaces the prepared examples, not `data.source`, which may be text.
 _DATA = "data"
 _NAMES = (_DATA, *_SETTINGS)
