@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from contracts.settings.data import DataConfig
 from contracts.storage import file_format, uris
-from ingest.config import DataConfig
 
 CARD_FILE = "data_card.json"
 

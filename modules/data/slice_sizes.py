@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contracts.settings.slices import MOST_VALUES
+from contracts.settings.data import MOST_VALUES
 from contracts.task.definition import TaskConfig
 from contracts.task.several_labels import ALL_ROWS
 from modules.data import threshold_interval

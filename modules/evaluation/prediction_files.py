@@ -125,7 +125,9 @@ def read_predictions(
     # By position: an earlier version could name two columns alike in the first line.
     _, *rows = csv.DictReader(io.StringIO(text), header(task), delimiter="\t")
     ids = np.array([int(row[task.id_column]) for row in rows], np.int64)
-    outputs = np.array([[float(row[c]) for c in described["columns"]] for row in rows])
+    columns = described["columns"]
+    values = [[float(row[column]) for column in columns] for row in rows]
+    outputs = np.array(values).reshape(len(rows), len(columns))
     kind, column = task.label_kind, task.own_name(PREDICTION)
     labels = np.array(
         [kind.parse_description(row[task.label_column]) for row in rows],

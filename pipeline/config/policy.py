@@ -8,7 +8,6 @@ import unicodedata
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from contracts.errors import UsageError
@@ -19,7 +18,6 @@ from pipeline.config import typed_yaml
 FILE = "pipeline-policy.yaml"
 _CODE = Path(__file__).resolve().parent
 _WILDCARDS = {"*": ".*", "?": "."}
-_VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 
 
 class Policy(Settings):
@@ -111,24 +109,15 @@ def refuse_columns(task: TaskConfig, recipe: Path) -> None:
 
 
 def _read(file: Path) -> Policy:
+    settings = typed_yaml.read(file, Policy, "policy")
     try:
-        settings = typed_yaml.load(file.read_text(encoding="utf-8"), Policy)
         return Policy.model_validate({} if settings is None else settings)
-    except OSError as error:
-        raise UsageError(
-            got=f"policy {file} cannot be read: {error.strerror}",
-            name="E-config-unreadable",
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(
-            got=f"policy {file} is not valid YAML: {error}", name="E-config-unreadable"
-        ) from error
     except ValidationError as error:
         lines = [f"policy {file} is refused; it may have the settings:"]
         lines[0] += f" {', '.join(Policy.model_fields)}"
         for detail in error.errors():
             key = ".".join(str(part) for part in detail["loc"])
-            message = detail["msg"].removeprefix(_VALUE_ERROR)
+            message = typed_yaml.message_of(detail)
             lines.append(f"  {key}: {message}" if key else f"  {message}")
         raise UsageError(got="\n".join(lines), name="E-policy-refused") from error
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,29 +17,22 @@ from contracts import metrics
 from contracts.errors import UsageError
 from contracts.packing import Packing
 from contracts.section import Settings
-from contracts.settings import cluster, slices
+from contracts.settings import cluster
+from contracts.settings.data import TEST, TFDS_PREFIX, DataConfig, find_slice_problem
 from contracts.settings.data_gate import DataGateConfig
-from contracts.settings.run_settings import RunSettings
-from contracts.settings.slices import SliceSettings
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.serving import ServingConfig
 from contracts.settings.trainer import TrainerConfig
 from contracts.settings.tuner import TunerConfig
-from contracts.settings.words import WordSettings
 from contracts.storage import uris
 from contracts.task.definition import EVAL_SPLIT, INPUT_NAME, TaskConfig, input_name
-from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples.halving import Halving
-from ingest.examples.splits import TEST
 from modules.data.row_values import find_surrogate
 from pipeline.config import policy, secrets, typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
-from pipeline.config.sections import (
-    PACKAGE_PREFIX,
-    EncoderConfig,
-    EvaluatorConfig,
-    ServingConfig,
-)
 
+PACKAGE_PREFIX = "package:"  # of sources that are not paths
 _PATH_KEYS = (
     "data.source",
     "data.schema_file",
@@ -54,7 +48,6 @@ _SEARCHED_GATE = (
     "evaluator.split to other rows, such as test"
 )
 _REMOVED = {"tuner.service": "Optuna proposes the settings"}  # key: what holds now
-_VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
 
@@ -70,6 +63,23 @@ class Origin:
 
     file: Path | None = dataclasses.field(default=None, compare=False)
     overrides: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+
+
+class EncoderConfig(Settings):
+    """Where the pre-trained encoder comes from.
+
+    Attributes:
+      source: A directory (local or `gs://`), `package:NAME/PATH` for a directory in an
+        installed package, or the handle of a SavedModel on TF Hub or Kaggle. It holds
+        a Model Garden checkpoint, a Hugging Face folder or a SavedModel.
+      sha256: Expected SHA-256 over the names and contents of all files that are read
+        from the source: configuration or graph, vocabulary, tokenizer settings and
+        weights. It is checked before any file is used; the error message has the
+        actual hash. None checks nothing.
+    """
+
+    source: str
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
 
 class Config(Settings):
@@ -114,40 +124,11 @@ class Config(Settings):
         return source
 
     @property
-    def run_settings(self) -> RunSettings:
-        """The settings that DataGate and the report of a run need."""
-        return RunSettings(
-            pipeline=self.name,
-            task=self.task,
-            gate_split=self.evaluator.split or TEST,
-            packing=self.preprocessing,
-        )
-
-    @property
     def halving(self) -> Halving | None:
         """When `eval` of data without `test` is halved; None: never."""
         if self.evaluator.split not in (None, TEST):
             return None
         return Halving(tuple(self.evaluator.thresholds), self.data_gate.max_interval)
-
-    @property
-    def slice_settings(self) -> SliceSettings:
-        """The slices by columns of the data, and what a model must reach in them."""
-        return SliceSettings(
-            columns=self.data.slice_columns,
-            thresholds=self.evaluator.slice_thresholds,
-            min_rows=self.evaluator.min_slice_rows,
-        )
-
-    @property
-    def word_settings(self) -> WordSettings:
-        """The words that are swapped in texts, and what may change by that."""
-        return WordSettings(
-            lists=self.evaluator.group_words,
-            max_changed=self.evaluator.max_changed_by_words,
-            changed=self.evaluator.changed_by_words,
-            task=self.task,
-        )
 
     @model_validator(mode="after")
     def _check_source(self) -> Config:
@@ -219,7 +200,7 @@ class Config(Settings):
     @model_validator(mode="after")
     def _check_slices(self) -> Config:
         columns = self.data.slice_columns
-        if problem := slices.find_problem(columns, self.task):
+        if problem := find_slice_problem(columns, self.task):
             raise ValueError(problem)
         for column in self.evaluator.slice_thresholds:
             if column not in columns:
@@ -375,9 +356,7 @@ def parse_override(text: str) -> tuple[str, Any]:
             got=f"--set {text!r}: write key=value, such as trainer.epochs=2",
             name="E-settings-refused",
         )
-    kind: Any = Config
-    for name in key.strip().split("."):
-        kind = typed_yaml.member(kind, name)
+    kind = functools.reduce(typed_yaml.member, key.strip().split("."), Config)
     try:
         return key.strip(), typed_yaml.load_value(value, kind)
     except yaml.YAMLError as error:
@@ -388,17 +367,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
-    try:
-        settings = typed_yaml.load(path.read_text(encoding="utf-8"), Config)
-    except OSError as error:
-        raise UsageError(
-            got=f"config {path} cannot be read: {error.strerror}",
-            name="E-config-unreadable",
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(
-            got=f"config {path} is not valid YAML: {error}", name="E-config-unreadable"
-        ) from error
+    settings = typed_yaml.read(path, Config, "config")
     if not isinstance(settings, dict):
         raise UsageError(
             got=f"config {path} must hold a mapping of settings",
@@ -495,8 +464,8 @@ def make_task(settings: Mapping[str, Any]) -> TaskConfig:
     except ValidationError as error:
         detail = error.errors()[0]
         key = ".".join(map(str, ("task", *detail["loc"])))
-        message = detail["msg"].removeprefix(_VALUE_ERROR)
-        raise UsageError(got=f"{key}: {message}", name="E-settings-refused") from error
+        message = f"{key}: {typed_yaml.message_of(detail)}"
+        raise UsageError(got=message, name="E-settings-refused") from error
 
 
 def _load(
@@ -505,7 +474,7 @@ def _load(
     """Reads and validates a recipe, or one of its sections."""
     settings = _section(_read(path, overrides), section)
     secrets.refuse(settings, "")  # first: other errors show the refused value
-    for key, text in _find_texts(settings, section):
+    for key, text in secrets.find_texts(settings, section):
         # The name of a file may have bytes that are not UTF-8.
         if key not in _PATH_KEYS and (problem := find_surrogate(text)):
             raise UsageError(got=f"{key} {problem}", name="E-settings-refused")
@@ -533,19 +502,6 @@ def _section(settings: dict[str, Any], section: str) -> Any:
     return settings.get(section, {}) if section else settings
 
 
-def _find_texts(settings: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Yields each text of settings, which may be nested, after its dotted key."""
-    if isinstance(settings, str):
-        yield key, settings
-    elif isinstance(settings, Mapping):
-        for name, value in settings.items():
-            yield key, str(name)
-            yield from _find_texts(value, f"{key}.{name}" if key else str(name))
-    elif isinstance(settings, list | tuple):
-        for value in settings:
-            yield from _find_texts(value, key)
-
-
 def _describe_errors(
     error: ValidationError, model: type[Settings], section: str
 ) -> dict[str, str]:
@@ -554,11 +510,11 @@ def _describe_errors(
     for detail in error.errors():
         location = detail["loc"]
         key = ".".join(map(str, (section, *location) if section else location))
-        message = detail["msg"].removeprefix(_VALUE_ERROR)
+        message = typed_yaml.message_of(detail)
         if detail["type"] == "extra_forbidden":
-            message = _describe_unknown(
-                key, str(location[-1]), _allowed_keys(model, location)
-            )
+            *parents, name = map(str, location)
+            kind = functools.reduce(typed_yaml.member, parents, model)
+            message = _describe_unknown(key, name, typed_yaml.members(kind) or ())
         elif detail["type"] == "missing":
             message = (
                 f"required, but not set; add it to the file or give --set {key}=VALUE"
@@ -596,9 +552,3 @@ def _describe_unknown(key: str, name: str, known: Iterable[str]) -> str:
         close = [keys[k] for k in difflib.get_close_matches(name, keys, n=1)]
     hint = f"; did you mean {close[0]}?" if close else ""
     return f"unknown key{hint}; allowed here: {', '.join(allowed)}"
-
-
-def _allowed_keys(model: Any, location: tuple[Any, ...]) -> Iterable[str]:
-    for part in location[:-1]:
-        model = typed_yaml.member(model, part)
-    return typed_yaml.members(model) or ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from contracts.errors import UsageError
@@ -23,21 +24,28 @@ def refuse(settings: Any, key: str) -> None:
     Raises:
       UsageError: A value is a URL with a password, or an option with a secret.
     """
-    if isinstance(settings, dict):
-        for name, value in settings.items():
-            refuse(value, f"{key}.{name}" if key else str(name))
-    elif isinstance(settings, list | tuple):
-        for value in settings:
-            refuse(value, key)
-    elif isinstance(settings, str) and (
-        _IN_URL.search(settings) or _OPTION.match(settings)
-    ):
+    for name, text in find_texts(settings, key):
+        if not _IN_URL.search(text) and not _OPTION.match(text):
+            continue
         raise UsageError(
-            got=f"{key} has a secret, which would be written to the run's record, its "
+            got=f"{name} has a secret, which would be written to the run's record, its "
             "artifacts and jobs; set it in the environment, where the library reads "
             "it, such as AWS_SECRET_ACCESS_KEY or GOOGLE_APPLICATION_CREDENTIALS",
             name="E-secret-visible",
         )
+
+
+def find_texts(settings: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yields each text of settings, which may be nested, after its dotted key."""
+    if isinstance(settings, str):
+        yield key, settings
+    elif isinstance(settings, Mapping):
+        for name, value in settings.items():
+            yield key, str(name)
+            yield from find_texts(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(settings, list | tuple):
+        for value in settings:
+            yield from find_texts(value, key)
 
 
 def refuse_password(option: str, url: str) -> None:

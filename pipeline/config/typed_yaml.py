@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import types
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from contracts.errors import UsageError
 
 _TAG = "tag:yaml.org,2002:"
 _INT, _FLOAT, _DATE = (_TAG + name for name in ("int", "float", "timestamp"))
@@ -65,6 +69,32 @@ def load(text: str, kind: Any = Any) -> Any:
         return loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def read(path: Path, kind: Any, name: str) -> Any:
+    """Reads a file as `load`.
+
+    Args:
+      path: The file.
+      kind: Type of the settings.
+      name: Kind of the file, for the error message.
+
+    Raises:
+      UsageError: The file cannot be read, or is not YAML.
+    """
+    try:
+        return load(path.read_text(encoding="utf-8"), kind)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        problem = f"is not valid YAML: {error}"
+        if isinstance(error, OSError):
+            problem = f"cannot be read: {error.strerror}"
+        message = f"{name} {path} {problem}"
+        raise UsageError(got=message, name="E-config-unreadable") from error
+
+
+def message_of(detail: ErrorDetails) -> str:
+    """Returns the message of an error of pydantic, without its prefix."""
+    return detail["msg"].removeprefix("Value error, ")
 
 
 def load_value(text: str, kind: Any = Any) -> Any:

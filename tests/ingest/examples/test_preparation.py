@@ -10,9 +10,9 @@ import pytest
 
 from contracts import fingerprint
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
-from ingest.config import DataConfig
 from ingest.working_directory import WorkingDirectory
 from pipeline.config.paths import OutputPaths
 from tests import opened_files, records, tiny

@@ -8,6 +8,7 @@ import pytest
 
 from components.serving_check import text_ops
 from contracts.errors import UsageError
+from contracts.settings.serving import ServingConfig
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import (
     Config,
@@ -17,7 +18,6 @@ from pipeline.config.recipe import (
     load_task,
     parse_override,
 )
-from pipeline.config.sections import ServingConfig
 
 RECIPES = sorted((REPOSITORY / "configs").glob("*.yaml"))
 
@@ -392,8 +392,7 @@ def test_thresholds_of_slices_belong_to_columns_of_the_data(recipe):
         "evaluator.slice_thresholds": thresholds,
     }
     config = load_config(recipe, settings)
-    assert config.slice_settings.columns == ["region", "word_overlap"]
-    assert config.slice_settings.thresholds == thresholds
+    assert config.evaluator.slice_thresholds == thresholds
 
 
 def test_message_of_an_unknown_metric_does_not_list_every_class(recipe):
@@ -504,7 +503,7 @@ def test_path_with_dots_is_the_directory_that_it_names(recipe, tmp_path):
 )
 def test_refusal_by_words_that_are_not_swapped_is_refused(recipe, change):
     refuse = {"evaluator.changed_by_words": "refuse"}
-    assert load_config(recipe, refuse).word_settings.changed == "refuse"
+    assert load_config(recipe, refuse).evaluator.changed_by_words == "refuse"
     with pytest.raises(UsageError, match="changed_by_words is refuse, but no words"):
         load_config(recipe, {**refuse, **change})
 

@@ -3,7 +3,7 @@
 import pytest
 
 from contracts.errors import UsageError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from ingest.examples import resolve_examples
 from pipeline.monitoring import delayed_labels
 from pipeline.onboarding.data_set import Choices, look_at
