@@ -19,9 +19,8 @@ import numpy as np
 
 from components.evaluator import verdict
 from components.evaluator.slices import SliceKey
-from contracts.verdicts import MetricVerdict
+from contracts.records.evaluation import MetricVerdict, PairedTest
 from modules.evaluation import resampling
-from modules.evaluation.resampling import PairedTest
 from pipeline.config.sections import EvaluatorConfig
 
 ACCURACY = 0.86

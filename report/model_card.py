@@ -20,10 +20,11 @@ import jinja2
 import yaml
 
 from contracts import metrics, wording
+from contracts.records.evaluation import MetricVerdict
 from contracts.task.definition import TaskConfig
 from modules.evaluation import abstention
 from report import formatting
-from report.content import Metric, Report
+from report.content import Report
 
 logger = logging.getLogger(__name__)
 
@@ -94,12 +95,12 @@ def _head(report: Report) -> dict[str, Any]:
     table = report.task.metric_table
     results = [
         {
-            "type": table[metric.name].hub_name,
+            "type": table[metric.metric].hub_name,
             "value": metric.value,
-            "name": metric.name,
+            "name": metric.metric,
         }
         for metric in report.metrics
-        if table[metric.name].hub_name and math.isfinite(metric.value)
+        if table[metric.metric].hub_name and math.isfinite(metric.value)
     ]
     head: dict[str, Any] = {
         "library_name": "tf-keras",
@@ -179,9 +180,9 @@ def _person(
     return block, rest
 
 
-def _by_class(report: Report) -> dict[str, dict[str, Metric]]:
+def _by_class(report: Report) -> dict[str, dict[str, MetricVerdict]]:
     """Returns precision, recall and F1 of each class."""
-    by_name = {metric.name: metric for metric in report.metrics}
+    by_name = {metric.metric: metric for metric in report.metrics}
     rows = {
         name: {
             kind: by_name.get(metrics.class_metric(kind, name))

@@ -9,7 +9,6 @@ import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
 from contracts import wording
-from contracts.records.probabilities import LabelDecisions
 from contracts.storage import files, uris
 from modules.training import model_run, record
 from modules.training.summary_names import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
@@ -26,6 +25,8 @@ def read_training(directory: str) -> Training:
     """
     content = files.read_record(uris.join(directory, model_run.METRICS_FILE))
     best = content["best"]["seed"]
+    decision = content.get("decision")
+    has_labels = decision is not None and "labels" in decision
     results = [record.Result(**result) for result in content["seeds"]]
     curves = {
         result.seed: _read_curves(record.seed_directory(directory, result.seed))
@@ -50,15 +51,9 @@ def read_training(directory: str) -> Training:
         learning_rates=curves[best][LEARNING_RATE],
         facts=_facts(content, record.seed_directory(directory, best)),
         calibration=content.get("calibration"),
-        **_decision(content.get("decision")),
+        **({"label_decisions": decision} if has_labels else {"decision": decision}),
         splits=list(content["splits"]),
     )
-
-
-def _decision(recorded: dict[str, Any] | None) -> dict[str, Any]:
-    if recorded is None or "labels" not in recorded:
-        return {"decision": recorded}
-    return {"label_decisions": LabelDecisions(**recorded)}
 
 
 def read_batch(directory: str) -> Batch:

@@ -2,6 +2,5 @@
 
 from components.data_gate.component import DataAnomaliesError, DataGate
 from components.data_gate.settings import DataGateSettings
-from components.data_gate.verdict import read_data_verdict
 
-__all__ = ["DataAnomaliesError", "DataGate", "DataGateSettings", "read_data_verdict"]
+__all__ = ["DataAnomaliesError", "DataGate", "DataGateSettings"]

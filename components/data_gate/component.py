@@ -18,8 +18,8 @@ from components.artifacts import DataVerdict
 from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
 from components.data_gate.settings import DataGateSettings
-from components.data_gate.verdict import write_verdict
-from contracts import verdicts, wording
+from contracts import wording
+from contracts.records import data
 from contracts.storage import files, uris
 from contracts.task.definition import TRAIN_SPLIT
 from modules.data import judgment, leaked_labels, slice_judgment, source_rows
@@ -135,7 +135,7 @@ def DataGate(
     locate = functools.partial(source_rows.locate, source, patterns)
     name_rows = functools.partial(render, id_column=run.task.id_column, locate=locate)
     profiles = {split: Profile.of(rows[split], run.task, span) for split in rows}
-    concluded = verdicts.DataVerdict(
+    concluded = data.DataVerdict(
         card=config.card,
         profile={
             split: profile.summary(run.packing.max_seq_length)
@@ -157,7 +157,7 @@ def DataGate(
         report = describe_refused_data(run, concluded, statistics_files(statistics))
         write_report(verdict.uri, report)
         raise DataAnomaliesError(concluded.problems, report)
-    write_verdict(concluded, verdict.uri)
+    concluded.write(verdict.uri)
     if span is not None and TRAIN_SPLIT in profiles:
         span_profiles.write(config.profiles, span, profiles[TRAIN_SPLIT])
 

@@ -8,7 +8,8 @@ import math
 
 from tensorflow_model_analysis.proto import config_pb2
 
-from contracts import metrics, verdicts
+from contracts import metrics
+from contracts.records.evaluation import lowest
 from modules.evaluation import eval_config
 
 
@@ -49,12 +50,12 @@ class Bounds:
                 .threshold
             )
             # NaN reaches no bound, and a first model has no champion to be refused by.
-            lowest = verdicts.lowest(self.thresholds.get(name, -math.inf))
-            threshold.value_threshold.lower_bound.value = lowest
+            bound = lowest(self.thresholds.get(name, -math.inf))
+            threshold.value_threshold.lower_bound.value = bound
             if name in self.max_regression:
                 change = threshold.change_threshold
                 change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
-                change.absolute.value = verdicts.lowest(-self.max_regression[name])
+                change.absolute.value = lowest(-self.max_regression[name])
 
 
 def parse(name: str, text: str) -> dict[str, float]:

@@ -15,9 +15,10 @@ from tfx.utils import io_utils, path_utils, proto_utils
 
 from components.artifacts import NOT_COMPARED
 from components.evaluator import bounds, linear_comparison, verdict
+from contracts.records.evaluation import Verdict
 from contracts.settings.evaluator import EvaluatorSettings
 from contracts.storage import uris
-from contracts.verdicts import PUSHED_DESTINATION, Verdict
+from contracts.verdicts import PUSHED_DESTINATION
 
 THRESHOLDS_KEY = "thresholds"
 MAX_REGRESSION_KEY = "max_regression"
@@ -112,7 +113,7 @@ class Executor(executor.Executor):
                 evaluation, examples, settings, has_champion=has_champion
             ),
             linear_model=linear_model,
-            paired=tests[()].model_dump(mode="json") if has_champion else None,
+            paired=tests[()] if has_champion else None,
             significance=significance,
             worse=worse,
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
@@ -124,7 +125,7 @@ class Executor(executor.Executor):
         elif any(metric.ignores_champion for metric in metrics):
             result.blessed = True
         _write_blessing(blessing, is_blessed=result.blessed)
-        verdict.write_verdict(result, outputs[VERDICT_KEY].uri)
+        result.write(outputs[VERDICT_KEY].uri)
 
 
 def _write_blessing(blessing: types.Artifact, *, is_blessed: bool) -> None:

@@ -11,8 +11,7 @@ from components.artifacts import ModelAges
 from components.older_versions import measurement
 from components.older_versions.settings import OlderVersionsSettings
 from components.version_driver import VersionDriver
-from contracts import verdicts
-from contracts.storage import files, uris
+from contracts.storage import uris
 from contracts.versions import model_digest, served_versions
 
 logger = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ def OlderVersions(
     Args:
       candidate: The Trainer's `ModelRun`, with the predictions of the new model.
       examples: The raw Examples.
-      ages: `ages.json`, a `contracts.verdicts.ModelAges`.
+      ages: `ages.json`, a `contracts.records.ages.ModelAges`.
       directory: Contains the pushed versions.
       settings: JSON of `OlderVersionsSettings`.
       fingerprint: Hash of this code; part of the cache key.
@@ -60,15 +59,9 @@ def OlderVersions(
         version = _find_versions(directory, candidate, config)
     paths = [uris.join(directory, name) for name in version.split(",") if name]
     result = measurement.measure(config, examples, candidate.uri, paths)
-    files.write_record(uris.join(ages.uri, verdicts.AGES_FILE), result.as_json())
+    result.write(ages.uri)
     for warning in result.warnings:
         logger.warning(warning)
-
-
-def read_ages(directory: str) -> verdicts.ModelAges:
-    """Reads the result in the directory of the component's `ages`."""
-    content = files.read_record(uris.join(directory, verdicts.AGES_FILE))
-    return verdicts.ModelAges.model_validate(content)
 
 
 def _find_versions(

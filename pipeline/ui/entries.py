@@ -13,7 +13,7 @@ from pipeline.runs import damage, run_progress
 from pipeline.runs.run_progress import Progress
 from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
 from pipeline.runs.runs import Run, RunList
-from report.content import JSON_FILE, Curve, Report, SeedTraining, read_report
+from report.content import Curve, Report, SeedTraining
 from report.formatting import local_time
 
 _LOG_BYTES = 1 << 20  # read from the end
@@ -53,11 +53,11 @@ class Entry(Run):
         except FileNotFoundError:  # before its end
             pass
         except (OSError, ValueError) as error:
-            problems.append(damage.describe(self.directory / JSON_FILE, error))
+            problems.append(damage.describe(self.directory / Report.FILE, error))
         return [problem for problem in problems if problem]
 
     def _read_report(self) -> Report | None:
-        path = self.directory / JSON_FILE
+        path = self.directory / Report.FILE
         return _read_report(path, path.stat().st_mtime_ns)
 
     @property
@@ -114,7 +114,7 @@ class Entry(Run):
 def _read_report(path: Path, modified: int) -> Report | None:
     """Reads a report; `modified` is a part of the cache key."""
     del modified
-    return read_report(str(path))
+    return Report.read(str(path.parent))
 
 
 def list_entries(outputs: Sequence[Path]) -> tuple[list[Entry], list[str]]:
