@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from contracts.errors import named
-from contracts.records.evaluation import NOT_BLESSED
 
 # Rows that ServingCheck keeps, for AtomicPusher to push with the model.
 SERVING_EXAMPLES_FILE = "examples.json"
@@ -21,6 +20,8 @@ WITHDRAWN_VERSION = "withdrawn_version"
 COMMITS = "commits"
 # Property of a report's page: the file that could not be written, and the error.
 MISSING = "missing"
+
+NOT_BLESSED = named("the Evaluator did not bless the model", "E-not-blessed")
 
 
 def refusal(

@@ -69,16 +69,12 @@ def describe_columns(
         time_share = None
         if seconds is not None:
             time_share = max(0.0, 1 - seconds / latency[ALL_TEXTS])
-        test = resampling.paired_test(task, without, rows, task.metric)
         described.append(
             TextColumn(
                 name=name,
-                rows=len(rows),
                 metrics=of_model,
                 permuted=metrics.compute(task.classes, without, names),
-                benefit=test.difference,
-                interval=(test.low, test.high),
-                may_be_noise=test.may_be_noise,
+                test=resampling.paired_test(task, without, rows, task.metric),
                 tokens=read[index] / len(rows),
                 token_share=read[index] / max(sum(read), 1),
                 time_share=time_share,

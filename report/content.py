@@ -12,7 +12,13 @@ from contracts.packing import Packing
 from contracts.records import Record, RecordFile
 from contracts.records.ages import ModelAges
 from contracts.records.data import DataVerdict
-from contracts.records.evaluation import EXAMPLE_COUNT, MetricVerdict, Slice, Verdict
+from contracts.records.evaluation import (
+    EXAMPLE_COUNT,
+    MetricVerdict,
+    PairedTest,
+    Slice,
+    Verdict,
+)
 from contracts.records.probabilities import (
     CalibrationBin,
     Decision,
@@ -108,11 +114,6 @@ class Search(Record):
     best: int
 
     @property
-    def names(self) -> list[str]:
-        """The searched settings."""
-        return list(self.space)
-
-    @property
     def sentence(self) -> str:
         """What was searched and found, in a sentence."""
         best = self.trials[self.best]
@@ -200,9 +201,7 @@ class TextColumn(Record):
     Attributes:
       metrics: Their metrics by name.
       permuted: Their metrics if each row has this column of another row.
-      benefit: What the task's metric loses by that.
-      interval: Its 95 % interval.
-      may_be_noise: Whether the loss may be noise.
+      test: Both in the task's metric: the difference is the benefit of the column.
       tokens: Mean tokens of the column that the model reads.
       token_share: Their share of those of all columns.
       time_share: What a request with one row takes less if the column is empty, as a
@@ -211,12 +210,9 @@ class TextColumn(Record):
     """
 
     name: str
-    rows: int
     metrics: dict[str, float]
     permuted: dict[str, float]
-    benefit: float
-    interval: tuple[float, float]
-    may_be_noise: bool
+    test: PairedTest
     tokens: float
     token_share: float
     time_share: float | None = None
@@ -229,20 +225,18 @@ class TextColumn(Record):
         is_cheap = max(self.token_share, time_share) < COSTLY_SHARE
         if self.is_beneficial or is_cheap:
             return ""
-        time = (
-            f" and {formatting.percent(time_share)} of the time" if time_share else ""
-        )
+        rows, percent = wording.count(self.test.rows, "row"), formatting.percent
+        time = f" and {percent(time_share)} of the time" if time_share else ""
         return (
-            f"{self.name}: no benefit was found on {wording.count(self.rows, 'row')}, "
-            "but it has "
-            f"{formatting.percent(self.token_share)} of the tokens{time}: leave the "
-            "column out, or raise serving.rows for a narrower interval"
+            f"{self.name}: no benefit was found on {rows}, but it has "
+            f"{percent(self.token_share)} of the tokens{time}: leave the column out, or "
+            "raise serving.rows for a narrower interval"
         )
 
     @property
     def is_beneficial(self) -> bool:
         """Whether the model is better with the column than noise explains."""
-        return self.benefit > 0 and not self.may_be_noise
+        return self.test.difference > 0 and not self.test.may_be_noise
 
 
 class PredictedRow(Record):

@@ -21,7 +21,6 @@ import yaml
 
 from contracts import metrics, wording
 from contracts.records.evaluation import MetricVerdict
-from contracts.task.definition import TaskConfig
 from modules.evaluation import abstention
 from report import formatting
 from report.content import Report
@@ -71,7 +70,9 @@ def render(
         override=override,
         person=person,
         rest=rest,
-        purpose=_purpose(report.task),
+        purpose=report.task.label_kind.describe_purpose(
+            "pairs of texts" if len(report.task.text_columns) > 1 else "texts"
+        ),
         classes=_by_class(report),
         abstention=_abstention(report),
         example=_example(report),
@@ -204,11 +205,6 @@ def _abstention(report: Report) -> tuple[abstention.Point, int] | None:
             middle = split.points[len(split.points) // 2]
             return middle, split.rows
     return None
-
-
-def _purpose(task: TaskConfig) -> str:
-    kind = "pairs of texts" if len(task.text_columns) > 1 else "texts"
-    return task.label_kind.describe_purpose(kind)
 
 
 def _example(report: Report) -> dict[str, str]:

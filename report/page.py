@@ -184,7 +184,7 @@ def _figures(report: Report) -> dict[str, Any]:
             f"{search.metric} of the evaluation split by trial": search_plots.by_trial(
                 search
             )
-        } | {name: search_plots.by_setting(search, name) for name in search.names}
+        } | {name: search_plots.by_setting(search, name) for name in search.space}
     if report.training:
         training = report.training
         figures["training"] = {

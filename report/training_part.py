@@ -24,31 +24,30 @@ def read_training(directory: str) -> Training:
       directory: The Trainer's `ModelRun`.
     """
     content = files.read_record(uris.join(directory, model_run.METRICS_FILE))
-    best = content["best"]["seed"]
+    metric, best = content["metric"], content["best"]["seed"]
     decision = content.get("decision")
     has_labels = decision is not None and "labels" in decision
-    results = [record.Result(**result) for result in content["seeds"]]
-    curves = {
-        result.seed: _read_curves(record.seed_directory(directory, result.seed))
-        for result in results
-    }
-    return Training(
-        metric=content["metric"],
-        best_seed=best,
-        seeds=[
+    seeds, rates = [], {}
+    for fields in content["seeds"]:
+        result = record.Result(**fields)
+        seed_directory = record.seed_directory(directory, result.seed)
+        curves = _read_curves(seed_directory)
+        rates[result.seed] = curves[LEARNING_RATE]
+        seeds.append(
             SeedTraining(
                 seed=result.seed,
-                losses=curves[result.seed][TRAINING_LOSS],
-                evaluations=_read_evaluations(
-                    record.seed_directory(directory, result.seed), content["metric"]
-                ),
+                losses=curves[TRAINING_LOSS],
+                evaluations=_read_evaluations(seed_directory, metric),
                 steps=result.steps,
                 best_step=result.best_step,
                 stopped=result.stopped,
             )
-            for result in results
-        ],
-        learning_rates=curves[best][LEARNING_RATE],
+        )
+    return Training(
+        metric=metric,
+        best_seed=best,
+        seeds=seeds,
+        learning_rates=rates[best],
         facts=_facts(content, record.seed_directory(directory, best)),
         calibration=content.get("calibration"),
         **({"label_decisions": decision} if has_labels else {"decision": decision}),

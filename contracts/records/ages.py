@@ -15,7 +15,6 @@ class OlderVersion(Record):
     """An older pushed version of the model, on the rows of a run.
 
     Attributes:
-      version: Its number.
       pushed: When it was pushed, in ISO 8601; None if that is unknown.
       age_days: Its age at the measurement; None if that is unknown.
       data: The data that it was trained on; empty if that is not recorded.
@@ -63,8 +62,6 @@ class ModelAges(RecordFile):
     """How a model ages: older versions and the new model on the same rows.
 
     Attributes:
-      metric: The metric of the task.
-      split: The evaluated split.
       rows: The rows that were predicted, all of the split or a sample.
       measured: The metric of the new model on these rows; None without older versions,
         or if the rows have no unique ids.

@@ -12,13 +12,13 @@ from contracts import wording
 from contracts.errors import named
 from contracts.metrics import CONFIDENCE
 from contracts.records import Record, RecordFile
+from contracts.verdicts import NOT_BLESSED
 
 # How far beyond a bound a metric may be: 0.925 - 0.895 is above 0.03 by rounding.
 TOLERANCE = 1e-9
 
 ALL_ROWS = "all rows"
 EXAMPLE_COUNT = "example_count"  # TFMA's name of the number of rows, not a metric
-NOT_BLESSED = named("the Evaluator did not bless the model", "E-not-blessed")
 
 # JSON has no NaN or infinity.
 Number = Annotated[
@@ -31,7 +31,6 @@ class Estimate(Record):
     """A metric of a sample of rows.
 
     Attributes:
-      value: Its value.
       interval: Its 95 % interval; None if it is undefined.
     """
 
@@ -245,7 +244,6 @@ class Override(Record):
     """The push of a refused model by a person.
 
     Attributes:
-      version: The version of the pushed model.
       by: User and host.
       time: Time of the push, in ISO 8601.
       reason: The person's reason.
@@ -261,8 +259,6 @@ class Verdict(RecordFile):
     """Why a model is blessed or not.
 
     Attributes:
-      blessed: Whether it is blessed.
-      splits: The evaluated splits.
       champion: Directory that serves the baseline; None without a baseline.
       metrics: All metrics on all rows, those with bounds first.
       slices: The metrics with a threshold in slices.

@@ -39,26 +39,24 @@ class Entry(Run):
     @property
     def report(self) -> Report | None:
         """Its report; None if the file is missing or cannot be read."""
-        try:
-            return self._read_report()
-        except (OSError, ValueError):  # `problems` describes it
-            return None
+        report, _ = self._read_report()
+        return report
 
     @property
     def problems(self) -> list[str]:
         """What cannot be read of its record, a line each."""
-        problems = [self.record.damage, self.settings_problem]
-        try:
-            self._read_report()
-        except FileNotFoundError:  # before its end
-            pass
-        except (OSError, ValueError) as error:
-            problems.append(damage.describe(self.directory / Report.FILE, error))
+        _, problem = self._read_report()
+        problems = [self.record.damage, self.settings_problem, problem]
         return [problem for problem in problems if problem]
 
-    def _read_report(self) -> Report | None:
+    def _read_report(self) -> tuple[Report | None, str]:
         path = self.directory / Report.FILE
-        return _read_report(path, path.stat().st_mtime_ns)
+        try:
+            return _read_report(path, path.stat().st_mtime_ns), ""
+        except FileNotFoundError:  # before its end
+            return None, ""
+        except (OSError, ValueError) as error:
+            return None, damage.describe(path, error)
 
     @property
     def progress(self) -> Progress:

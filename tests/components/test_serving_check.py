@@ -243,13 +243,13 @@ def test_column_that_the_model_does_not_need_has_no_benefit(check, tmp_path):
         Packing(max_seq_length=8),
         latency,
     )
-    assert needed.rows == 60
+    assert needed.test.rows == 60
     assert needed.metrics["accuracy"] == 1.0
     assert 0.2 < needed.permuted["accuracy"] < 0.8
     assert needed.interval[0] > 0.1
     assert needed.is_beneficial
     assert other.permuted == other.metrics
-    assert other.benefit == 0
+    assert other.test.difference == 0
     assert not other.is_beneficial
     # What the column costs is beside it: of 8 tokens, 3 are special.
     assert (needed.tokens, needed.cut_rows) == (2, 0)

@@ -396,12 +396,9 @@ def text_columns():
     return [
         TextColumn(
             name="sentence1",
-            rows=200,
             metrics=metrics,
             permuted={"accuracy": 0.52, "f1": 0.41},
-            benefit=0.405,
-            interval=(0.331, 0.479),
-            may_be_noise=False,
+            test=paired(0.52, 0.925, p_value=0.0001),
             tokens=21.6,
             token_share=0.4,
             time_share=0.22,
@@ -409,12 +406,9 @@ def text_columns():
         ),
         TextColumn(
             name="sentence2",
-            rows=200,
             metrics=metrics,
             permuted={"accuracy": 0.92, "f1": 0.927},
-            benefit=0.005,
-            interval=(-0.011, 0.021),
-            may_be_noise=True,
+            test=paired(0.92, 0.925, p_value=0.6),
             tokens=32.4,
             token_share=0.6,
             time_share=0.31,

@@ -52,7 +52,7 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     ]
     assert {part.feature for part in report.slices} == {"pair_length", "word_overlap"}
     assert [column.name for column in report.text_columns] == report.task.text_columns
-    assert all(column.rows == 16 for column in report.text_columns)
+    assert all(column.test.rows == 16 for column in report.text_columns)
     assert sum(column.token_share for column in report.text_columns) == pytest.approx(1)
     gaps = {lowest.feature for lowest, _ in report.slice_gaps}
     assert gaps <= {"pair_length", "word_overlap"}
@@ -97,7 +97,7 @@ def test_column_that_costs_more_than_it_may_bring_is_a_warning_at_the_end(
     report = read(finished)
     assert all(0 <= column.time_share < 1 for column in report.text_columns)
     for column, benefit in zip(report.text_columns, (0.0, 0.5), strict=True):
-        column.benefit, column.may_be_noise = benefit, False
+        column.test.difference, column.test.p_value = benefit, 0.0
     report.write(str(latest.directory))
     assert main.show(latest, console) == 0
     warning = "warning: sentence1: no benefit was found on 16 rows, but it has "
