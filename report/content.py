@@ -229,8 +229,8 @@ class TextColumn(Record):
         time = f" and {percent(time_share)} of the time" if time_share else ""
         return (
             f"{self.name}: no benefit was found on {rows}, but it has "
-            f"{percent(self.token_share)} of the tokens{time}: leave the column out, or "
-            "raise serving.rows for a narrower interval"
+            f"{percent(self.token_share)} of the tokens{time}: leave the column out, "
+            "or raise serving.rows for a narrower interval"
         )
 
     @property

@@ -43,4 +43,4 @@ def write(
         data_version=data.version,
         splitting=report.data.card.get("splitting"),
     )
-    served_versions.write_evaluation(version, evaluation.model_dump(mode="json"))
+    served_versions.write_evaluation(version, evaluation.as_json())

@@ -18,6 +18,10 @@ class Record(pydantic.BaseModel):
     # JSON has no NaN or infinity; as strings they are read back.
     model_config = pydantic.ConfigDict(extra="forbid", ser_json_inf_nan="strings")
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns the record as JSON."""
+        return json.loads(self.model_dump_json())
+
 
 class RecordFile(Record):
     """A record that is a file.
@@ -32,10 +36,6 @@ class RecordFile(Record):
 
     FILE: ClassVar[str]
     FORMAT: ClassVar[int] = file_format.FORMAT
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the content of the file."""
-        return json.loads(self.model_dump_json())
 
     def write(self, directory: str) -> None:
         """Writes the file."""

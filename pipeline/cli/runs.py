@@ -99,10 +99,10 @@ def show_command(
         artifacts = outputs.artifacts.items()
         content = {
             **_run_as_json(record),
-            "search": search.model_dump(mode="json") if search else {},
+            "search": search.as_json() if search else {},
             "verdict": verdict.as_json() if verdict else {},
             "ages": outputs.ages.as_json() if outputs.ages else {},
-            "serving_check": check.model_dump(mode="json") if check else {},
+            "serving_check": check.as_json() if check else {},
             "components": components,
             "data_card": card.model_dump(mode="json") if card else {},
             "files": list(map(str, record_files)),
