@@ -51,7 +51,7 @@ def permute(rows: Sequence[tf.train.Example], column: str) -> list[tf.train.Exam
 def write(
     directory: str, request: ServingRequest, predictions: Mapping[str, Any]
 ) -> None:
-    """Writes the outputs of a blessed model that does take a pair of texts.
+    """Writes the outputs of a blessed model that takes a pair of texts.
 
     Args:
       directory: Directory of the component's `blessing`.

@@ -88,7 +88,7 @@ class ServingCheckSettings(Limits):
     precision: Literal["float32", "bfloat16"] = "float32"
 
 
-class SwappedRows(pydantic.BaseModel, frozen=True):
+class SwapRequest(pydantic.BaseModel, frozen=True):
     """Rows with a word of one list, and their versions with swapped words.
 
     Attributes:
@@ -129,7 +129,7 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
     expected: list[Any] | None
     timed: bool
     permuted: dict[str, dict[str, list[str | dict[str, str]]]] = {}
-    swapped: dict[str, SwappedRows] = {}
+    swapped: dict[str, SwapRequest] = {}
 
 
 class ServingRequest(Limits, ser_json_inf_nan="constants"):

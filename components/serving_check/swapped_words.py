@@ -15,7 +15,7 @@ import tensorflow as tf
 from scipy import stats
 
 from components.examples import read_id, read_values
-from components.serving_check.request import ServingRequest, SwappedRows
+from components.serving_check.request import ServingRequest, SwapRequest
 from components.serving_check.word_swaps import WordSwaps
 from contracts.metrics import CONFIDENCE
 from contracts.records.serving import SwappedRow, WordChanges
@@ -38,7 +38,7 @@ def draw(
     lists: GroupWords,
     id_column: str,
     count: int,
-) -> Iterator[tuple[str, SwappedRows, list[tf.train.Example]]]:
+) -> Iterator[tuple[str, SwapRequest, list[tf.train.Example]]]:
     """Yields rows with words of each list, which are swapped in all texts of a row.
 
     The rows are drawn at random, always the same. Texts that are not UTF-8 are left
@@ -82,7 +82,7 @@ def draw(
             rows.append((example, texts))
             versions += [(_replace(example, columns, new), new) for new in swapped]
         if rows:
-            described = SwappedRows(
+            described = SwapRequest(
                 inputs={},
                 ids=[read_id(example, id_column) for example, _ in rows],
                 rows=of_rows,
@@ -136,7 +136,7 @@ def measure(
 
 def _describe(
     request: ServingRequest,
-    sent: SwappedRows,
+    sent: SwapRequest,
     version: int,
     before: np.ndarray,
     after: np.ndarray,
