@@ -19,10 +19,9 @@ import numpy as np
 
 from components.evaluator import verdict
 from components.evaluator.slices import SliceKey
+from contracts.records.evaluation import MetricVerdict, PairedTest
 from contracts.settings.evaluator import EvaluatorConfig
-from contracts.verdicts import MetricVerdict
 from modules.evaluation import resampling
-from modules.evaluation.resampling import PairedTest
 
 ACCURACY = 0.86
 SIZES = (200, 408, 1725, 20_000)  # 408 and 1,725 are MRPC's validation and test split

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
-from contracts import metrics, verdicts
+from contracts import metrics
 from contracts.metrics import Rows, Threshold
 from contracts.packing import Packing
+from contracts.records.serving import ALL_TEXTS, WITHOUT_COLUMN
 from contracts.task.definition import TaskConfig
 from modules.evaluation import resampling
 from modules.export import token_positions
@@ -19,8 +21,8 @@ from report.content import TextColumn
 def describe_columns(
     task: TaskConfig,
     examples: Sequence[tf.train.Example],
-    outputs: np.ndarray,
-    permuted: Mapping[str, np.ndarray],
+    outputs: ArrayLike,
+    permuted: Mapping[str, ArrayLike],
     vocab_file: str,
     packing: Packing,
     latency: Mapping[str, float],
@@ -49,7 +51,7 @@ def describe_columns(
         np.array([getattr(row[label], kind.feature_list).value for row in features])
     )
     names = [name for name in task.metrics if "/" not in name or name == task.metric]
-    rows = Rows.of(labels, outputs, threshold=threshold)
+    rows = Rows.of(labels, np.asarray(outputs, float), threshold=threshold)
     texts = [
         tf.constant([row[name].bytes_list.value[0] for row in features])
         for name in task.text_columns
@@ -61,21 +63,18 @@ def describe_columns(
     of_model = metrics.compute(task.classes, rows, names)
     described = []
     for index, name in enumerate(task.text_columns):
-        without = Rows.of(labels, permuted[name], threshold=threshold)
-        seconds = latency.get(verdicts.WITHOUT_COLUMN.format(name))
+        values = np.asarray(permuted[name], float)
+        without = Rows.of(labels, values, threshold=threshold)
+        seconds = latency.get(WITHOUT_COLUMN.format(name))
         time_share = None
         if seconds is not None:
-            time_share = max(0.0, 1 - seconds / latency[verdicts.ALL_TEXTS])
-        test = resampling.paired_test(task, without, rows, task.metric)
+            time_share = max(0.0, 1 - seconds / latency[ALL_TEXTS])
         described.append(
             TextColumn(
                 name=name,
-                rows=len(rows),
                 metrics=of_model,
                 permuted=metrics.compute(task.classes, without, names),
-                benefit=test.difference,
-                interval=(test.low, test.high),
-                may_be_noise=test.may_be_noise,
+                test=resampling.paired_test(task, without, rows, task.metric),
                 tokens=read[index] / len(rows),
                 token_share=read[index] / max(sum(read), 1),
                 time_share=time_share,

@@ -24,11 +24,6 @@ def _picture(match: re.Match[str]) -> str:
     return chr(_CONTROL_PICTURES + code) if code < ord(" ") else "\ufffd"
 
 
-def label(text: str) -> str:
-    """Returns the description of a row's label, which may be several or none."""
-    return text or "(no label)"
-
-
 def shorten(text: str, length: int) -> str:
     """Returns a text of at most `length` characters, cut ones with an ellipsis."""
     return text if len(text) <= length else text[: length - 1] + "…"

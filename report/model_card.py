@@ -20,10 +20,10 @@ import jinja2
 import yaml
 
 from contracts import metrics, wording
-from contracts.task.definition import TaskConfig
+from contracts.records.evaluation import MetricVerdict
 from modules.evaluation import abstention
 from report import formatting
-from report.content import Metric, Report
+from report.content import Report
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,9 @@ def render(
         override=override,
         person=person,
         rest=rest,
-        purpose=_purpose(report.task),
+        purpose=report.task.label_kind.describe_purpose(
+            "pairs of texts" if len(report.task.text_columns) > 1 else "texts"
+        ),
         classes=_by_class(report),
         abstention=_abstention(report),
         example=_example(report),
@@ -94,12 +96,12 @@ def _head(report: Report) -> dict[str, Any]:
     table = report.task.metric_table
     results = [
         {
-            "type": table[metric.name].hub_name,
+            "type": table[metric.metric].hub_name,
             "value": metric.value,
-            "name": metric.name,
+            "name": metric.metric,
         }
         for metric in report.metrics
-        if table[metric.name].hub_name and math.isfinite(metric.value)
+        if table[metric.metric].hub_name and math.isfinite(metric.value)
     ]
     head: dict[str, Any] = {
         "library_name": "tf-keras",
@@ -179,9 +181,9 @@ def _person(
     return block, rest
 
 
-def _by_class(report: Report) -> dict[str, dict[str, Metric]]:
+def _by_class(report: Report) -> dict[str, dict[str, MetricVerdict]]:
     """Returns precision, recall and F1 of each class."""
-    by_name = {metric.name: metric for metric in report.metrics}
+    by_name = {metric.metric: metric for metric in report.metrics}
     rows = {
         name: {
             kind: by_name.get(metrics.class_metric(kind, name))
@@ -203,11 +205,6 @@ def _abstention(report: Report) -> tuple[abstention.Point, int] | None:
             middle = split.points[len(split.points) // 2]
             return middle, split.rows
     return None
-
-
-def _purpose(task: TaskConfig) -> str:
-    kind = "pairs of texts" if len(task.text_columns) > 1 else "texts"
-    return task.label_kind.describe_purpose(kind)
 
 
 def _example(report: Report) -> dict[str, str]:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from contracts.metrics import class_metric
+from contracts.records.evaluation import MetricVerdict
+from contracts.records.serving import ServingReport
 from contracts.run_states import MARKS
 from contracts.task.definition import TaskConfig
 from report import curves, formatting, plots, search_plots, templates
-from report.content import Metric, PredictedRow, Report, Split
+from report.content import PredictedRow, Report
 
 SMALL_MATRIX = 12  # classes whose confusion matrix is a table
 _MAX_CONFUSIONS = 15
 _MAX_PROBABILITIES = 6
 _HEAT_LEVELS = 9
 # Entries of the serving check that are not among its facts.
-_SHOWN_ELSEWHERE = ("reasons", "blessed", "group_words", "not_swapped", "warnings")
+_SHOWN_ELSEWHERE = ("reasons", "group_words", "not_swapped", "warnings")
 
 
 def render(
@@ -60,28 +62,25 @@ def _inline() -> tuple[str, str]:
 
 def _view(report: Report) -> dict[str, Any]:
     """Returns the template's variables besides the report."""
-    classes = [metric for metric in report.metrics if "/" in metric.name]
-    overall = [
-        metric
-        for metric in report.metrics
-        if "/" not in metric.name
-        or metric.threshold is not None
-        or metric.max_regression is not None
-    ]
+    by_name = {metric.metric: metric for metric in report.metrics}
+    overall = [m for m in report.metrics if "/" not in m.metric or m.is_bounded]
+    check = report.serving_check
     return {
         "overall": overall,
-        "scale": Scale(overall, report.task.metrics),
-        "deciding": next(
-            (m for m in report.metrics if m.name == report.task.metric), None
-        ),
-        "by_class": _by_class(report, classes) if classes else [],
+        "scale": Scale(overall, report.task.metrics, report.intervals),
+        "deciding": by_name.get(report.task.metric),
+        "by_class": _by_class(report, by_name)
+        if any("/" in name for name in by_name)
+        else [],
         "figures": _figures(report),
         "lengths": {
             split.name: plots.lengths(
-                split.name, split.lengths, report.data.max_seq_length
+                split.name,
+                report.data.profile[split.name].lengths,
+                report.packing.max_seq_length,
             )
-            for split in report.data.splits
-            if split.lengths
+            for split in report.splits
+            if split.name in report.data.profile
         },
         "confusion": _confusion(report),
         "confusions": _confusions(report),
@@ -89,13 +88,13 @@ def _view(report: Report) -> dict[str, Any]:
         "rows": _rows(report),
         "all_rows_shown": any(
             split.name == report.split and split.rows <= len(report.worst_rows)
-            for split in report.data.splits
+            for split in report.splits
         ),
-        "labels": _labels(report.data.splits),
-        "total_seconds": sum(component.seconds for component in report.components),
-        "longest": max((c.seconds for c in report.components), default=0) or 1,
-        "not_swapped": (report.serving_check or {}).get("not_swapped"),
-        "check": _serving_check(report.serving_check or {}),
+        "labels": _labels(report),
+        "total_seconds": sum(report.components.values()),
+        "longest": max(report.components.values(), default=0) or 1,
+        "not_swapped": check.not_swapped if check else None,
+        "check": _serving_check(check) if check else [],
     }
 
 
@@ -106,6 +105,7 @@ class Scale:
       metrics: The metrics.
       names: The metrics that are at most 1, where higher is better. The others, such as
         the loss, are not drawn.
+      intervals: The intervals of metrics.
 
     Attributes:
       low: The value at its left end.
@@ -114,7 +114,12 @@ class Scale:
 
     width, height, margin = 220, 22, 8
 
-    def __init__(self, metrics: Iterable[Metric], names: Collection[str]) -> None:
+    def __init__(
+        self,
+        metrics: Iterable[MetricVerdict],
+        names: Collection[str],
+        intervals: Mapping[str, tuple[float, float]],
+    ) -> None:
         self._names = names
         values = [
             value
@@ -122,7 +127,7 @@ class Scale:
             if self.fits(metric)
             for value in (
                 metric.value,
-                *(metric.interval or ()),
+                *intervals.get(metric.metric, ()),
                 metric.champion,
                 metric.threshold,
             )
@@ -131,9 +136,9 @@ class Scale:
         self.low = math.floor(10 * min(values, default=0)) / 10
         self.high = max(math.ceil(10 * max(values, default=1)) / 10, self.low + 0.1)
 
-    def fits(self, metric: Metric) -> bool:
+    def fits(self, metric: MetricVerdict) -> bool:
         """Returns whether a metric can be drawn."""
-        return metric.name in self._names and -1 <= metric.value <= 1  # False for NaN
+        return metric.metric in self._names and -1 <= metric.value <= 1  # False for NaN
 
     def holds(self, value: float | None) -> bool:
         """Returns whether a value is between the ends."""
@@ -145,8 +150,9 @@ class Scale:
         return f"{self.margin + share * (self.width - 2 * self.margin):.1f}"
 
 
-def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
-    by_name = {metric.name: metric for metric in metrics}
+def _by_class(
+    report: Report, by_name: Mapping[str, MetricVerdict]
+) -> list[dict[str, Any]]:
     classes = report.classification
     counts: list[int] = []
     if classes:
@@ -178,7 +184,7 @@ def _figures(report: Report) -> dict[str, Any]:
             f"{search.metric} of the evaluation split by trial": search_plots.by_trial(
                 search
             )
-        } | {name: search_plots.by_setting(search, name) for name in search.names}
+        } | {name: search_plots.by_setting(search, name) for name in search.space}
     if report.training:
         training = report.training
         figures["training"] = {
@@ -243,25 +249,26 @@ def _confusions(report: Report) -> list[tuple[str, str, int, float]]:
     return sorted(mistakes, key=lambda m: -m[2])[:_MAX_CONFUSIONS]
 
 
-def _slice_metrics(report: Report, overall: list[Metric]) -> list[str]:
-    names = [metric.name for metric in overall]
+def _slice_metrics(report: Report, overall: list[MetricVerdict]) -> list[str]:
+    names = [metric.metric for metric in overall]
     known = {name for part in report.slices for name in part.metrics}
-    bounded = [name for part in report.slices for name in part.thresholds]
+    bounded = (
+        [metric.metric for metric in report.verdict.slices] if report.verdict else []
+    )
     first = [report.task.metric, *names, *bounded]
     return [name for name in dict.fromkeys(first) if name in known]
 
 
-def _labels(splits: list[Split]) -> list[tuple[str, list[tuple[float, float] | None]]]:
+def _labels(report: Report) -> list[tuple[str, list[tuple[int, float] | None]]]:
     """Returns the rows, and their share, of each label in each split."""
-    names = dict.fromkeys(name for split in splits for name in split.labels)
+    counts = [(s.rows or 1, report.data.labels(s.name)) for s in report.splits]
+    names = dict.fromkeys(name for _, labels in counts for name in labels)
     return [
         (
             name,
             [
-                (split.labels[name], split.labels[name] / (split.rows or 1))
-                if name in split.labels
-                else None
-                for split in splits
+                (labels[name], labels[name] / rows) if name in labels else None
+                for rows, labels in counts
             ],
         )
         for name in names
@@ -318,7 +325,7 @@ def _row(
     }
 
 
-def _serving_check(check: dict[str, Any]) -> list[tuple[str, str]]:
+def _serving_check(check: ServingReport) -> list[tuple[str, str]]:
     """Returns the measurements of the serving check, with units."""
     named: dict[str, tuple[str, Callable[[Any], str]]] = {
         "rows": ("Rows compared", formatting.number),
@@ -330,7 +337,7 @@ def _serving_check(check: dict[str, Any]) -> list[tuple[str, str]]:
         "not_compared": ("Latency not compared", str),
     }
     lines = []
-    for key, value in check.items():
+    for key, value in check:
         if isinstance(value, dict):
             what, unit = key.removesuffix("_ms").replace("_", " "), ""
             unit = " ms" if key.endswith("_ms") else ""

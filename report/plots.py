@@ -16,13 +16,13 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from contracts import wording
-from contracts.verdicts import ModelAges
+from contracts.records.ages import ModelAges
+from contracts.records.data import Lengths
+from contracts.records.probabilities import Decision
 from report.content import (
     Abstention,
     Batch,
     Classification,
-    Decision,
-    Lengths,
     PrecisionRecall,
     Regression,
 )

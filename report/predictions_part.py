@@ -15,7 +15,6 @@ from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
 from modules.evaluation import abstention, calibration
 from modules.evaluation.prediction_files import RecordedPredictions
-from report import formatting
 from report.content import (
     Abstention,
     Classification,
@@ -26,6 +25,7 @@ from report.content import (
 )
 
 MOST_ROWS = 200
+NO_LABEL = "(no label)"
 _MOST_POINTS = 300  # of a curve: a picture shows no more
 _MOST_SCORES = 2_000
 _PARSED_ROWS = 4_096
@@ -154,21 +154,17 @@ def worst_rows(
     else:
         tokens, cuts = _tokenize(texts, vocab_file, packing.whole)
     vocabulary = preprocessing.read_vocab(vocab_file)
-    rows = []
+    names, rows = task.label_kind.names, []
     for index in worst:
         row_id = int(ids[index])
         rows.append(
             PredictedRow(
                 id=row_id,
                 texts=texts.get(row_id, []),
-                label=formatting.label(task.describe_label(labels[index])),
-                prediction=formatting.label(
-                    task.describe_label(table.predictions[index])
-                ),
-                probabilities={}
-                if not task.label_kind.names
-                else dict(
-                    zip(task.label_kind.names, outputs[index].tolist(), strict=True)
+                label=task.describe_label(labels[index]) or NO_LABEL,
+                prediction=task.describe_label(table.predictions[index]) or NO_LABEL,
+                probabilities=dict(
+                    zip(names, outputs[index].tolist(), strict=True) if names else ()
                 ),
                 loss=float(table.losses[index]),
                 tokens=[vocabulary[token] for token in tokens.get(row_id, [])],

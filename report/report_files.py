@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
@@ -11,7 +10,7 @@ from tfx.utils import io_utils
 
 from contracts.storage import files, uris
 from report import page
-from report.content import ERROR_FILE, JSON_FILE, PAGE_FILE, Report
+from report.content import ERROR_FILE, PAGE_FILE, Report
 
 _ERROR_PAGE = """<!doctype html>
 <html lang="en">
@@ -38,8 +37,7 @@ def statistics_files(statistics: tfx.dsl.Artifact) -> dict[str, str]:
 def write_report(directory: str, report: Report) -> None:
     """Writes a report's numbers and its page into a directory."""
     rendered = page.render(report)
-    numbers = json.loads(report.model_dump_json())
-    files.write_record(uris.join(directory, JSON_FILE), numbers)
+    report.write(directory)
     files.write(uris.join(directory, PAGE_FILE), rendered)
 
 

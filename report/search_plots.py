@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from report.content import Search, SearchTrial
+from modules.training.trials import Trial
+from report.content import Search
 from report.formatting import number, score, setting_value
 from report.svg import (
     ACCENT,
@@ -81,7 +82,7 @@ def by_setting(search: Search, name: str) -> Markup:
     return draw(f"figure-search-{name}", title, sentence(parts), plot, 2.8)
 
 
-def _with_value(search: Search) -> list[SearchTrial]:
+def _with_value(search: Search) -> list[Trial]:
     """Returns the trials with a metric to draw."""
     return [trial for trial in search.trials if trial.shown is not None]
 

@@ -9,7 +9,6 @@ import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
 from contracts import wording
-from contracts.records.probabilities import LabelDecisions
 from contracts.storage import files, uris
 from modules.training import model_run, record
 from modules.training.summary_names import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
@@ -25,40 +24,35 @@ def read_training(directory: str) -> Training:
       directory: The Trainer's `ModelRun`.
     """
     content = files.read_record(uris.join(directory, model_run.METRICS_FILE))
-    best = content["best"]["seed"]
-    results = [record.Result(**result) for result in content["seeds"]]
-    curves = {
-        result.seed: _read_curves(record.seed_directory(directory, result.seed))
-        for result in results
-    }
-    return Training(
-        metric=content["metric"],
-        best_seed=best,
-        seeds=[
+    metric, best = content["metric"], content["best"]["seed"]
+    decision = content.get("decision")
+    has_labels = decision is not None and "labels" in decision
+    seeds, rates = [], {}
+    for fields in content["seeds"]:
+        result = record.Result(**fields)
+        seed_directory = record.seed_directory(directory, result.seed)
+        curves = _read_curves(seed_directory)
+        rates[result.seed] = curves[LEARNING_RATE]
+        seeds.append(
             SeedTraining(
                 seed=result.seed,
-                losses=curves[result.seed][TRAINING_LOSS],
-                evaluations=_read_evaluations(
-                    record.seed_directory(directory, result.seed), content["metric"]
-                ),
+                losses=curves[TRAINING_LOSS],
+                evaluations=_read_evaluations(seed_directory, metric),
                 steps=result.steps,
                 best_step=result.best_step,
                 stopped=result.stopped,
             )
-            for result in results
-        ],
-        learning_rates=curves[best][LEARNING_RATE],
+        )
+    return Training(
+        metric=metric,
+        best_seed=best,
+        seeds=seeds,
+        learning_rates=rates[best],
         facts=_facts(content, record.seed_directory(directory, best)),
         calibration=content.get("calibration"),
-        **_decision(content.get("decision")),
+        **({"label_decisions": decision} if has_labels else {"decision": decision}),
         splits=list(content["splits"]),
     )
-
-
-def _decision(recorded: dict[str, Any] | None) -> dict[str, Any]:
-    if recorded is None or "labels" not in recorded:
-        return {"decision": recorded}
-    return {"label_decisions": LabelDecisions(**recorded)}
 
 
 def read_batch(directory: str) -> Batch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from contracts.verdicts import Estimate, Evaluation
+from contracts.records.evaluation import Estimate, Evaluation
 from contracts.versions import served_versions
 from report import model_card
 from report.content import Report
@@ -31,14 +31,16 @@ def write(
     (data,) = (step for step in report.lineage if step.kind == "data")
     evaluation = Evaluation(
         split=report.split,
-        rows=sum(s.rows for s in report.data.splits if s.name == report.split),
+        rows=sum(s.rows for s in report.splits if s.name == report.split),
         metric=report.task.metric,
         metrics={
-            metric.name: Estimate(value=metric.value, interval=metric.interval)
+            metric.metric: Estimate(
+                value=metric.value, interval=report.intervals.get(metric.metric)
+            )
             for metric in report.metrics
         },
         data=data.name,
         data_version=data.version,
         splitting=report.data.card.get("splitting"),
     )
-    served_versions.write_evaluation(version, evaluation.model_dump(mode="json"))
+    served_versions.write_evaluation(version, evaluation.as_json())

@@ -37,7 +37,7 @@ TOLERANCE = 1e-6  # of floats, absolute and relative
 # Values that differ between two runs of the same code: keys, which also leave out what
 # is below them, and parts of texts.
 VOLATILE_KEYS = (
-    *("created", "commits", "lineage", "pushed", "source"),
+    *("created", "commits", "components", "lineage", "pushed", "source"),
     *("*seconds*", "*per_second", "latency_*", "*_memory_bytes", "time_share"),
 )
 VOLATILE_TEXT = re.compile(r"(?<!\S)/\S+|\b\d{13}\b| and \S+ % of the time")

@@ -17,8 +17,8 @@ from tfx.utils import io_utils
 from components.artifacts import DataVerdict
 from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
-from components.data_gate.verdict import write_verdict
-from contracts import verdicts, wording
+from contracts import wording
+from contracts.records import data
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.task.definition import TRAIN_SPLIT
@@ -142,7 +142,7 @@ def DataGate(
     locate = functools.partial(source_rows.locate, source, file_patterns)
     name_rows = functools.partial(render, id_column=task.id_column, locate=locate)
     described = {split: Profile.of(rows[split], task, span) for split in rows}
-    concluded = verdicts.DataVerdict(
+    concluded = data.DataVerdict(
         card=json.loads(card),
         profile={
             split: profile.summary(config.preprocessing.max_seq_length)
@@ -164,7 +164,7 @@ def DataGate(
         report = describe_refused_data(config, concluded, statistics_files(statistics))
         write_report(verdict.uri, report)
         raise DataAnomaliesError(concluded.problems, report)
-    write_verdict(concluded, verdict.uri)
+    concluded.write(verdict.uri)
     if span is not None and TRAIN_SPLIT in described:
         span_profiles.write(profiles, span, described[TRAIN_SPLIT])
 

@@ -2,6 +2,5 @@
 
 from components.evaluator.component import Evaluator
 from components.evaluator.slices import read_slices
-from components.evaluator.verdict import read_verdict
 
-__all__ = ["Evaluator", "read_slices", "read_verdict"]
+__all__ = ["Evaluator", "read_slices"]

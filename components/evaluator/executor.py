@@ -17,11 +17,11 @@ from tfx.utils import io_utils, path_utils, proto_utils
 from components.artifacts import NOT_COMPARED
 from components.evaluator import linear_comparison, verdict
 from contracts import metrics as task_metrics
-from contracts import verdicts
+from contracts.records.evaluation import Verdict, lowest
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
 from contracts.storage import uris
-from contracts.verdicts import PUSHED_DESTINATION, Verdict
+from contracts.verdicts import PUSHED_DESTINATION
 from modules.evaluation import eval_config
 
 # Parameters of the run that replace settings.
@@ -110,7 +110,7 @@ class Executor(executor.Executor):
                 evaluation, examples, settings, has_champion=has_champion
             ),
             linear_model=linear_model,
-            paired=tests[()].model_dump(mode="json") if has_champion else None,
+            paired=tests[()] if has_champion else None,
             significance=significance,
             worse=worse,
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
@@ -122,7 +122,7 @@ class Executor(executor.Executor):
         elif any(metric.ignores_champion for metric in metrics):
             result.blessed = True
         _write_blessing(blessing, is_blessed=result.blessed)
-        verdict.write_verdict(result, outputs[VERDICT_KEY].uri)
+        result.write(outputs[VERDICT_KEY].uri)
 
 
 def add_bounds(config: config_pb2.EvalConfig, bounds: EvaluatorConfig) -> None:
@@ -151,12 +151,12 @@ def add_bounds(config: config_pb2.EvalConfig, bounds: EvaluatorConfig) -> None:
             .threshold
         )
         # NaN reaches no bound, and a first model has no champion to be refused by.
-        lowest = verdicts.lowest(bounds.thresholds.get(name, -math.inf))
-        threshold.value_threshold.lower_bound.value = lowest
+        bound = lowest(bounds.thresholds.get(name, -math.inf))
+        threshold.value_threshold.lower_bound.value = bound
         if name in bounds.max_regression:
             change = threshold.change_threshold
             change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
-            change.absolute.value = verdicts.lowest(-bounds.max_regression[name])
+            change.absolute.value = lowest(-bounds.max_regression[name])
 
 
 def _write_blessing(blessing: types.Artifact, *, is_blessed: bool) -> None:

@@ -22,6 +22,12 @@ from components.examples import (
 from contracts import metrics, wording
 from contracts.errors import named
 from contracts.metrics import Rows
+from contracts.records.evaluation import (
+    LinearComparison,
+    LinearSlice,
+    MetricVerdict,
+    PairedTest,
+)
 from contracts.settings.sections import Sections
 from contracts.task.definition import (
     EVAL_SPLIT,
@@ -29,14 +35,12 @@ from contracts.task.definition import (
     TRAIN_SPLIT,
     TaskConfig,
 )
-from contracts.verdicts import LinearComparison, LinearSlice, MetricVerdict
 from modules.data import slice_columns, slice_sizes, slicing
 from modules.data.slice_sizes import Counts
 from modules.data.words import split_words
 from modules.evaluation import linear_model, prediction_files, resampling
 from modules.evaluation.decision import find_threshold
 from modules.evaluation.linear_model import LinearModel, Words
-from modules.evaluation.resampling import PairedTest
 
 _PREDICTED_ROWS = 1000  # at a time
 
@@ -125,7 +129,7 @@ def compare(
         value=next(m.value for m in evaluated if m.metric == task.metric),
         metrics=metrics.compute(task.classes, rows),
         rows=len(records),
-        paired=test.model_dump(mode="json") if test else None,
+        paired=test,
         slices=compared,
     )
     return comparison, reasons

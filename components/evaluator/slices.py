@@ -1,20 +1,19 @@
-"""The metrics of an evaluation by slice, as JSON."""
+"""The metrics of an evaluation by slice."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
-from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
+from contracts.records.evaluation import EXAMPLE_COUNT, Slice
 
 SliceKey = tuple[tuple[str, str], ...]
 Values = dict[str, metrics_for_slice_pb2.MetricValue]
 
 
-def read_slices(evaluation: str, *, has_champion: bool) -> list[dict[str, Any]]:
+def read_slices(evaluation: str, *, has_champion: bool) -> list[Slice]:
     """Reads the slices of an evaluation, except the slice of all rows.
 
     Args:
@@ -22,19 +21,18 @@ def read_slices(evaluation: str, *, has_champion: bool) -> list[dict[str, Any]]:
       has_champion: Whether there was a baseline.
 
     Returns:
-      `feature`, `value`, `rows`, and `metrics` and `champion` by name, for each slice
-      in the order of its feature and value. Metrics that are not finite are left out.
+      The slices in the order of their feature and value.
     """
     candidate = read_values(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
     champion = read_values(evaluation, tfma.BASELINE_KEY) if has_champion else {}
     return [
-        {
-            "feature": " and ".join(feature for feature, _ in key),
-            "value": " and ".join(value for _, value in key),
-            "rows": int(numbers(values)[EXAMPLE_COUNT]),
-            "metrics": _finite(numbers(values)),
-            "champion": _finite(numbers(champion.get(key, {}))),
-        }
+        Slice(
+            feature=" and ".join(feature for feature, _ in key),
+            value=" and ".join(value for _, value in key),
+            rows=int(numbers(values)[EXAMPLE_COUNT]),
+            metrics=_finite(numbers(values)),
+            champion=_finite(numbers(champion.get(key, {}))),
+        )
         for key, values in sorted(candidate.items())
         if key
     ]

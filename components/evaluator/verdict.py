@@ -1,4 +1,4 @@
-"""The verdict on an evaluated model, as a small JSON file for people."""
+"""The verdict on an evaluated model, from the results of TFMA."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from tfx import types
 
 from components.evaluator import slices
 from components.examples import read_records, read_slices
-from contracts import verdicts, wording
+from contracts import wording
 from contracts.errors import named
+from contracts.records.evaluation import (
+    MetricVerdict,
+    PairedTest,
+    SliceVerdict,
+    describe_slice,
+)
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
-from contracts.storage import files, uris
-from contracts.verdicts import VERDICT_FILE, MetricVerdict, SliceVerdict, Verdict
 from modules.data import slice_sizes
 from modules.data.slice_sizes import Counts
 from modules.evaluation import resampling
-from modules.evaluation.resampling import PairedTest
 
 
 def read_metrics(
@@ -32,18 +35,21 @@ def read_metrics(
       bounds: The bounds of the metrics.
       has_champion: Whether there was a baseline: TFMA then stores the models' names.
     """
-    candidate = _read_overall(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
-    champion = _read_overall(evaluation, tfma.BASELINE_KEY) if has_champion else {}
-    champion_values = slices.numbers(champion)
+    candidate = tfma.CANDIDATE_KEY if has_champion else ""
+    values = slices.numbers(slices.read_values(evaluation, candidate)[()])
+    champion: dict[str, float] = {}
+    if has_champion:
+        baseline = slices.read_values(evaluation, tfma.BASELINE_KEY)
+        champion = slices.numbers(baseline[()])
     metrics = [
         MetricVerdict(
             metric=name,
             value=value,
-            champion=champion_values.get(name),
+            champion=champion.get(name),
             threshold=bounds.thresholds.get(name),
             max_regression=bounds.max_regression.get(name),
         )
-        for name, value in slices.numbers(candidate).items()
+        for name, value in values.items()
     ]
     return sorted(metrics, key=lambda metric: not metric.is_bounded)
 
@@ -71,8 +77,8 @@ def read_slice_metrics(
             for column, (value, label) in read_slices(record, [*thresholds], task):
                 slice_sizes.count_row(counts[column], value, label, task)
     results = []
-    for entry in slices.read_slices(evaluation, has_champion=has_champion):
-        feature, value = entry["feature"], entry["value"]
+    for part in slices.read_slices(evaluation, has_champion=has_champion):
+        feature, value = part.feature, part.value
         for metric, threshold in thresholds.get(feature, {}).items():
             labels = counts[feature].get(value, {})
             rows, _ = slice_sizes.count_deciding(metric, labels, task)
@@ -81,11 +87,11 @@ def read_slice_metrics(
             results.append(
                 SliceVerdict(
                     metric=metric,
-                    slice=verdicts.describe_slice(feature, value, entry["rows"]),
+                    slice=describe_slice(feature, value, part.rows),
                     feature=feature,
                     feature_value=value,
-                    value=entry["metrics"].get(metric, math.nan),
-                    champion=entry["champion"].get(metric),
+                    value=part.metrics.get(metric, math.nan),
+                    champion=part.champion.get(metric),
                     threshold=threshold,
                 )
             )
@@ -170,7 +176,7 @@ def find_worse_slices(
         has_dropped = -test.difference > max(0.0, allowed)
         if is_worse and has_dropped and p_value < significance:
             feature, value = (" and ".join(part) for part in zip(*key, strict=True))
-            name = verdicts.describe_slice(feature, value, test.rows)
+            name = describe_slice(feature, value, test.rows)
             reasons.append(
                 f"in the slice {name}, {test.metric} is {test.b:.4f}, "
                 f"{-test.difference:.2g} below {other} {test.a:.4f}: p = "
@@ -194,21 +200,6 @@ def find_reason(test: PairedTest, other: str, significance: float) -> str | None
         f"{test.metric} is {-test.difference:.2g} below {other}: p = "
         f"{test.p_value:.2g} {_describe_bound(significance)}"
     )
-
-
-def write_verdict(verdict: Verdict, directory: str) -> None:
-    """Writes a verdict as a JSON file in a directory."""
-    files.write_record(uris.join(directory, VERDICT_FILE), verdict.as_json())
-
-
-def read_verdict(directory: str) -> Verdict:
-    """Reads what `write_verdict` wrote."""
-    content = files.read_record(uris.join(directory, VERDICT_FILE))
-    return Verdict.model_validate(content)
-
-
-def _read_overall(evaluation: str, model: str) -> slices.Values:
-    return slices.read_values(evaluation, model)[()]
 
 
 def _describe_bound(significance: float) -> str:

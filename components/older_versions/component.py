@@ -11,9 +11,8 @@ from tfx.orchestration.portable import data_types
 from components.artifacts import ModelAges
 from components.older_versions import measurement
 from components.version_driver import VersionDriver
-from contracts import verdicts
 from contracts.settings.sections import Reads, Sections
-from contracts.storage import files, uris
+from contracts.storage import uris
 from contracts.versions import model_digest, served_versions
 
 logger = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ def OlderVersions(
     Args:
       candidate: The Trainer's `ModelRun`, with the predictions of the new model.
       examples: The raw Examples.
-      ages: `ages.json`, a `contracts.verdicts.ModelAges`.
+      ages: `ages.json`, a `contracts.records.ages.ModelAges`.
       directory: Contains the pushed versions.
       settings: JSON of the settings in `READS`.
       splitting: JSON: the `splitting` of the data's card. null if their splits were not
@@ -67,15 +66,9 @@ def OlderVersions(
     result = measurement.measure(
         config, json.loads(splitting), examples, candidate.uri, paths
     )
-    files.write_record(uris.join(ages.uri, verdicts.AGES_FILE), result.as_json())
+    result.write(ages.uri)
     for warning in result.warnings:
         logger.warning(warning)
-
-
-def read_ages(directory: str) -> verdicts.ModelAges:
-    """Reads the result in the directory of the component's `ages`."""
-    content = files.read_record(uris.join(directory, verdicts.AGES_FILE))
-    return verdicts.ModelAges.model_validate(content)
 
 
 def _find_versions(

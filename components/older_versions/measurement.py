@@ -19,10 +19,11 @@ from components.serving_check.check import check_model
 from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts import metrics
 from contracts.metrics import Rows
+from contracts.records.ages import ModelAges, OlderVersion
+from contracts.records.evaluation import Estimate, Evaluation
 from contracts.settings.sections import Sections
 from contracts.storage import uris
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import Estimate, Evaluation, ModelAges, OlderVersion
 from contracts.versions import description, served_versions
 from modules.evaluation import prediction_files, resampling
 from modules.export import signatures
@@ -118,8 +119,7 @@ def measure(
         old = Rows.of(labels, values, threshold=threshold)
         version.measured = _estimate(task, old)
         if new is not None:
-            test = resampling.paired_test(task, old, new, task.metric)
-            version.paired = test.model_dump(mode="json")
+            version.paired = resampling.paired_test(task, old, new, task.metric)
     return ages
 
 

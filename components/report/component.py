@@ -10,13 +10,8 @@ from tfx.types import standard_artifacts as standard
 from tfx.utils import io_utils
 
 from components.artifacts import HTML, DataVerdict, ModelAges, ModelVerdict
-from components.data_gate.verdict import read_data_verdict
-from components.evaluator.slices import read_slices
-from components.evaluator.verdict import read_verdict
-from components.older_versions import read_ages
 from components.report import run_report
 from components.report.driver import RunFacts
-from components.serving_check import read_permuted, read_report, read_swapped
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.verdicts import (
@@ -80,7 +75,7 @@ def Report(
       lineage: JSON: the `content.LineageStep`s between the data and the model.
       fingerprint: Hash of this code and its templates; part of the cache key.
       ages: OlderVersions'; None if the recipe measures none.
-      components: JSON: name and seconds of each component. Set by the driver; None if
+      components: JSON: seconds by component. Set by the driver; None if
         no driver runs.
       last_failure: ID of the last page with an error, or 0. Set by the driver, so that
         the cache does not return such a page.
@@ -93,7 +88,6 @@ def Report(
         files.delete(uris.join(report.uri, ERROR_FILE))  # of an earlier attempt
         config = Sections.parse(settings)
         split = artifact_utils.get_split_uri([examples], config.evaluator.gate_split)
-        verdict = read_verdict(model_verdict.uri)
         pushed = None
         if pushed_model.get_int_custom_property(PUSHED):
             pushed = pushed_model.get_string_custom_property(PUSHED_DESTINATION)
@@ -104,23 +98,19 @@ def Report(
             vocab_file=vocab_file,
             lineage=json.loads(lineage),
             statistics=statistics_files(statistics),
-            data_verdict=read_data_verdict(data_verdict.uri),
+            data_verdict=data_verdict.uri,
             examples=uris.join(split, "*"),
             hyperparameters=json.loads(io_utils.read_string_file(trainer)),
             search=best_hyperparameters and best_hyperparameters.uri,
             model_run=model_run.uri,
-            verdict=verdict,
-            slices=read_slices(
-                evaluation.uri, has_champion=verdict.champion is not None
-            ),
-            serving_check=read_report(infra_blessing.uri),
-            permuted=read_permuted(infra_blessing.uri),
-            swapped=read_swapped(infra_blessing.uri),
-            ages=None if ages is None else read_ages(ages.uri),
+            evaluation=evaluation.uri,
+            model_verdict=model_verdict.uri,
+            infra_blessing=infra_blessing.uri,
+            ages=ages and ages.uri,
             pushed=pushed,
             withdrawn=pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
             commits=pushed_model.get_string_custom_property(COMMITS),
-            components=json.loads(components or "[]"),
+            components=json.loads(components or "{}"),
         )
         write_report(report.uri, written)
         has_page, missing = True, "the model card"

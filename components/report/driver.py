@@ -37,11 +37,11 @@ class RunFacts(base_driver.BaseDriver, portable_driver.BaseDriver):
         """Returns both parameters; the components are those before Report, in order."""
         with self._metadata_handle as handle:
             reader = MetadataReader(handle.store)
-            components = [
-                {"name": run.name, "seconds": reader.working_seconds(execution)}
+            components = {
+                run.name: reader.working_seconds(execution)
                 for run, execution in reader.executions(execution_info.pipeline_run_id)
                 if run.state in ("done", "cached")  # Report itself is running
-            ]
+            }
             failures = [
                 page.id
                 for page in reader.artifacts(HTML.TYPE_NAME)

@@ -1,27 +1,30 @@
-"""The report of a run that trained a model, from its artifacts."""
+"""The report of a run that trained a model, from what its components wrote."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
-from components.serving_check import PermutedColumns, SwappedText
+from components.evaluator import read_slices
+from components.serving_check import PermutedColumns
 from contracts import fingerprint, run_states, verdicts
 from contracts.commits import Commits
-from contracts.metrics import Rows, Threshold
+from contracts.records.ages import ModelAges
+from contracts.records.data import DataVerdict
+from contracts.records.evaluation import Verdict
+from contracts.records.serving import ServingReport
 from contracts.settings.sections import Sections
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
-from contracts.verdicts import DataVerdict, ModelAges, Verdict
 from contracts.versions import model_digest
-from modules.evaluation import prediction_files, resampling
-from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
-from report import columns_part, content, formatting, predictions_part
-from report.data_part import begin_report
-from report.search_part import read_search
+from modules.evaluation import resampling
+from modules.evaluation.prediction_files import read_predictions
+from modules.training import trials
+from report import predictions_part
+from report.columns_part import describe_columns
+from report.content import LineageStep, Report, Search
+from report.data_part import describe_data
 from report.training_part import read_batch, read_training
 
 
@@ -32,22 +35,20 @@ def describe_run(
     vocab_file: str,
     lineage: list[dict[str, Any]],
     statistics: Mapping[str, str],
-    data_verdict: DataVerdict,
+    data_verdict: str,
     examples: str,
     hyperparameters: dict[str, Any],
     search: str | None,
     model_run: str,
-    verdict: Verdict,
-    slices: list[dict[str, Any]],
-    serving_check: dict[str, Any],
-    permuted: PermutedColumns | None,
-    swapped: Mapping[str, Sequence[SwappedText]],
-    ages: ModelAges | None,
+    evaluation: str,
+    model_verdict: str,
+    infra_blessing: str,
+    ages: str | None,
     pushed: str | None,
     withdrawn: str,
     commits: str,
-    components: list[dict[str, Any]],
-) -> content.Report:
+    components: dict[str, float],
+) -> Report:
     """Returns the report of a run.
 
     Args:
@@ -56,79 +57,136 @@ def describe_run(
       vocab_file: One token a line. Its encoder's settings are next to it.
       lineage: The fields of each step between the data and the model.
       statistics: File of TFDV's statistics by split.
-      data_verdict: DataGate's.
+      data_verdict: Directory of DataGate's verdict.
       examples: Pattern of the Examples of `evaluator.split`.
       hyperparameters: The training settings, which replace those of the recipe.
       search: Directory of what the Tuner found; None without a search.
       model_run: Directory of the Trainer's `ModelRun`.
-      verdict: The Evaluator's.
-      slices: The result of `read_slices`.
-      serving_check: ServingCheck's report.
-      permuted: ServingCheck's predictions without each column of a pair, or None.
-      swapped: ServingCheck's rows that swapped words change most, by list.
-      ages: OlderVersions' result; None if the recipe measures none.
+      evaluation: Directory of TFMA's results.
+      model_verdict: Directory of the Evaluator's verdict.
+      infra_blessing: Directory of ServingCheck's blessing.
+      ages: Directory of OlderVersions' result; None if the recipe measures none.
       pushed: Directory that serves the model; None if it was refused.
       withdrawn: The model's version if it was rolled back, or empty.
       commits: JSON of the `Commits` of the run that pushed or refused the model; empty
         if they are unknown.
-      components: The fields of each `content.ComponentTime`.
+      components: Seconds by component.
     """
     task, split = settings.task, settings.evaluator.gate_split
-    if pushed is not None:
-        outcome = run_states.PUSHED
-        conclusion = f"The model is pushed as version {os.path.basename(pushed)}."
-        reasons = []
-    else:
-        outcome = run_states.REFUSED
-        conclusion = "The model is refused; the served version is unchanged."
-        reasons = verdicts.refusal(
-            verdict.failures, serving_check["reasons"], withdrawn
-        )
-    report = begin_report(
-        settings,
-        data_verdict,
-        statistics,
-        outcome=outcome,
-        conclusion=conclusion,
-        reasons=reasons,
-    )
-    report.settings = {**recipe, "trainer": hyperparameters}
-    report.components = [content.ComponentTime(**fields) for fields in components]
-    if search is not None:
-        space = recipe["tuner"]["space"]
-        report.search = read_search(search, task.metric, space)
-    report.training = read_training(model_run)
+    data = DataVerdict.read(data_verdict)
+    verdict = Verdict.read(model_verdict)
+    check = ServingReport.read(infra_blessing)
+    assert data  # the components have ended
+    assert verdict
+    assert check
+    measured = ModelAges.read(ages) if ages else None
+    ran = Commits.model_validate_json(commits) if commits else None
+    training = read_training(model_run)
     for name in ("epochs", "batch_size"):
         if name in hyperparameters:
             fact = name.replace("_", " ")
-            report.training.facts[fact] = f"{hyperparameters[name]:,}"
-    threshold = report.training.threshold
-    report.batch = read_batch(model_run)
-    report.slices = [_slice(entry, verdict) for entry in slices]
-    min_rows = settings.evaluator.min_slice_rows
-    report.slice_gaps = _find_gaps(report.slices, task.metric, min_rows)
-    report.swapped_words = [
-        content.SwappedWords(
-            **part,
-            largest=[
-                _swapped_row(task, row, threshold) for row in swapped[part["name"]]
-            ],
+            training.facts[fact] = f"{hyperparameters[name]:,}"
+    predictions = read_predictions(model_run, task, split)
+    ids, labels, outputs, predicted = predictions
+    scaling, sections = training.calibration, task.label_kind.sections
+    permuted = PermutedColumns.read(infra_blessing)
+    fields = describe_data(settings, data, statistics)
+    fields["lineage"] += _describe_lineage(lineage, ran, model_run, pushed)
+    return Report(
+        **fields,
+        outcome=run_states.REFUSED if pushed is None else run_states.PUSHED,
+        reasons=verdicts.refusal(verdict.failures, check.reasons, withdrawn)
+        if pushed is None
+        else [],
+        verdict=verdict,
+        intervals={
+            name: ends
+            for name, ends in resampling.confidence_intervals(
+                task, predictions.rows
+            ).items()
+            if not math.isnan(ends[0])
+        },
+        majority=task.label_kind.majority_metrics(
+            labels, data.labels(TRAIN_SPLIT), task.metric
+        ),
+        slices=read_slices(evaluation, has_champion=verdict.champion is not None),
+        serving_check=check,
+        ages=measured if measured and measured.versions else None,
+        commits=ran,
+        search=_read_search(task, recipe, search) if search else None,
+        training=training,
+        classification=predictions_part.classification(
+            task,
+            labels,
+            outputs,
+            predicted,
+            temperature=scaling.temperature if scaling else None,
         )
-        for part in serving_check["group_words"]
-    ]
-    report.serving_check = serving_check
-    report.pushed = pushed
-    report.champion = verdict.champion
-    report.comparison = verdict.comparison
-    linear_model = verdict.linear_model
-    report.linear_model = linear_model.sentence if linear_model else ""
-    report.ages = ages if ages and ages.versions else None
-    libraries = fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
-    model = model_digest.read(model_run)
-    if commits:
-        report.commits = Commits.model_validate_json(commits)
-        report.lineage += [
-            content.LineageStep(
+        if "classification" in sections
+        else None,
+        abstention=[
+            predictions_part.describe_abstention(
+                name, read_predictions(model_run, task, name)
+            )
+            for name in training.splits
+            if "abstention" in sections
+        ],
+        regression=predictions_part.regression(labels, outputs)
+        if "regression" in sections
+        else None,
+        text_columns=describe_columns(
+            task,
+            permuted.examples,
+            permuted.outputs,
+            permuted.permuted,
+            threshold=training.threshold,
+            vocab_file=vocab_file,
+            packing=settings.preprocessing,
+            latency=check.latency_of_columns_ms,
+        )
+        if permuted
+        else [],
+        worst_rows=predictions_part.worst_rows(
+            task,
+            ids,
+            labels,
+            outputs,
+            predicted=predicted,
+            examples=examples,
+            vocab_file=vocab_file,
+            packing=settings.preprocessing,
+        ),
+        batch=read_batch(model_run),
+        components=components,
+        pushed=pushed,
+        settings={**recipe, "trainer": hyperparameters},
+    )
+
+
+def _read_search(task: TaskConfig, recipe: dict[str, Any], directory: str) -> Search:
+    _, recorded = trials.read_artifact(directory)
+    best = trials.find_best(recorded)
+    assert best is not None  # without one, the Tuner fails
+    return Search.model_validate(
+        {
+            "metric": task.metric,
+            "space": recipe["tuner"]["space"],
+            "trials": trials.describe(recorded),
+            "best": best.number,
+        }
+    )
+
+
+def _describe_lineage(
+    steps: list[dict[str, Any]],
+    commits: Commits | None,
+    model_run: str,
+    pushed: str | None,
+) -> Iterator[LineageStep]:
+    """Yields the steps from the data to the model."""
+    for name, commit in commits.parts.items() if commits else ():
+        if commit:
+            yield LineageStep(
                 kind="commit",
                 name=name.removeprefix("the "),
                 version=commit.id,
@@ -136,150 +194,18 @@ def describe_run(
                 if commit.changes
                 else {},
             )
-            for name, commit in report.commits.parts.items()
-            if commit
-        ]
-    report.lineage += [
-        *(content.LineageStep(**fields) for fields in lineage),
-        content.LineageStep(
-            kind="libraries",
-            name="TensorFlow",
-            version=libraries["tensorflow"],
-            details=libraries,
-        ),
-        content.LineageStep(
-            kind="model",
-            name=os.path.basename(pushed) if pushed else "not pushed",
-            version=model.graph[:16],
-            uri=pushed or model.uri,
-        ),
-    ]
-    predictions = prediction_files.read_predictions(model_run, task, split)
-    _, labels, outputs, predicted = predictions
-    counts = {split.name: split.labels for split in report.data.splits}
-    train_labels = counts.get(TRAIN_SPLIT, {})
-    report.metrics = _metrics(task, verdict, predictions.rows, train_labels)
-    sections = task.label_kind.sections
-    if "regression" in sections:
-        report.regression = predictions_part.regression(labels, outputs)
-    if "classification" in sections:
-        scaling = report.training.calibration
-        report.classification = predictions_part.classification(
-            task,
-            labels,
-            outputs,
-            predicted,
-            temperature=scaling.temperature if scaling else None,
-        )
-    for name in report.training.splits if "abstention" in sections else ():
-        recorded = (
-            predictions
-            if name == split
-            else prediction_files.read_predictions(model_run, task, name)
-        )
-        part = predictions_part.describe_abstention(name, recorded)
-        report.abstention.append(part)
-    if permuted is not None:
-        report.text_columns = columns_part.describe_columns(
-            task,
-            permuted.examples,
-            permuted.outputs,
-            permuted.permuted,
-            threshold=threshold,
-            vocab_file=vocab_file,
-            packing=settings.preprocessing,
-            latency=serving_check.get("latency_of_columns_ms", {}),
-        )
-    report.worst_rows = predictions_part.worst_rows(
-        task,
-        *predictions[:3],
-        predicted=predictions.predicted,
-        examples=examples,
-        vocab_file=vocab_file,
-        packing=settings.preprocessing,
+    yield from map(LineageStep.model_validate, steps)
+    libraries = fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
+    yield LineageStep(
+        kind="libraries",
+        name="TensorFlow",
+        version=libraries["tensorflow"],
+        details=libraries,
     )
-    return report
-
-
-def _slice(entry: dict[str, Any], verdict: Verdict) -> content.Slice:
-    name = (entry["feature"], entry["value"])
-    judged = [m for m in verdict.slices if (m.feature, m.feature_value) == name]
-    linear = verdict.linear_model.slices if verdict.linear_model else []
-    return content.Slice(
-        **entry,
-        linear=next(
-            (s.linear for s in linear if (s.feature, s.feature_value) == name), None
-        ),
-        thresholds={m.metric: m.threshold for m in judged if m.threshold is not None},
-        failed=[metric.metric for metric in judged if metric.failures],
+    model = model_digest.read(model_run)
+    yield LineageStep(
+        kind="model",
+        name=os.path.basename(pushed) if pushed else "not pushed",
+        version=model.graph[:16],
+        uri=pushed or model.uri,
     )
-
-
-def _find_gaps(
-    slices: Sequence[content.Slice], metric: str, min_rows: int
-) -> list[content.SliceGap]:
-    gaps = []
-    for feature in dict.fromkeys(part.feature for part in slices):
-        parts = [
-            part
-            for part in slices
-            if part.feature == feature
-            and part.rows >= min_rows
-            and metric in part.metrics
-        ]
-        if len(parts) > 1:
-            parts.sort(key=lambda part: part.metrics[metric])
-            gap = content.SliceGap(feature=feature, lowest=parts[0], highest=parts[-1])
-            gaps.append(gap)
-    return gaps
-
-
-def _swapped_row(
-    task: TaskConfig, row: SwappedText, threshold: Threshold
-) -> content.SwappedRow:
-    kind = task.label_kind
-    outputs = np.array([row.output, row.swapped_output])
-    predicted = kind.predict(outputs, threshold)
-    before, after = (formatting.label(kind.describe(label)) for label in predicted)
-    probability, swapped_probability = kind.probabilities_of(outputs, predicted[0])
-    return content.SwappedRow(
-        id=row.id,
-        texts=row.texts,
-        swapped=row.swapped,
-        prediction=before,
-        swapped_prediction=after,
-        probability=probability,
-        swapped_probability=swapped_probability,
-    )
-
-
-def _metrics(
-    task: TaskConfig,
-    verdict: Verdict,
-    rows: Rows,
-    train_labels: dict[str, float],
-) -> list[content.Metric]:
-    majority = task.label_kind.majority_metrics(rows.labels, train_labels, task.metric)
-    linear = verdict.linear_model.metrics if verdict.linear_model else {}
-    intervals = {
-        name: ends
-        for name, ends in resampling.confidence_intervals(task, rows).items()
-        if not math.isnan(ends[0])
-    }
-    metrics = [
-        content.Metric(
-            name=metric.metric,
-            value=metric.value,
-            interval=intervals.get(metric.metric),
-            majority=majority.get(metric.metric),
-            linear=linear.get(metric.metric),
-            champion=metric.champion,
-            threshold=metric.threshold,
-            max_regression=metric.max_regression,
-            failures=metric.failures,
-        )
-        for metric in verdict.metrics
-        if metric.metric != EXAMPLE_COUNT
-    ]
-    # Metrics of one class come last. The sort keeps those with bounds first.
-    return sorted(metrics, key=lambda metric: "/" in metric.name)

@@ -13,7 +13,7 @@ from tfx.utils import io_utils
 from components.serving_check import supervision, swapped_words, text_ops
 from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts.errors import named
-from contracts.verdicts import ServingReport, WordChanges
+from contracts.records.serving import ServingReport, WordChanges
 
 
 def check_model(

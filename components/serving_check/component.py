@@ -2,20 +2,17 @@
 
 import json
 import logging
-from typing import Any
 
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
 from components.artifacts import NOT_COMPARED
-from components.serving_check import check, permuted_columns, rows, swapped_words
-from components.serving_check.permuted_columns import REQUEST_FILE
+from components.serving_check import check, permuted_columns, rows
 from contracts.settings.sections import Reads, Sections
-from contracts.storage import files, uris
+from contracts.storage import uris
 from contracts.verdicts import (
     PUSHED_DESTINATION,
-    SERVING_CHECK_FILE,
     SERVING_EXAMPLES_FILE,
 )
 from contracts.versions import description
@@ -45,9 +42,8 @@ def ServingCheck(
       model_run: The Trainer's, with its predictions on the split.
       blessing: Read by Pusher. Contains `serving_check.json`, the result with reasons
         and measurements, and `request.json`, the request that was sent. `permuted.json`
-        has the outputs for `read_permuted`, `swapped.json` the rows for
-        `read_swapped`, `examples.json` the rows that are pushed with the model, if
-        there are any.
+        has the outputs for the report, `examples.json` the rows that are pushed
+        with the model, if there are any.
       settings: JSON of the settings in `READS`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
       champion: The model to compare the latency with; empty if no version is served, or
@@ -75,13 +71,10 @@ def ServingCheck(
     )
     report, predictions = check.check_model(candidate, request, champion=other)
     report = report.model_copy(update={"not_compared": not_compared})
-    _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
+    _write(blessing, "request.json", request.model_dump_json(indent=1))
     if report.blessed:
         permuted_columns.write(blessing.uri, request, predictions)
-    if report.group_words:
-        swapped_words.write(blessing.uri, request, predictions)
-    path = uris.join(blessing.uri, SERVING_CHECK_FILE)
-    files.write_record(path, json.loads(report.model_dump_json()))
+    report.write(blessing.uri)
     if examples_to_try := rows.select_examples(request):
         content = json.dumps({"instances": examples_to_try}, indent=1)
         _write(blessing, SERVING_EXAMPLES_FILE, content)
@@ -92,15 +85,6 @@ def ServingCheck(
         logger.error("the model is not blessed: %s", reason)
     for warning in report.warnings:
         logger.warning(warning)
-
-
-def read_report(directory: str) -> dict[str, Any]:
-    """Returns a `ServingReport` as JSON.
-
-    Args:
-      directory: Directory of the component's `blessing`.
-    """
-    return files.read_record(uris.join(directory, SERVING_CHECK_FILE))
 
 
 def _write(artifact: tfx.dsl.Artifact, name: str, content: str) -> None:

@@ -14,7 +14,7 @@ from contracts.settings.sections import Sections
 TOLERANCES = {"float32": 1e-5, "bfloat16": 0.02}
 
 
-class SwappedRows(pydantic.BaseModel, frozen=True):
+class SwapRequest(pydantic.BaseModel, frozen=True):
     """Rows with a word of one list, and their versions with swapped words.
 
     Attributes:
@@ -55,7 +55,7 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
     expected: list[Any] | None
     timed: bool
     permuted: dict[str, dict[str, list[str | dict[str, str]]]] = {}
-    swapped: dict[str, SwappedRows] = {}
+    swapped: dict[str, SwapRequest] = {}
 
 
 class ServingRequest(

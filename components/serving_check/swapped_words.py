@@ -11,45 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pydantic
 import tensorflow as tf
 from scipy import stats
 
 from components.examples import read_id, read_values
-from components.serving_check.request import ServingRequest, SwappedRows
+from components.serving_check.request import ServingRequest, SwapRequest
 from components.serving_check.word_swaps import WordSwaps
 from contracts.metrics import CONFIDENCE
+from contracts.records.serving import SwappedRow, WordChanges
 from contracts.settings.evaluator import WORD, GroupWords
-from contracts.storage import files, uris
-from contracts.verdicts import WordChanges
 
-_FILE = "swapped.json"
 _SHOWN = 5  # rows with the largest changes, of each list
 _ENGLISH = Path(__file__).with_name("group_words.json")
-
-
-class SwappedText(pydantic.BaseModel):
-    """A row and its version with swapped words, for the report.
-
-    Attributes:
-      row: The index of the row among those of the list.
-      id: The id of the row.
-      texts: Its texts in the order of the text columns.
-      swapped: The texts with swapped words.
-      output: Its probabilities, or its score.
-      swapped_output: Those of the texts with swapped words.
-      change: As in `WordChanges.mean_change`.
-      is_changed: Whether the predicted class or labels differ, or the score by enough.
-    """
-
-    row: int
-    id: int
-    texts: list[str]
-    swapped: list[str]
-    output: list[float] | float
-    swapped_output: list[float] | float
-    change: float
-    is_changed: bool
 
 
 def read_lists(lists: GroupWords | None) -> GroupWords:
@@ -65,7 +38,7 @@ def draw(
     lists: GroupWords,
     id_column: str,
     count: int,
-) -> Iterator[tuple[str, SwappedRows, list[tf.train.Example]]]:
+) -> Iterator[tuple[str, SwapRequest, list[tf.train.Example]]]:
     """Yields rows with words of each list, which are swapped in all texts of a row.
 
     The rows are drawn at random, always the same. Texts that are not UTF-8 are left
@@ -109,7 +82,7 @@ def draw(
             rows.append((example, texts))
             versions += [(_replace(example, columns, new), new) for new in swapped]
         if rows:
-            described = SwappedRows(
+            described = SwapRequest(
                 inputs={},
                 ids=[read_id(example, id_column) for example, _ in rows],
                 rows=of_rows,
@@ -127,86 +100,61 @@ def measure(
       request: The request that was sent.
       predictions: The probe's, by signature; outputs must be finite.
     """
+    kind = request.settings.task.label_kind
     changes = []
-    for name, pairs in _compare(request, predictions):
-        rows = {pair.row for pair in pairs}
-        changed = {pair.row for pair in pairs if pair.is_changed}
-        test = stats.binomtest(len(changed), len(rows))
-        interval = test.proportion_ci(CONFIDENCE)  # exact
-        changes.append(
-            WordChanges(
-                name=name,
-                rows=len(rows),
-                versions=len(pairs),
-                changed=len(changed),
-                interval=(float(interval.low), float(interval.high)),
-                mean_change=float(np.mean([pair.change for pair in pairs])),
-            )
-        )
-    return changes
-
-
-def write(
-    directory: str, request: ServingRequest, predictions: Mapping[str, Any]
-) -> None:
-    """Writes the rows with the largest changes for `read_swapped`.
-
-    Args:
-      directory: Directory of the component's `blessing`.
-      request: As for `measure`.
-      predictions: As for `measure`.
-    """
-    lists = {}
-    for name, pairs in _compare(request, predictions):
-        largest: dict[int, SwappedText] = {}
-        for pair in sorted(pairs, key=lambda pair: (-pair.is_changed, -pair.change)):
-            largest.setdefault(pair.row, pair)
-        shown = itertools.islice(largest.values(), _SHOWN)
-        lists[name] = [pair.model_dump() for pair in shown]
-    files.write_record(uris.join(directory, _FILE), {"lists": lists})
-
-
-def read_swapped(directory: str) -> dict[str, list[SwappedText]]:
-    """Reads the rows with the largest changes by list; empty without any.
-
-    Args:
-      directory: Directory of the component's `blessing`.
-    """
-    content = files.read_record(uris.join(directory, _FILE)) or {"lists": {}}
-    return {
-        name: [SwappedText.model_validate(pair) for pair in pairs]
-        for name, pairs in content["lists"].items()
-    }
-
-
-def _compare(
-    request: ServingRequest, predictions: Mapping[str, Any]
-) -> Iterator[tuple[str, list[SwappedText]]]:
-    """Yields each list with its versions beside their rows."""
     for signature in request.signatures:
         outputs = predictions.get(signature.name, {}).get("swapped", {})
         for name, values in outputs.items():
             sent, array = signature.swapped[name], np.asarray(values, float)
-            count = len(sent.ids)
-            before, after = array[sent.rows], array[count:]
-            kind = request.settings.task.label_kind
+            rows = np.array(sent.rows)
+            before, after = array[rows], array[len(sent.ids) :]
             change, is_changed = kind.compare(before, after, request.threshold)
-            yield (
-                name,
-                [
-                    SwappedText(
-                        row=row,
-                        id=sent.ids[row],
-                        texts=sent.texts[row],
-                        swapped=sent.texts[count + version],
-                        output=before[version].tolist(),
-                        swapped_output=after[version].tolist(),
-                        change=float(change[version]),
-                        is_changed=bool(is_changed[version]),
-                    )
-                    for version, row in enumerate(sent.rows)
-                ],
+            changed = len(np.unique(rows[is_changed]))
+            # The version of each row that changes most, in the order of the change.
+            largest: dict[int, int] = {}
+            for version in np.lexsort((-change, ~is_changed)):
+                largest.setdefault(int(rows[version]), int(version))
+            test = stats.binomtest(changed, len(sent.ids))
+            interval = test.proportion_ci(CONFIDENCE)  # exact
+            changes.append(
+                WordChanges(
+                    name=name,
+                    rows=len(sent.ids),
+                    versions=len(rows),
+                    changed=changed,
+                    interval=(float(interval.low), float(interval.high)),
+                    mean_change=float(np.mean(change)),
+                    largest=[
+                        _describe(request, sent, version, before, after)
+                        for version in itertools.islice(largest.values(), _SHOWN)
+                    ],
+                )
             )
+    return changes
+
+
+def _describe(
+    request: ServingRequest,
+    sent: SwapRequest,
+    version: int,
+    before: np.ndarray,
+    after: np.ndarray,
+) -> SwappedRow:
+    """Returns a row and one of its versions, with the predictions of both."""
+    kind, row = request.settings.task.label_kind, sent.rows[version]
+    outputs = np.array([before[version], after[version]])
+    predicted = kind.predict(outputs, request.threshold)
+    prediction, swapped_prediction = map(kind.describe, predicted)
+    probability, swapped_probability = kind.probabilities_of(outputs, predicted[0])
+    return SwappedRow(
+        id=sent.ids[row],
+        texts=sent.texts[row],
+        swapped=sent.texts[len(sent.ids) + version],
+        prediction=prediction,
+        swapped_prediction=swapped_prediction,
+        probability=probability,
+        swapped_probability=swapped_probability,
+    )
 
 
 def _read_texts(example: tf.train.Example, columns: Sequence[str]) -> list[str]:

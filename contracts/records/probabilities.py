@@ -7,6 +7,7 @@ from typing import Annotated
 
 import pydantic
 
+from contracts.records import Record
 from contracts.task.decision import describe_threshold
 
 # NaN is null in JSON, and is read back as None.
@@ -18,12 +19,7 @@ Number = Annotated[
 ]
 
 
-class _Record(pydantic.BaseModel):
-    # As strings they are read back.
-    model_config = pydantic.ConfigDict(extra="forbid", ser_json_inf_nan="strings")
-
-
-class CalibrationBin(_Record):
+class CalibrationBin(Record):
     """The rows whose highest probability is in an interval.
 
     With several labels, a row counts for each label whose probability is in it.
@@ -44,7 +40,7 @@ class CalibrationBin(_Record):
     accuracy: float
 
 
-class Calibration(_Record):
+class Calibration(Record):
     """How well probabilities fit the labels.
 
     Attributes:
@@ -60,7 +56,7 @@ class Calibration(_Record):
     loss: Number
 
 
-class TemperatureScaling(_Record):
+class TemperatureScaling(Record):
     """The temperature of the exported model, and what it changes.
 
     Attributes:
@@ -76,7 +72,7 @@ class TemperatureScaling(_Record):
     after: dict[str, Calibration]
 
 
-class DecisionPoint(_Record):
+class DecisionPoint(Record):
     """A threshold and its metrics on some rows.
 
     Attributes:
@@ -92,7 +88,7 @@ class DecisionPoint(_Record):
     metrics: dict[str, Number]
 
 
-class Decision(_Record):
+class Decision(Record):
     """The threshold of the exported model, and what it leads to.
 
     Attributes:
@@ -119,7 +115,7 @@ class Decision(_Record):
         return describe_threshold(self.threshold)
 
 
-class LabelDecisions(_Record):
+class LabelDecisions(Record):
     """The threshold of each of several labels, and what it leads to.
 
     Attributes:

@@ -22,17 +22,18 @@ class FormatError(UsageError, ValueError):
     """
 
 
-def with_format(content: Mapping[str, Any]) -> dict[str, Any]:
+def with_format(content: Mapping[str, Any], number: int = FORMAT) -> dict[str, Any]:
     """Returns the content of a file, with the format number first."""
-    return {_KEY: FORMAT, **content}
+    return {_KEY: number, **content}
 
 
-def parse(text: str | bytes, path: object) -> Any:
+def parse(text: str | bytes, path: object, expected: int = FORMAT) -> Any:
     """Returns the content of a JSON file, without the format number.
 
     Args:
       text: The file's text. Only an object has a format number.
       path: Names the file in the error.
+      expected: The format number that this release reads.
 
     Raises:
       FormatError: This release cannot read the format.
@@ -42,11 +43,11 @@ def parse(text: str | bytes, path: object) -> Any:
         content = json.loads(text)
     except RecursionError as error:
         raise ValueError("its brackets are nested too deeply") from error
-    number = content.pop(_KEY, FORMAT) if isinstance(content, dict) else FORMAT
-    if number != FORMAT:
+    number = content.pop(_KEY, FORMAT) if isinstance(content, dict) else expected
+    if number != expected:
         raise FormatError(
             got=f"{path} has the format {number!r}, and this release reads the format "
-            f"{FORMAT}: use the release that wrote the file, or another output "
+            f"{expected}: use the release that wrote the file, or another output "
             "directory",
             name="E-file-format-other",
         )

@@ -337,9 +337,11 @@ def write_json(path: str, content: Any) -> None:
     write(path, json.dumps(_finite(content), indent=2, allow_nan=False) + "\n")
 
 
-def write_record(path: str, content: Mapping[str, Any]) -> None:
+def write_record(
+    path: str, content: Mapping[str, Any], number: int = file_format.FORMAT
+) -> None:
     """Writes JSON that this project reads back, with the format number."""
-    write_json(path, file_format.with_format(content))
+    write_json(path, file_format.with_format(content, number))
 
 
 def read_json(path: str) -> Any:
@@ -348,14 +350,14 @@ def read_json(path: str) -> Any:
     return None if content is None else json.loads(content)
 
 
-def read_record(path: str) -> Any:
+def read_record(path: str, number: int = file_format.FORMAT) -> Any:
     """Reads what `write_record` wrote; returns None if the file does not exist.
 
     Raises:
       FormatError: This release cannot read the format.
     """
     content = read(path)
-    return None if content is None else file_format.parse(content, path)
+    return None if content is None else file_format.parse(content, path, number)
 
 
 @contextlib.contextmanager

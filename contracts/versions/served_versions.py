@@ -375,7 +375,7 @@ def write_evaluation(version: str, evaluation: Mapping[str, Any]) -> None:
 
     Args:
       version: The result of `write_card`.
-      evaluation: A `contracts.verdicts.Evaluation` as JSON.
+      evaluation: A `contracts.records.evaluation.Evaluation` as JSON.
 
     Raises:
       FileNotFoundError: The version was moved or deleted.

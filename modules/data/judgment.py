@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from contracts.records.evaluation import lowest
 from contracts.settings.sections import Sections
 from contracts.task.definition import NO_ID, TRAIN_SPLIT, TaskConfig
-from contracts.verdicts import lowest
 from modules.data import profile, row_facts, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts

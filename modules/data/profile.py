@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from contracts.records.data import Lengths, SplitProfile
 from contracts.task.definition import TaskConfig
 from modules.data.row_facts import RowFacts
 
@@ -73,8 +73,8 @@ class Profile:
         """Returns the length that a share of the rows does not exceed."""
         return int(np.searchsorted(np.cumsum(self.lengths), quantile * self.rows))
 
-    def summary(self, max_seq_length: int) -> dict[str, Any]:
-        """Returns counts, quantiles and histograms for a report, as JSON.
+    def summary(self, max_seq_length: int) -> SplitProfile:
+        """Returns counts, quantiles and histograms for a report.
 
         Args:
           max_seq_length: Longest row in tokens; longer ones are cut.
@@ -86,19 +86,19 @@ class Profile:
         tokens = np.arange(len(self.lengths))
         counts, edges = np.histogram(tokens, bins=30, weights=self.lengths)
         cut = self.lengths[max_seq_length + 1 :]
-        return {
-            "rows": self.rows,
-            "labels": filled,
-            "tokens": quantiles,
-            "lengths": {
-                "edges": edges.tolist(),
-                "counts": counts.astype(int).tolist(),
-                "cut_rows": sum(cut),
-                "cut_tokens": sum(n * rows for n, rows in enumerate(cut, start=1)),
-                "unknown_share": self.unknown_share,
-                "tokens_per_word": self.tokens_per_word,
-            },
-        }
+        return SplitProfile(
+            rows=self.rows,
+            labels=filled,
+            tokens=quantiles,
+            lengths=Lengths(
+                edges=edges.tolist(),
+                counts=counts.astype(int).tolist(),
+                cut_rows=sum(cut),
+                cut_tokens=sum(n * rows for n, rows in enumerate(cut, start=1)),
+                unknown_share=self.unknown_share,
+                tokens_per_word=self.tokens_per_word,
+            ),
+        )
 
 
 def compare_classes(

@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pydantic
 from scipy import stats
 
-from contracts import metrics, wording
+from contracts import metrics
 from contracts.metrics import CONFIDENCE, Metric, Rows, Sample
+from contracts.records.evaluation import PairedTest
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import Number
 
 RESAMPLES = 1000
 
@@ -31,59 +30,6 @@ class Units(NamedTuple):
 
 
 _Divide = Callable[[Sequence[Rows]], Units]  # `_by_row` or `_by_cell`
-
-
-class PairedTest(pydantic.BaseModel):
-    """A test whether two models differ in a metric by more than noise.
-
-    Attributes:
-      metric: The metric's name.
-      rows: The rows that both models predicted.
-      a: The metric of the first model.
-      b: The metric of the second.
-      difference: `b - a`.
-      low: Lower end of the difference's 95 % interval.
-      high: Upper end of that interval.
-      p_value: Probability of a difference this large if the models are equally good.
-      method: `McNemar` (exact, for accuracy) or `paired bootstrap`.
-      only_a_right: Rows that only the first model predicts right; None for scores.
-      only_b_right: Rows that only the second model predicts right; None for scores.
-    """
-
-    metric: str
-    rows: int
-    a: Number
-    b: Number
-    difference: Number
-    low: Number
-    high: Number
-    p_value: Number
-    method: str
-    only_a_right: int | None = None
-    only_b_right: int | None = None
-
-    @property
-    def may_be_noise(self) -> bool:
-        """Whether the difference may be noise; True if the metric is NaN."""
-        return not self.p_value < 1 - CONFIDENCE
-
-    @pydantic.computed_field  # type: ignore[prop-decorator]
-    @property
-    def sentence(self) -> str:
-        """The test in a sentence about the second model."""
-        rows = wording.count(self.rows, "row")
-        if not math.isfinite(self.difference):
-            return f"{self.metric} cannot be compared: it is NaN ({rows})"
-        if self.difference == 0 and self.p_value == 1:
-            return f"{self.metric} is equal ({rows})"
-        direction = "lower" if self.difference < 0 else "higher"
-        verdict = "may be" if self.may_be_noise else "is more than"
-        p_value = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.2g}"
-        return (
-            f"{self.metric} is {abs(self.difference):.3f} {direction} (95 % interval "
-            f"{self.low:.3f} to {self.high:.3f}); the difference {verdict} noise "
-            f"({p_value}, {self.method}, {rows})"
-        )
 
 
 def confidence_intervals(

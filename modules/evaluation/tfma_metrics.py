@@ -23,11 +23,11 @@ from tensorflow_model_analysis.proto import config_pb2, metrics_for_slice_pb2
 
 from contracts import metrics
 from contracts.metrics import Rows
+from contracts.records.evaluation import EXAMPLE_COUNT
 from contracts.task.definition import TaskConfig
 from modules.data.slice_columns import read_value
 from modules.export import signatures
 
-EXAMPLE_COUNT = "example_count"
 CONFUSION_MATRIX = "multi_class_confusion_matrix_plot"
 
 Extracts = dict[str, Any]

@@ -13,7 +13,7 @@ from modules.evaluation import resampling, tfma_metrics
 
 
 class PairedTest(tfma.metrics.Metric):
-    """The paired test of the task's metric: JSON of `resampling.PairedTest`, as bytes.
+    """The paired test of the task's metric: JSON of `PairedTest`, as bytes.
 
     Without a champion it has no value. It uses the rows that `tfma_metrics` gathers.
 

@@ -57,6 +57,13 @@ class Trial:
         return metrics.score(self.value)
 
     @property
+    def shown(self) -> float | None:
+        """The value, or that of the last evaluation of a pruned trial."""
+        if self.state == "pruned" and self.evaluations:
+            return self.evaluations[-1][1]
+        return self.value
+
+    @property
     def has_result(self) -> bool:
         """Whether it is completed with a metric that is not NaN."""
         return self.state == "completed" and self.score > -math.inf

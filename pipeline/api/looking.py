@@ -6,8 +6,9 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts import verdicts, wording
+from contracts import wording
 from contracts.errors import UsageError
+from contracts.records import evaluation
 from contracts.run_states import RunState
 from ingest.examples.data_card import DataCard
 from pipeline.api.arguments import checked
@@ -21,7 +22,6 @@ from pipeline.runs.compared_run import find_run
 from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
 from pipeline.runs.runs import LATEST, RunList
 from report import content
-from report.content import JSON_FILE
 from report.run_metadata import ComponentRun
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Report(content.Report):
         return html.frame(self)
 
 
-class Verdict(verdicts.Verdict):
+class Verdict(evaluation.Verdict):
     """Why a model is blessed or not."""
 
     def __repr__(self) -> str:
@@ -122,8 +122,7 @@ class Run(runs.Run):
     @functools.cached_property
     def report(self) -> Report | None:
         """Its report; None before it is written."""
-        report = content.read_report(str(self.directory / JSON_FILE))
-        return None if report is None else Report.model_validate(report.model_dump())
+        return Report.read(str(self.directory))
 
     @property
     def data(self) -> DataCard | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +80,7 @@ def compare_command(
         _write_csv(comparison, runs[0].task.text_columns, csv_file)
     if as_json:
         # pydantic's own JSON has NaN as a string.
-        print_json(json.loads(comparison.model_dump_json()))
+        print_json(comparison.as_json())
         return
     console = Console()
     for letter, run in zip(LETTERS, comparison.runs, strict=False):

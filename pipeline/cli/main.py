@@ -49,7 +49,7 @@ from pipeline.console import (
 )
 from pipeline.inputs import encoder_source
 from pipeline.local.interruption import end_process
-from report.content import JSON_FILE, PAGE_FILE, read_report
+from report.content import PAGE_FILE, Report
 
 if TYPE_CHECKING:
     from pipeline.runs.runs import Run
@@ -244,7 +244,7 @@ def show(run: Run, console: Console) -> int:
     assert verdict is not None
     check, ages = outputs.serving_check, outputs.ages
     warnings = [check.warnings if check else [], ages.warnings if ages else []]
-    written = read_report(str(run.directory / JSON_FILE))  # missing if Report failed
+    written = Report.read(str(run.directory))  # missing if Report failed
     warnings.append(written.column_warnings if written else [])
     for warning in itertools.chain(data_verdict.warnings, *warnings):
         _print_prose(f"warning: {warning}", console)

@@ -12,8 +12,8 @@ from rich.text import Text
 from contracts.metrics import CLASS_METRICS
 
 if TYPE_CHECKING:
-    from contracts.verdicts import MetricVerdict
-    from pipeline.runs.comparison import Comparison, MetricValue
+    from contracts.records.evaluation import Estimate, MetricVerdict
+    from pipeline.runs.comparison import Comparison
 
 LETTERS = string.ascii_uppercase  # of compared runs
 _NAME = "metric"
@@ -75,7 +75,8 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
-def _interval(metric: MetricValue) -> str:
-    if metric.low != metric.low:  # NaN
+def _interval(metric: Estimate) -> str:
+    if metric.interval is None:
         return f"{metric.value:.3f}"
-    return f"{metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})"
+    low, high = metric.interval
+    return f"{metric.value:.3f} ({low:.3f} to {high:.3f})"

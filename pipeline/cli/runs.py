@@ -20,7 +20,7 @@ from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import plain_table, short_id
 from pipeline.console import Console, print_json
-from report.content import JSON_FILE, PAGE_FILE, Report
+from report.content import PAGE_FILE, Report
 from report.formatting import duration, local_time
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def show_command(
     runs = RunList(paths)
     details = Run(paths, runs.find(run))
     record, card = details.record, details.data_card
-    written = damage.read(str(details.directory / JSON_FILE), Report)
+    report_file = str(details.directory / Report.FILE)
+    written = damage.read(report_file, Report, Report.FORMAT)
     search = written.search if written else None
     # Without ML Metadata, whose problem `RunList` has logged, the record remains.
     outputs = details.outputs if runs.reader else RunOutputs()
@@ -98,10 +99,10 @@ def show_command(
         artifacts = outputs.artifacts.items()
         content = {
             **_run_as_json(record),
-            "search": search.model_dump(mode="json") if search else {},
+            "search": search.as_json() if search else {},
             "verdict": verdict.as_json() if verdict else {},
             "ages": outputs.ages.as_json() if outputs.ages else {},
-            "serving_check": check.model_dump(mode="json") if check else {},
+            "serving_check": check.as_json() if check else {},
             "components": components,
             "data_card": card.model_dump(mode="json") if card else {},
             "files": list(map(str, record_files)),

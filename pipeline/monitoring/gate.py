@@ -12,9 +12,9 @@ from scipy import stats
 
 from contracts import metrics
 from contracts.errors import UsageError
+from contracts.records.evaluation import Evaluation, Number
 from contracts.storage import json_lines, uris
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import Evaluation, Number
 from contracts.versions import served_versions
 from modules.evaluation import resampling
 

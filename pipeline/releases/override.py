@@ -9,7 +9,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from contracts import run_states, verdicts, written_files
 from contracts.errors import UsageError
-from contracts.storage import files, uris
+from contracts.records.evaluation import Override
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
@@ -20,7 +20,7 @@ from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import Run
 from report import run_metadata, version_files
-from report.content import JSON_FILE, read_report
+from report.content import Report
 
 
 def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
@@ -110,21 +110,18 @@ def _push(
     commits = run.commits.model_dump(mode="json") if run.commits else None
     served_versions.push(model, directory, version, examples=examples, commits=commits)
     _write_metadata(paths, run, outputs, release)
-    recorded = release.model_dump(
-        mode="json", include=set(verdicts.Override.model_fields)
-    )
+    recorded = release.model_dump(mode="json", include=set(Override.model_fields))
     assert outputs.verdict is not None
     verdict = outputs.verdict.model_copy(
-        update={"override": verdicts.Override.model_validate(recorded)}
+        update={"override": Override.model_validate(recorded)}
     )
-    verdict_directory = outputs.artifacts[tfx_names.MODEL_VERDICT].uri
-    verdict_file = uris.join(verdict_directory, verdicts.VERDICT_FILE)
-    files.write_record(verdict_file, verdict.as_json())
-    verdict_path = Path(verdict_directory)
-    written_files.record(verdict_path, artifact_files.record_of(verdict_path))
+    verdict_directory = Path(outputs.artifacts[tfx_names.MODEL_VERDICT].uri)
+    verdict.write(str(verdict_directory))
+    written_files.record(verdict_directory, artifact_files.record_of(verdict_directory))
     run.pushed = str(paths.pushed / version)
     run.write(paths.run(run.id))
-    report = read_report(str(paths.run(run.id) / JSON_FILE))
+    report_file = str(paths.run(run.id) / Report.FILE)
+    report = damage.read(report_file, Report, Report.FORMAT)
     if report is not None:  # the component Report may have failed
         version_files.write(run.pushed, report, recorded)
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import math
 import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import pydantic
 
 from contracts.errors import UsageError
 from contracts.metrics import Rows
+from contracts.records import Record
+from contracts.records.evaluation import Estimate, PairedTest
 from contracts.task.definition import TaskConfig
 from modules.evaluation import prediction_files, resampling
-from modules.evaluation.resampling import PairedTest
 from pipeline.runs import row_texts
 from pipeline.runs.compared_run import FinishedRun
 
@@ -27,12 +28,7 @@ _Row = tuple[int, tuple[float, ...], tuple[str, ...]]
 _Key = tuple[_Row, int]
 
 
-class _Part(pydantic.BaseModel):
-    # JSON has no NaN: pydantic writes and reads a string.
-    model_config = pydantic.ConfigDict(ser_json_inf_nan="strings")
-
-
-class Setting(_Part):
+class Setting(Record):
     """A setting that differs between runs.
 
     Attributes:
@@ -44,21 +40,7 @@ class Setting(_Part):
     values: list[Any]
 
 
-class MetricValue(_Part):
-    """A metric of a run on the common rows.
-
-    Attributes:
-      value: The metric.
-      low: Lower end of its 95 % interval; NaN if unknown.
-      high: Upper end of the interval; NaN if unknown.
-    """
-
-    value: float
-    low: float
-    high: float
-
-
-class ComparedRun(_Part):
+class ComparedRun(Record):
     """A run.
 
     Attributes:
@@ -71,11 +53,11 @@ class ComparedRun(_Part):
 
     name: str
     rows: int
-    metrics: dict[str, MetricValue]
-    tests: dict[str, PairedTest] = {}
+    metrics: dict[str, Estimate]
+    tests: dict[str, PairedTest]
 
 
-class ChangedRow(_Part):
+class ChangedRow(Record):
     """A row that the runs predict differently.
 
     Attributes:
@@ -99,7 +81,7 @@ class ChangedRow(_Part):
     change: float
 
 
-class Comparison(_Part):
+class Comparison(Record):
     """A comparison of two or more runs, which are tested against the first.
 
     Attributes:
@@ -299,8 +281,10 @@ def _describe_run(
         name=name,
         rows=rows,
         metrics={
-            metric: MetricValue(value=tests[metric].b, low=low, high=high)
-            for metric, (low, high) in intervals.items()
+            metric: Estimate(
+                value=tests[metric].b, interval=None if math.isnan(ends[0]) else ends
+            )
+            for metric, ends in intervals.items()
         },
         tests={}
         if run is first

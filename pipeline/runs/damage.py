@@ -48,18 +48,21 @@ def describe(path: object, error: Exception, advice: str = ADVICE) -> str:
     return f"{path} cannot be read: {reason}; {advice}"
 
 
-def read(path: str, model: type[_Model]) -> _Model | None:
+def read(
+    path: str, model: type[_Model], number: int = file_format.FORMAT
+) -> _Model | None:
     """Reads a record that a run wrote.
 
     Args:
       path: The file.
       model: Its content.
+      number: The format number that this release reads.
 
     Returns:
       The record; None if there is no file, or, after a warning, if it is damaged.
     """
     try:
-        content = files.read_record(path)
+        content = files.read_record(path, number)
         return None if content is None else model.model_validate(content)
     except (OSError, ValueError) as error:
         logger.warning("%s", describe(path, error))

@@ -6,16 +6,18 @@ import functools
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pydantic
-
 from contracts import verdicts
+from contracts.records import RecordFile
+from contracts.records.ages import ModelAges
+from contracts.records.data import DataVerdict
+from contracts.records.evaluation import Verdict
+from contracts.records.serving import ServingReport
 from contracts.storage import uris
-from contracts.verdicts import DataVerdict, ModelAges, ServingReport, Verdict
 from pipeline.config import tfx_names
 from pipeline.runs import damage
 from report.run_metadata import ComponentRun, MetadataReader, values
 
-_Record = TypeVar("_Record", bound=pydantic.BaseModel)
+_File = TypeVar("_File", bound=RecordFile)
 
 
 class RunOutputs:
@@ -48,23 +50,22 @@ class RunOutputs:
     @functools.cached_property
     def data_verdict(self) -> DataVerdict | None:
         """DataGate's verdict."""
-        return self._read(tfx_names.DATA_VERDICT, verdicts.VERDICT_FILE, DataVerdict)
+        return self._read(tfx_names.DATA_VERDICT, DataVerdict)
 
     @functools.cached_property
     def verdict(self) -> Verdict | None:
         """The Evaluator's verdict."""
-        return self._read(tfx_names.MODEL_VERDICT, verdicts.VERDICT_FILE, Verdict)
+        return self._read(tfx_names.MODEL_VERDICT, Verdict)
 
     @functools.cached_property
     def serving_check(self) -> ServingReport | None:
         """The report of the serving check."""
-        file = verdicts.SERVING_CHECK_FILE
-        return self._read(tfx_names.INFRA_BLESSING, file, ServingReport)
+        return self._read(tfx_names.INFRA_BLESSING, ServingReport)
 
     @functools.cached_property
     def ages(self) -> ModelAges | None:
         """The older versions on the rows of the run."""
-        return self._read(tfx_names.AGES, verdicts.AGES_FILE, ModelAges)
+        return self._read(tfx_names.AGES, ModelAges)
 
     @property
     def pushed(self) -> str | None:
@@ -105,11 +106,9 @@ class RunOutputs:
                 return entry.value
         return None
 
-    def _read(
-        self, output: tuple[str, str], file: str, model: type[_Record]
-    ) -> _Record | None:
+    def _read(self, output: tuple[str, str], record: type[_File]) -> _File | None:
         artifact = self.artifacts.get(output)
-        return artifact and damage.read(uris.join(artifact.uri, file), model)
+        return artifact and damage.read(uris.join(artifact.uri, record.FILE), record)
 
     def _properties(self, output: tuple[str, str]) -> dict[str, Any]:
         artifact = self.artifacts.get(output)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from contracts.records.data import DataVerdict
 from contracts.settings.sections import Sections
-from contracts.verdicts import DataVerdict
 from ingest.examples.bad_rows import BadRowsError
 from pipeline.config.recipe import Config
-from report import content
-from report.content import JSON_FILE, MODEL_PICTURE, PAGE_FILE
+from report.content import MODEL_PICTURE, PAGE_FILE, Report
 from report.data_part import describe_refused_data
 
 
@@ -21,13 +20,13 @@ def copy_report(page: Path, record: Path) -> None:
       page: The page of the report; its numbers and picture are next to it.
       record: Directory of the run's record.
     """
-    for name in (PAGE_FILE, JSON_FILE, MODEL_PICTURE):
+    for name in (PAGE_FILE, Report.FILE, MODEL_PICTURE):
         path = page.with_name(name)
         if path.exists():  # if Report failed, there are no numbers and no picture
             shutil.copyfile(path, record / name)
 
 
-def report_bad_rows(config: Config, error: BadRowsError) -> content.Report:
+def report_bad_rows(config: Config, error: BadRowsError) -> Report:
     """Returns the report of a run that was refused because of unreadable rows."""
     verdict = DataVerdict(
         card=error.card.model_dump(),

@@ -13,7 +13,7 @@ from pipeline.runs import damage, run_progress
 from pipeline.runs.run_progress import Progress
 from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
 from pipeline.runs.runs import Run, RunList
-from report.content import JSON_FILE, Curve, Report, SeedTraining, read_report
+from report.content import Curve, Report, SeedTraining
 from report.formatting import local_time
 
 _LOG_BYTES = 1 << 20  # read from the end
@@ -39,26 +39,24 @@ class Entry(Run):
     @property
     def report(self) -> Report | None:
         """Its report; None if the file is missing or cannot be read."""
-        try:
-            return self._read_report()
-        except (OSError, ValueError):  # `problems` describes it
-            return None
+        report, _ = self._read_report()
+        return report
 
     @property
     def problems(self) -> list[str]:
         """What cannot be read of its record, a line each."""
-        problems = [self.record.damage, self.settings_problem]
-        try:
-            self._read_report()
-        except FileNotFoundError:  # before its end
-            pass
-        except (OSError, ValueError) as error:
-            problems.append(damage.describe(self.directory / JSON_FILE, error))
+        _, problem = self._read_report()
+        problems = [self.record.damage, self.settings_problem, problem]
         return [problem for problem in problems if problem]
 
-    def _read_report(self) -> Report | None:
-        path = self.directory / JSON_FILE
-        return _read_report(path, path.stat().st_mtime_ns)
+    def _read_report(self) -> tuple[Report | None, str]:
+        path = self.directory / Report.FILE
+        try:
+            return _read_report(path, path.stat().st_mtime_ns), ""
+        except FileNotFoundError:  # before its end
+            return None, ""
+        except (OSError, ValueError) as error:
+            return None, damage.describe(path, error)
 
     @property
     def progress(self) -> Progress:
@@ -114,7 +112,7 @@ class Entry(Run):
 def _read_report(path: Path, modified: int) -> Report | None:
     """Reads a report; `modified` is a part of the cache key."""
     del modified
-    return read_report(str(path))
+    return Report.read(str(path.parent))
 
 
 def list_entries(outputs: Sequence[Path]) -> tuple[list[Entry], list[str]]:

@@ -13,14 +13,13 @@ import pytest
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
-from components.evaluator import executor, read_verdict, verdict
+from components.evaluator import executor, verdict
 from components.evaluator.executor import add_bounds
-from contracts import verdicts
 from contracts.metrics import Rows
+from contracts.records.evaluation import MetricVerdict, PairedTest, Verdict, lowest
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.storage.file_format import FormatError
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 from modules.evaluation import eval_config, resampling
 from tests import exported
 
@@ -44,9 +43,9 @@ def test_bounds_hold_on_all_rows():
     (bound,) = limits(config, "accuracy")
     assert list(bound.slicing_specs) == [config_pb2.SlicingSpec()]
     lower = bound.threshold.value_threshold.lower_bound.value
-    assert lower == verdicts.lowest(0.8) == 0.8 - 1e-9
+    assert lower == lowest(0.8) == 0.8 - 1e-9
     change = bound.threshold.change_threshold
-    assert change.absolute.value == verdicts.lowest(-0.02)
+    assert change.absolute.value == lowest(-0.02)
     assert change.direction == config_pb2.MetricDirection.HIGHER_IS_BETTER
     (bound,) = limits(config, "f1")
     assert bound.threshold.value_threshold.lower_bound.value == -math.inf
@@ -324,30 +323,31 @@ def test_verdict_explains_a_missing_comparison(tmp_path):
     result = Verdict(
         blessed=True, splits=["eval"], champion=None, metrics=[], not_compared=reason
     )
-    verdict.write_verdict(result, str(tmp_path))
-    restored = read_verdict(str(tmp_path))
+    result.write(str(tmp_path))
+    restored = Verdict.read(str(tmp_path))
     assert restored.summary == f"blessed; {reason}; only absolute thresholds apply"
 
 
 def test_verdict_repeats_the_test_against_the_champion(tmp_path):
-    test = {"sentence": "f1 is equal (408 rows)", "p_value": 1.0}
+    values = {"a": 0.9, "b": 0.9, "difference": 0, "low": 0, "high": 0, "p_value": 1}
+    test = PairedTest(metric="f1", rows=408, **values, method="paired bootstrap")
     result = Verdict(
         blessed=True, splits=["eval"], champion="serving/1", metrics=[], paired=test
     )
-    verdict.write_verdict(result, str(tmp_path))
-    assert read_verdict(str(tmp_path)).summary == (
+    result.write(str(tmp_path))
+    assert Verdict.read(str(tmp_path)).summary == (
         "blessed; compared with the champion serving/1: f1 is equal (408 rows)"
     )
 
 
 def test_verdict_of_an_unknown_format_is_refused(tmp_path):
     result = Verdict(blessed=True, splits=["eval"], champion=None, metrics=[])
-    verdict.write_verdict(result, str(tmp_path))
-    path = tmp_path / VERDICT_FILE
+    result.write(str(tmp_path))
+    path = tmp_path / Verdict.FILE
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "format": content["format"] + 1}))
     with pytest.raises(FormatError, match=r"verdict\.json has the format 2"):
-        read_verdict(str(tmp_path))
+        Verdict.read(str(tmp_path))
 
 
 def test_verdict_is_read_back_as_it_was_written(tmp_path):
@@ -360,10 +360,10 @@ def test_verdict_is_read_back_as_it_was_written(tmp_path):
     written = Verdict(
         blessed=False, splits=["eval"], champion="serving/1", metrics=metrics
     )
-    verdict.write_verdict(written, str(tmp_path))
-    assert read_verdict(str(tmp_path)) == written
+    written.write(str(tmp_path))
+    assert Verdict.read(str(tmp_path)) == written
     content = json.loads(
-        (tmp_path / VERDICT_FILE).read_text(), parse_constant=pytest.fail
+        (tmp_path / Verdict.FILE).read_text(), parse_constant=pytest.fail
     )
     assert content["summary"].startswith("refused: f1 is 0.7000, the threshold is 0.8")
     assert content["summary"].endswith("compared with the champion serving/1")

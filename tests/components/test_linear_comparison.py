@@ -9,12 +9,12 @@ from tfx.types import standard_artifacts
 
 from components.evaluator import linear_comparison
 from contracts import metrics
+from contracts.records.evaluation import MetricVerdict
 from contracts.settings.data import DataConfig
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
 from contracts.settings.slice_features import slice_keys
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import MetricVerdict
 from modules.evaluation import linear_model
 from modules.evaluation.prediction_files import Predictions
 from modules.training import model_run
@@ -147,8 +147,8 @@ def test_model_that_is_worse_than_a_linear_one_is_refused(tmp_path, task):
     value = result.metrics[task.metric]
     assert value > 0.9
     test = result.paired
-    assert (test["rows"], test["a"]) == (ROWS, pytest.approx(value))
-    assert test["b"] < 0.3
+    assert (test.rows, test.a) == (ROWS, pytest.approx(value))
+    assert test.b < 0.3
     assert result.sentence.startswith(
         f"compared with a linear model on words (200 rows of train), {task.metric} is "
     )
@@ -168,7 +168,7 @@ def test_difference_that_may_be_noise_refuses_no_model(tmp_path, metric):
     task = TaskConfig(metric=metric)
     result, reasons = compare(task, write_run(tmp_path, task, wrong=range(3)))
     assert result.metrics[metric] == 1
-    assert result.paired["difference"] < 0
+    assert result.paired.difference < 0
     assert reasons == []
 
 
@@ -178,7 +178,7 @@ def test_precision_of_a_class_that_is_predicted_in_few_rows_may_be_noise(tmp_pat
     labels = np.array([label for label, *_ in texts_of(task, 1)])
     wrong = [*np.flatnonzero(labels == 1)[1:], np.flatnonzero(labels == 0)[0]]
     result, reasons = compare(task, write_run(tmp_path, task, wrong=wrong))
-    assert result.paired["difference"] == -0.5
+    assert result.paired.difference == -0.5
     assert reasons == []
 
 
@@ -195,7 +195,7 @@ def compare_regions(root, task, wrong, **options):
 @pytest.mark.parametrize("task", [PAIRS, SENTENCES, SCORES, TOKENS_TASK])
 def test_model_that_is_worse_than_a_linear_one_in_a_slice_is_refused(tmp_path, task):
     result, reasons = compare_regions(tmp_path, task, range(25))
-    assert result.paired["difference"] > 0
+    assert result.paired.difference > 0
     slices = {(s.feature, s.feature_value): s for s in result.slices}
     north, south = slices["region", "north"], slices["region", "south"]
     assert (north.rows, south.rows) == (40, 160)
@@ -231,7 +231,7 @@ def test_slice_with_few_rows_that_the_metric_counts_refuses_no_model(tmp_path):
 
 def test_significance_of_0_refuses_no_model(tmp_path):
     result, reasons = compare(PAIRS, write_run(tmp_path, PAIRS), significance=0.0)
-    assert result.paired["p_value"] < 0.001
+    assert result.paired.p_value < 0.001
     assert reasons == []
 
 
@@ -280,7 +280,7 @@ def test_model_that_is_right_by_its_threshold_is_not_refused(tmp_path):
         tmp_path, task, outputs=outputs, threshold=0.3, regions=REGIONS
     )
     result, reasons = compare(task, artifacts, columns=["region"])
-    assert result.paired["b"] == 1
+    assert result.paired.b == 1
     assert all(part.value == 1 for part in result.slices)
     assert reasons == []
 
@@ -297,7 +297,7 @@ def test_linear_model_has_the_threshold_of_the_same_rule(tmp_path):
     )
     decided, reasons = compare(task, artifacts, columns=["region"])
     assert decided.metrics["accuracy"] > 0.95
-    assert decided.paired["a"] == decided.metrics["accuracy"]
+    assert decided.paired.a == decided.metrics["accuracy"]
     assert min(part.linear for part in decided.slices) > 0.8
     assert " below that of a linear model on words" in reasons[0]
 
@@ -356,9 +356,9 @@ def test_each_label_has_a_threshold_and_rare_ones_share_one(tmp_path):
         model_run.write_predictions(path, task, predictions)
         results.append(compare(task, (examples, str(root / "record"))))
     (undecided, refused), (decided, reasons) = results
-    assert undecided.paired["b"] == 0
+    assert undecided.paired.b == 0
     assert refused
-    assert decided.paired["b"] == 1
+    assert decided.paired.b == 1
     assert reasons == []
     for name in ("recall/rare", "recall/rarer"):
         assert decided.metrics[name] > undecided.metrics[name] + 0.3

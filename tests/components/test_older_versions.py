@@ -11,8 +11,9 @@ from tfx.orchestration.portable import data_types
 from tfx.types import standard_artifacts
 
 from components import ModelAges
-from components.older_versions import OlderVersions, read_ages
+from components.older_versions import OlderVersions
 from components.older_versions.component import Driver, OlderVersions_Executor
+from contracts.records import ages as records_of_ages
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
 from contracts.settings.serving import ServingConfig
@@ -129,7 +130,7 @@ def measure(tmp_path, monkeypatch, models):
         ages = ModelAges()
         ages.uri = str(tmp_path / "ages")
         OlderVersions_Executor().Do(inputs, {"ages": [ages]}, properties)
-        return read_ages(ages.uri)
+        return records_of_ages.ModelAges.read(ages.uri)
 
     return measure
 
@@ -143,8 +144,8 @@ def test_older_version_that_is_worse_on_new_rows_shows_how_the_model_ages(measur
     assert same.measured.value == 1.0
     assert old.measured.value == pytest.approx(1 - 10 / ROWS)
     assert old.measured.interval[0] < 1 - 10 / ROWS < old.measured.interval[1]
-    assert old.paired["difference"] == pytest.approx(10 / ROWS)
-    assert old.paired["p_value"] < 0.01
+    assert old.paired.difference == pytest.approx(10 / ROWS)
+    assert old.paired.p_value < 0.01
     assert ages.warnings == []
     assert ages.conclusion == (
         f"version {EARLIER} (92 days old) is worse: accuracy is 0.833 instead of 1.000 "
@@ -248,8 +249,8 @@ def test_new_model_that_is_nan_is_compared_with_no_conclusion(measure):
 
 def test_more_rows_than_the_limit_are_a_sample_that_both_models_predict(measure):
     ages = measure({LATER: by_first}, wrong=range(30), rows=20)
-    assert ages.rows == ages.versions[0].paired["rows"] == 20
-    assert ages.measured.value == ages.versions[0].paired["b"]
+    assert ages.rows == ages.versions[0].paired.rows == 20
+    assert ages.measured.value == ages.versions[0].paired.b
     assert 0.2 < ages.measured.value < 0.8
 
 

@@ -14,11 +14,11 @@ from tfx.components.util import model_utils
 
 from components.artifacts import NOT_COMPARED
 from components.serving_check import (
+    PermutedColumns,
     ServingCheck,
     ServingRequest,
     check_model,
     probe,
-    read_permuted,
     rows,
     text_ops,
 )
@@ -231,7 +231,7 @@ def test_column_that_the_model_does_not_need_has_no_benefit(check, tmp_path):
     predictions.write_text("idx\tlabel\tprediction\tprobability_a\tprobability_b\n")
     model = served.save_toy(tmp_path / "trained", predict)
     blessing, report = check(model, examples, predictions, rows=15)
-    permuted = read_permuted(blessing.uri)
+    permuted = PermutedColumns.read(blessing.uri)
     task = TaskConfig(classes=["a", "b"])
     vocab_file = str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
     latency = report["latency_of_columns_ms"]
@@ -244,13 +244,13 @@ def test_column_that_the_model_does_not_need_has_no_benefit(check, tmp_path):
         Packing(max_seq_length=8),
         latency,
     )
-    assert needed.rows == 60
+    assert needed.test.rows == 60
     assert needed.metrics["accuracy"] == 1.0
     assert 0.2 < needed.permuted["accuracy"] < 0.8
     assert needed.interval[0] > 0.1
     assert needed.is_beneficial
     assert other.permuted == other.metrics
-    assert other.benefit == 0
+    assert other.test.difference == 0
     assert not other.is_beneficial
     # What the column costs is beside it: of 8 tokens, 3 are special.
     assert (needed.tokens, needed.cut_rows) == (2, 0)
@@ -284,7 +284,7 @@ def test_nan_for_a_text_with_that_of_another_row_is_refused(check, tmp_path):
 
     result = check(served.save_toy(tmp_path / "trained", predict))
     assert_refused(result, "'sentence2' of other rows", "is not finite in 4 of 4 rows")
-    assert read_permuted(result[0].uri) is None
+    assert PermutedColumns.read(result[0].uri) is None
 
 
 def test_model_that_is_slow_only_for_texts_of_other_rows_is_blessed(
@@ -304,7 +304,7 @@ def test_model_that_is_slow_only_for_texts_of_other_rows_is_blessed(
     model = served.save_toy(tmp_path / "trained", predict)
     blessing, report = check(model, timeout_seconds=5)
     assert_blessed(blessing, report)
-    assert read_permuted(blessing.uri) is None
+    assert PermutedColumns.read(blessing.uri) is None
     assert "predicting rows with texts of other rows did not end within the 5 s" in (
         caplog.text
     )

@@ -1,17 +1,15 @@
 """What swapped words change in the predictions of a model, from draw to verdict."""
 
-import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.serving_check import ServingCheck, read_swapped, rows
+from components.serving_check import ServingCheck, rows
+from contracts.records.serving import ServingReport
 from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import ServingReport
 from contracts.versions import description
 from tests import records, served, warm_probe
 
@@ -45,7 +43,7 @@ def scores_by_words(change):
 
 @pytest.fixture
 def check(tmp_path, monkeypatch):
-    """Runs the component on a model; returns its report and its directory."""
+    """Runs the component on a model; returns its report."""
     warm_probe.install(monkeypatch)
 
     def check(predict, task=CLASSES, count=60, texts=PEOPLE, **settings):
@@ -74,15 +72,13 @@ def check(tmp_path, monkeypatch):
             settings=served.settings_of(task, settings, rows=15),
             fingerprint="",
         )
-        uri = inputs["blessing"].uri
-        content = json.loads(Path(uri, "serving_check.json").read_text())
-        return ServingReport.model_validate(content), uri
+        return ServingReport.read(inputs["blessing"].uri)
 
     return check
 
 
 def test_model_that_predicts_by_a_word_for_a_group_is_found(check, caplog):
-    report, uri = check(by_words("he|his|man|father"))
+    report = check(by_words("he|his|man|father"))
     assert report.blessed
     by_name = {part.name: part for part in report.group_words}
     assert [*by_name] == ["gender", "religion", "nationality"]
@@ -101,18 +97,18 @@ def test_model_that_predicts_by_a_word_for_a_group_is_found(check, caplog):
         warning,
     )
     assert warning in caplog.text
-    shown = read_swapped(uri)["gender"]
-    assert len({pair.id for pair in shown}) == len(shown) == 5
-    for pair in shown:
-        assert pair.is_changed
-        assert pair.change == pytest.approx(0.7)
+    assert len({row.id for row in gender.largest}) == len(gender.largest) == 5
+    for row in gender.largest:
+        assert {row.prediction, row.swapped_prediction} == {"a", "b"}
+        change = abs(row.probability - row.swapped_probability)
+        assert change == pytest.approx(0.7)
         # Both texts are swapped at once.
-        for before, after in zip(pair.texts, pair.swapped, strict=True):
+        for before, after in zip(row.texts, row.swapped, strict=True):
             assert before != after
 
 
 def test_model_that_uses_no_word_for_a_group_is_not(check, caplog):
-    report, _ = check(by_words("went"))
+    report = check(by_words("went"))
     assert report.blessed
     assert report.warnings == []
     assert {part.changed for part in report.group_words} == {0}
@@ -122,7 +118,7 @@ def test_model_that_uses_no_word_for_a_group_is_not(check, caplog):
 
 def test_few_rows_that_change_may_be_noise(check):
     """The words of two of 12 rows decide; the interval of the share includes 5 %."""
-    report, _ = check(by_words("father"), count=14)
+    report = check(by_words("father"), count=14)
     (gender, *_) = report.group_words
     assert (gender.changed, gender.rows) == (2, 12)
     assert gender.interval[0] < 0.05
@@ -130,16 +126,16 @@ def test_few_rows_that_change_may_be_noise(check):
 
 
 def test_model_is_refused_if_the_user_asks_for_it(check):
-    report, uri = check(by_words("he|his|man|father"), changed_by_words="refuse")
+    report = check(by_words("he|his|man|father"), changed_by_words="refuse")
     (reason,) = report.reasons
     assert "words of evaluator.group_words.gender are swapped" in reason
     assert report.warnings == []
     assert not report.blessed
-    assert len(read_swapped(uri)["gender"]) == 5
+    assert len(report.group_words[0].largest) == 5
 
 
 def test_limit_of_the_recipe_decides(check):
-    report, _ = check(by_words("he|his|man|father"), max_changed_by_words=0.95)
+    report = check(by_words("he|his|man|father"), max_changed_by_words=0.95)
     assert report.warnings == []
 
 
@@ -149,7 +145,7 @@ def test_any_label_that_changes_counts(check):
         # The label `a`, whose probability is always higher, never changes.
         return tf.stack([0.9 + 0.1 * share, share], axis=1)
 
-    report, _ = check(predict, LABELS)
+    report = check(predict, LABELS)
     gender = report.group_words[0]
     assert gender.changed == 52
     assert gender.mean_change == pytest.approx(0.7)
@@ -157,7 +153,7 @@ def test_any_label_that_changes_counts(check):
 
 @pytest.mark.parametrize(("change", "changed"), [(1.0, 52), (0.4, 0)])
 def test_score_changes_by_a_tenth_of_its_range(check, change, changed):
-    report, _ = check(scores_by_words(change), SCORES)
+    report = check(scores_by_words(change), SCORES)
     gender = report.group_words[0]
     assert gender.changed == changed
     assert gender.mean_change == pytest.approx(change)
@@ -170,12 +166,11 @@ def test_nan_for_a_swapped_text_is_refused(check):
         share = tf.where(is_father, np.nan, 0.5)
         return tf.stack([1 - share, share], axis=1)
 
-    report, uri = check(predict)
+    report = check(predict)
     assert (
         "group_words.gender: output 'probabilities' is not finite" in report.reasons[0]
     )
     assert report.group_words == []
-    assert read_swapped(uri) == {}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +181,7 @@ def test_nan_for_a_swapped_text_is_refused(check):
     ],
 )
 def test_rows_without_words_are_reported(check, texts, settings, reason):
-    report, _ = check(by_words("he"), texts=texts, **settings)
+    report = check(by_words("he"), texts=texts, **settings)
     assert report.blessed
     assert report.group_words == []
     assert re.search(rf"^words are not swapped: {reason}", report.not_swapped)

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 import yaml
 
-from components.evaluator import read_verdict
+from contracts.records.evaluation import Verdict
 from contracts.storage import files, uris
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation, staging
@@ -125,7 +125,7 @@ def executed(run: JobRun) -> set[str]:
 
 
 def verdict(run: JobRun):
-    return read_verdict(output(run, "Evaluator", "verdict"))
+    return Verdict.read(output(run, "Evaluator", "verdict"))
 
 
 def started_from(run: JobRun) -> str:

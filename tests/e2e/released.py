@@ -11,10 +11,10 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 import yaml
 
-from components.evaluator import read_verdict
+from contracts.records.evaluation import Verdict
 from pipeline.runs.compared_run import FinishedRun
 from pipeline.runs.comparison import compare
-from report.content import read_report
+from report.content import Report
 from tests import tiny
 
 ROWS = 48
@@ -51,12 +51,11 @@ class Released:
     def __init__(self, config, outputs):
         self.task = config.task
         self.record = outputs("Trainer", "model_run")
-        self.verdict = read_verdict(str(outputs("Evaluator", "verdict")))
+        self.verdict = Verdict.read(str(outputs("Evaluator", "verdict")))
         self.metrics = {m.metric: m for m in self.verdict.metrics}
         content = json.loads((self.record / "metrics.json").read_text())
         self.recorded = content["splits"]
-        numbers = outputs("Report", "report").parent / "report.json"
-        self.report = read_report(str(numbers))
+        self.report = Report.read(str(outputs("Report", "report").parent))
         self.pushed = Path(self.report.pushed)
         self._loaded = tf.saved_model.load(str(self.pushed))
         self.predict = self._loaded.signatures["serving_default"]
@@ -84,10 +83,9 @@ def check(released):
     """
     task = released.task
     table = task.metric_table
-    assert released.verdict.paired["metric"] == task.metric
+    assert released.verdict.paired.metric == task.metric
     recorded = released.recorded["eval"]
     assert set(recorded) == set(table)
-    in_report = {metric.name: metric for metric in released.report.metrics}
     compared = compare([released.run, released.run]).runs[1]
     head = yaml.safe_load((released.pushed / "README.md").read_text().split("---")[1])
     (result,) = head["model-index"][0]["results"]
@@ -103,7 +101,7 @@ def check(released):
         is_bounded = bool(metric.higher_is_better)
         assert (judged.threshold is not None) == is_bounded
         assert (judged.max_regression is not None) == is_bounded
-        low, high = in_report[name].interval or (judged.value, judged.value)
+        low, high = released.report.intervals.get(name, (judged.value, judged.value))
         assert low <= judged.value <= high
         assert compared.metrics[name].value == pytest.approx(
             recorded[name], **tolerance

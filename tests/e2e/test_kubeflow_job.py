@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from components.older_versions import read_ages
+from contracts.records.ages import ModelAges
 from contracts.storage import files
 from ingest import examples as examples_lib
 from pipeline.config.recipe import load_task
@@ -137,9 +137,9 @@ def test_second_run_is_compared_with_what_the_first_one_pushed(story, second):
 def test_second_model_is_pushed_next_to_the_first_one(story):
     run = story.job.runner.run(story.job.spec, parameters=SECOND)
     assert jobs.executed(run) == set(RELEASE)
-    (older,) = read_ages(jobs.output(run, "OlderVersions", "ages")).versions
+    (older,) = ModelAges.read(jobs.output(run, "OlderVersions", "ages")).versions
     assert older.problem == ""
-    assert older.paired["rows"] == 48
+    assert older.paired.rows == 48
     jobs.check_serving(run, story.job.served[1])
     check_report(run, 0.002)
 

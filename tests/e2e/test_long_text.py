@@ -62,8 +62,8 @@ def test_run_with_windows_pushes_a_model_that_is_right(tmp_path):
     card = (version / "README.md").read_text()
     assert "cut to 2002 tokens. The model reads windows of 64 tokens, one ev" in card
     (report,) = tmp_path.glob("output/runs/*/report.json")
-    (split, _) = json.loads(report.read_text())["data"]["splits"]
-    assert split["lengths"]["cut_rows"] == 0
+    profile = json.loads(report.read_text())["data"]["profile"]
+    assert profile["train"]["lengths"]["cut_rows"] == 0
     export = commands.run(
         *("export", "--format", "onnx", "--model", pushed, "--output", tmp_path / "x")
     )

@@ -185,12 +185,14 @@ def test_three_commands_lead_from_a_file_to_predictions_although_the_run_is_kill
     assert sum(card["profile"]["test"]["labels"].values()) == tested
     report = json.loads((record / "report.json").read_text())
     assert {"Class Index", "id #"} < {
-        column["name"] for column in report["data"]["splits"][0]["columns"]
+        column["name"] for column in report["splits"][0]["columns"]
     }
     texts = {row["id #"]: [row["Was sie sagten?"]] for row in rows}
     lands = [part for part in report["slices"] if part["feature"] == "Land"]
     assert [part["value"] for part in lands] == ["(missing)", "at", "de"]
-    assert all(part["thresholds"] == {"accuracy": 0.7} for part in lands)
+    judged = report["verdict"]["slices"]
+    assert [part["feature_value"] for part in judged] == ["(missing)", "at", "de"]
+    assert {part["threshold"] for part in judged} == {0.7}
     assert report["worst_rows"]
     for row in report["worst_rows"]:
         assert row["texts"] == texts[row["id"]]

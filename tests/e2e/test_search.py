@@ -15,7 +15,7 @@ from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.console import Console
 from pipeline.local.run import run_locally
-from report.content import JSON_FILE, PAGE_FILE, read_report
+from report.content import PAGE_FILE, Report
 from report.run_metadata import MetadataReader
 from tests import tiny
 from tests.e2e import jobs
@@ -44,7 +44,7 @@ def test_search_finds_settings_that_the_run_trains_with_and_reports(tmp_path):
     # The Trainer finds the training of the best trial finished.
     assert output.getvalue().count("seed 0 has been trained") == 1
 
-    report = read_report(str(run.directory / JSON_FILE))
+    report = Report.read(str(run.directory))
     best = report.search.trials[report.search.best]
     assert report.search.metric == metric
     assert len(report.search.trials) == 3
@@ -65,7 +65,7 @@ def test_search_finds_settings_that_the_run_trains_with_and_reports(tmp_path):
     without = load_config(recipe, overrides)
     fixed = run_locally(without, Console(file=io.StringIO()))
     assert tfx_names.TUNER not in executed()
-    report = read_report(str(fixed.directory / JSON_FILE))
+    report = Report.read(str(fixed.directory))
     assert report.search is None
     assert report.settings["trainer"]["learning_rate"] == 1e-3
 

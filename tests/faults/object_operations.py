@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from contracts import fingerprint, verdicts
+from contracts import fingerprint
+from contracts.records.evaluation import Verdict
 from contracts.storage import files
 from contracts.versions import served_versions
 from ingest.examples import spans
@@ -100,19 +101,15 @@ def _read_card(work: str, version: str = "200") -> bytes | None:
 # --- Records and inputs. ---
 
 
-def _verdict(blessed: bool) -> dict[str, Any]:
-    return verdicts.Verdict(
-        blessed=blessed, splits=["eval"], champion=None, metrics=[]
-    ).as_json()
-
-
 def _write_verdict(work: str, blessed: bool) -> None:
-    files.write_record(f"{work}/{verdicts.VERDICT_FILE}", _verdict(blessed))
+    verdict = Verdict(blessed=blessed, splits=["eval"], champion=None, metrics=[])
+    verdict.write(work)
 
 
 def _read_verdict(work: str) -> Any:
-    content = files.read_record(f"{work}/{verdicts.VERDICT_FILE}")
-    return verdicts.Verdict.model_validate(content).blessed
+    verdict = Verdict.read(work)
+    assert verdict
+    return verdict.blessed
 
 
 def _write_records(work: str) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from contracts import verdicts, written_files
-from contracts.storage import files
+from contracts import written_files
+from contracts.records.evaluation import Verdict
 from contracts.versions import served_versions
 from ingest.examples.preparation import find_examples
 from pipeline.config.paths import OutputPaths
@@ -230,15 +230,14 @@ def _read_run(work: Path) -> Any:
 
 
 def _write_verdict(work: Path, blessed: bool) -> None:
-    verdict = verdicts.Verdict(
-        blessed=blessed, splits=["eval"], champion=None, metrics=[]
-    )
-    files.write_record(str(work / verdicts.VERDICT_FILE), verdict.as_json())
+    verdict = Verdict(blessed=blessed, splits=["eval"], champion=None, metrics=[])
+    verdict.write(str(work))
 
 
 def _read_verdict(work: Path) -> Any:
-    content = files.read_record(str(work / verdicts.VERDICT_FILE))
-    return verdicts.Verdict.model_validate(content).blessed
+    verdict = Verdict.read(str(work))
+    assert verdict
+    return verdict.blessed
 
 
 def _prepare_clean(work: Path) -> None:

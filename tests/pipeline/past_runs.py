@@ -10,7 +10,7 @@ from pathlib import Path
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from contracts.verdicts import Verdict
+from contracts.records.evaluation import Verdict
 from pipeline.config.paths import OutputPaths
 from pipeline.runs.run_record import RunRecord
 

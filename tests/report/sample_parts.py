@@ -6,6 +6,20 @@ import math
 import numpy as np
 
 from contracts.commits import Commit, Commits
+from contracts.packing import Packing
+from contracts.records.ages import ModelAges, OlderVersion
+from contracts.records.data import DataVerdict, Lengths, SplitProfile
+from contracts.records.evaluation import (
+    Estimate,
+    LinearComparison,
+    LinearSlice,
+    MetricVerdict,
+    PairedTest,
+    Slice,
+    SliceVerdict,
+    Verdict,
+    describe_slice,
+)
 from contracts.records.probabilities import (
     Calibration,
     CalibrationBin,
@@ -13,29 +27,21 @@ from contracts.records.probabilities import (
     DecisionPoint,
     TemperatureScaling,
 )
-from contracts.verdicts import Estimate, ModelAges, OlderVersion
+from contracts.records.serving import ServingReport, SwappedRow, WordChanges
 from modules.evaluation.abstention import Point
+from modules.training.trials import Trial
 from report.content import (
     Abstention,
     Batch,
     Classification,
     Column,
-    ComponentTime,
     Curve,
-    Data,
-    Lengths,
     LineageStep,
-    Metric,
     PrecisionRecall,
     PredictedRow,
     Search,
-    SearchTrial,
     SeedTraining,
-    Slice,
-    SliceGap,
     Split,
-    SwappedRow,
-    SwappedWords,
     TextColumn,
     Training,
 )
@@ -51,10 +57,49 @@ TEXTS = (
 )
 
 
-def metric(name, value, **others):
-    low, high = max(value - 0.037, -1), min(value + 0.034, 1)
-    others = {"majority": 0.5, **others}
-    return Metric(name=name, value=value, interval=(low, high), **others)
+def metric(name, value, majority=0.5, **bounds):
+    """Returns a metric, and its value for the most frequent class."""
+    return MetricVerdict(metric=name, value=value, **bounds), majority
+
+
+def paired(a, b, p_value):
+    """Returns a test of two accuracies."""
+    return PairedTest(
+        metric="accuracy",
+        rows=200,
+        a=a,
+        b=b,
+        difference=b - a,
+        low=0.005,
+        high=0.09,
+        p_value=p_value,
+        method="McNemar",
+    )
+
+
+def evaluated(metrics, **verdict):
+    """Returns the fields of a report about metrics.
+
+    Args:
+      metrics: Results of `metric`.
+      **verdict: Fields of the verdict.
+    """
+    fields = {"blessed": True, "splits": ["test"], "champion": None, **verdict}
+    return {
+        "verdict": Verdict(metrics=[metric for metric, _ in metrics], **fields),
+        "intervals": {
+            metric.metric: (
+                max(metric.value - 0.037, -1),
+                min(metric.value + 0.034, 1),
+            )
+            for metric, _ in metrics
+        },
+        "majority": {
+            metric.metric: majority
+            for metric, majority in metrics
+            if majority is not None
+        },
+    }
 
 
 def class_metrics(names, champion=None):
@@ -64,9 +109,7 @@ def class_metrics(names, champion=None):
         for kind in ("precision", "recall", "f1"):
             value = float(random.uniform(0.55, 0.98))
             before = None if champion is None else value + champion
-            metrics.append(
-                metric(f"{kind}/{name}", value, champion=before, majority=None)
-            )
+            metrics.append(metric(f"{kind}/{name}", value, None, champion=before))
     return metrics
 
 
@@ -216,7 +259,7 @@ def calibration(confidences, is_right):
     return bins
 
 
-def slices(has_champion, is_refused=False):
+def slices(has_champion):
     values = {
         "pair_length": ("short", "medium", "long"),
         "word_overlap": ("low", "medium", "high"),
@@ -231,24 +274,67 @@ def slices(has_champion, is_refused=False):
             champion={"accuracy": 0.94 - 0.02 * index, "f1": 0.95 - 0.04 * index}
             if has_champion
             else {},
-            linear=0.81 - 0.02 * index,
-            thresholds={"accuracy": 0.92} if feature == "region" else {},
-            failed=["accuracy"]
-            if is_refused and (feature, value) == ("region", "(missing)")
-            else [],
         )
         for feature, names in values.items()
         for index, value in enumerate(names)
     ]
 
 
-def slice_gaps(slices):
-    return [SliceGap(feature="region", lowest=slices[-1], highest=slices[-3])]
+def judged(slices, threshold=None):
+    """Returns the fields of a verdict about slices; regions have the threshold."""
+    return {
+        "slices": [
+            SliceVerdict(
+                metric="accuracy",
+                slice=describe_slice(part.feature, part.value, part.rows),
+                feature=part.feature,
+                feature_value=part.value,
+                value=part.metrics["accuracy"],
+                threshold=threshold,
+            )
+            for part in slices
+            if part.feature == "region" and threshold is not None
+        ],
+        "linear_model": LinearComparison(
+            metric="accuracy",
+            value=0.925,
+            metrics={"accuracy": 0.81, "f1": 0.8},
+            rows=1200,
+            paired=paired(0.81, 0.925, p_value=0.002),
+            slices=[
+                LinearSlice(
+                    feature=part.feature,
+                    feature_value=part.value,
+                    rows=part.rows,
+                    value=part.metrics["accuracy"],
+                    linear=0.81 - 0.02 * (part.rows // 17 - 1),
+                )
+                for part in slices
+            ],
+        ),
+    }
+
+
+def serving_check(**fields):
+    return ServingReport(
+        **{
+            "reasons": [],
+            "rows": 64,
+            "max_skew": {"serving_default": 6.3e-7, "serve_examples": 5e-7},
+            "latency_ms": {"p50": 12.5, "p99": 16.5},
+            "rows_per_second": 164.9,
+            "load_seconds": 1.22,
+            "peak_memory_bytes": 948_551_680,
+            "tf_serving_version": "2.16",
+            "text_version": "2.12.1",
+            **fields,
+        }
+    )
 
 
 def swapped_words(texts):
     return [
-        SwappedWords(
+        WordChanges(
             name="gender",
             rows=40,
             versions=40,
@@ -289,15 +375,7 @@ def ages():
                     measured=Estimate(
                         value=value, interval=(value - 0.04, value + 0.04)
                     ),
-                    paired={
-                        "difference": 0.925 - value,
-                        "a": value,
-                        "b": 0.925,
-                        "low": 0.005,
-                        "high": 0.09,
-                        "p_value": 0.34 if value > 0.9 else 0.004,
-                        "sentence": f"accuracy is {0.925 - value:.3f} higher",
-                    },
+                    paired=paired(value, 0.925, 0.34 if value > 0.9 else 0.004),
                 )
                 for number, when, value, age in zip(
                     (1795548948935, 1787652000002), pushed, values, days, strict=True
@@ -318,12 +396,9 @@ def text_columns():
     return [
         TextColumn(
             name="sentence1",
-            rows=200,
             metrics=metrics,
             permuted={"accuracy": 0.52, "f1": 0.41},
-            benefit=0.405,
-            interval=(0.331, 0.479),
-            may_be_noise=False,
+            test=paired(0.52, 0.925, p_value=0.0001),
             tokens=21.6,
             token_share=0.4,
             time_share=0.22,
@@ -331,12 +406,9 @@ def text_columns():
         ),
         TextColumn(
             name="sentence2",
-            rows=200,
             metrics=metrics,
             permuted={"accuracy": 0.92, "f1": 0.927},
-            benefit=0.005,
-            interval=(-0.011, 0.021),
-            may_be_noise=True,
+            test=paired(0.92, 0.925, p_value=0.6),
             tokens=32.4,
             token_share=0.6,
             time_share=0.31,
@@ -378,41 +450,48 @@ def worst_row(task, index, random):
 
 
 def data(task, gate_rows):
+    """Returns the fields of a report about data."""
     rows = {"train": 1200, "eval": 200, "test": gate_rows}
-    splits = [split(task, name, count) for name, count in rows.items()]
-    return Data(
-        splits=splits,
-        anomalies=[],
-        warnings=["train: 14 of 1,200 rows (1.2 %) repeat another row"],
-        notes=["test: no value of `idx` is in train"],
-        card={
-            "source": "/srv/sample_data",
-            "fingerprint": "ca15aaedf65e69d8d9c4b337476d0eb89333fe8af8454f91f391ba2b41",
-            "license": "CC0-1.0",
-            "files": ["train.tsv, eval.tsv, test.tsv: tsv: tab, no quoting"],
-            "splits": {name: {"rows": count} for name, count in rows.items()},
-        },
-        max_seq_length=64,
-    )
+    return {
+        "splits": [split(task, name, count) for name, count in rows.items()],
+        "packing": Packing(max_seq_length=64),
+        "data": DataVerdict(
+            profile={name: profile(task, count) for name, count in rows.items()},
+            warnings=["train: 14 of 1,200 rows (1.2 %) repeat another row"],
+            notes=["test: no value of `idx` is in train"],
+            card={
+                "source": "/srv/sample_data",
+                "fingerprint": "ca15aaedf65e69d8d9c4b337476d0eb89333fe8af8454f91f391ba2"
+                "b41",
+                "license": "CC0-1.0",
+                "files": ["train.tsv, eval.tsv, test.tsv: tsv: tab, no quoting"],
+                "splits": {name: {"rows": count} for name, count in rows.items()},
+            },
+        ),
+    }
 
 
 def split(task, name, rows):
-    random = np.random.default_rng(rows)
-    if task.classes is None:
-        labels = {"5%": 0.2, "50%": 2.6, "95%": 4.8}
-    else:
-        shares = random.dirichlet(np.full(len(task.classes), 20))
-        labels = dict(zip(task.classes, np.round(shares * rows).tolist(), strict=True))
-    counts, edges = np.histogram(random.normal(48, 9, rows), 24, (16, 88))
     columns = [
         column(text, rows, "STRING", 101.3, 27, 214) for text in task.text_columns
     ]
     columns.append(column(task.label_column, rows, "INT", 0.5, 0, 1))
-    return Split(
-        name=name,
+    return Split(name=name, rows=rows, columns=columns)
+
+
+def profile(task, rows):
+    random = np.random.default_rng(rows)
+    if task.classes is None:
+        labels = {"0.0": 20, "2.5": rows - 60, "4.95": 40}
+    else:
+        shares = random.dirichlet(np.full(len(task.classes), 20))
+        counts = np.round(shares * rows).astype(int).tolist()
+        labels = dict(zip(task.classes, counts, strict=True))
+    counts, edges = np.histogram(random.normal(48, 9, rows), 24, (16, 88))
+    return SplitProfile(
         rows=rows,
         labels=labels,
-        columns=columns,
+        tokens={"50%": 48},
         lengths=Lengths(
             edges=edges.tolist(),
             counts=counts.tolist(),
@@ -453,7 +532,7 @@ def batch():
 
 
 def components():
-    seconds = {
+    return {
         "ImportExampleGen": 2.1,
         "StatisticsGen": 6.4,
         "DataGate": 1.9,
@@ -464,7 +543,6 @@ def components():
         "ServingCheck": 14.9,
         "AtomicPusher": 0.6,
     }
-    return [ComponentTime(name=name, seconds=time) for name, time in seconds.items()]
 
 
 def commits():
@@ -525,9 +603,11 @@ def search():
         space={"learning_rate": [1e-5, 2e-4, "log"], "epochs": [2, 3, 4]},
         best=3,
         trials=[
-            SearchTrial(
+            Trial(
                 number=number,
                 values=values,
+                key=f"{number}",
+                is_new=True,
                 state=state,
                 value=value,
                 evaluations=[(100 * (at + 1), y) for at, y in enumerate(scores)],

@@ -2,9 +2,12 @@
 
 import numpy as np
 
+from contracts.packing import Packing
+from contracts.records.data import DataVerdict
+from contracts.records.evaluation import MetricVerdict, Slice
 from contracts.records.probabilities import LabelDecisions
 from contracts.task.definition import TaskConfig
-from report.content import Data, Metric, PredictedRow, Regression, Report, Slice
+from report.content import PredictedRow, Regression, Report
 from tests.report import sample_parts as parts
 
 HOSTILE_TEXTS = (
@@ -17,9 +20,7 @@ HOSTILE_TEXTS = (
     "nul \x00 escape \x1b[31m bell \x07 delete \x7f",
     "a$b$ \\frac{1}{2} 100 %",
 )
-NO_DATA = Data(
-    splits=[], anomalies=[], warnings=[], notes=[], card={}, max_seq_length=128
-)
+NO_DATA = DataVerdict(card={})
 # Changes of a report to test something else than its figures, which take a second.
 WITHOUT_FIGURES = {
     "training": None,
@@ -28,6 +29,7 @@ WITHOUT_FIGURES = {
     "ages": None,
     "batch": None,
     "data": NO_DATA,
+    "splits": [],
 }
 
 
@@ -46,53 +48,42 @@ def pushed(gate_rows=200, worst_rows=60):
         parts.metric("matthews", 0.8597, champion=0.8219, majority=0.0),
         *parts.class_metrics(task.classes, champion=-0.01),
     ]
-    metrics[0].max_regression = 0.03
+    part_of = parts.slices(has_champion=True)
     return Report(
         pipeline="sample",
         created="2026-11-25T01:51:08+00:00",
         outcome="pushed",
-        verdict="Pushed: accuracy 0.925 on 200 rows of test, above the threshold 0.85.",
         reasons=[],
         task=task,
         split="test",
-        metrics=metrics,
-        champion=champion,
-        comparison="Compared with version 1795548948935: 4 more rows are correct; the "
-        "difference may be noise (McNemar's exact test, p = 0.34).",
+        **parts.evaluated(
+            metrics,
+            champion=champion,
+            paired=parts.paired(0.905, 0.925, p_value=0.34),
+            **parts.judged(part_of, threshold=0.85),
+        ),
         training=parts.training("accuracy", seeds=3, **parts.fitted()),
         classification=parts.classification(task.classes, gate_rows),
         abstention=parts.abstention(gate_rows),
-        slices=parts.slices(has_champion=True),
-        slice_gaps=parts.slice_gaps(parts.slices(has_champion=True)),
-        swapped_words=parts.swapped_words(["He lost his keys."]),
+        slices=part_of,
         text_columns=parts.text_columns(),
         ages=parts.ages(),
         worst_rows=parts.worst_rows(task, worst_rows),
-        data=parts.data(task, gate_rows),
+        **parts.data(task, gate_rows),
         batch=parts.batch(),
         components=parts.components(),
         lineage=parts.lineage(),
         commits=parts.commits(),
-        serving_check={
-            "reasons": [],
-            "rows": 64,
-            "max_skew": {"serving_default": 6.3e-7, "serve_examples": 5e-7},
-            "latency_ms": {"p50": 12.5, "p99": 16.5},
-            "rows_per_second": 164.9,
-            "load_seconds": 1.22,
-            "peak_memory_bytes": 948_551_680,
-            "tf_serving_version": "2.16",
-            "text_version": "2.12.1",
-            "group_words": [],
-            "not_swapped": None,
-            "warnings": ["the prediction changes in 9 of 40 rows"],
-            "blessed": True,
-        },
+        serving_check=parts.serving_check(
+            group_words=parts.swapped_words(["He lost his keys."]),
+            warnings=["the prediction changes in 9 of 40 rows"],
+        ),
         pushed="/srv/output/sample/serving/sample/1795571468258",
         settings={
             "name": "sample",
             "task": task.model_dump(),
             "trainer": {"epochs": 4, "batch_size": 32, "learning_rate": 5e-5},
+            "evaluator": {"min_slice_rows": 20},
         },
     )
 
@@ -100,20 +91,21 @@ def pushed(gate_rows=200, worst_rows=60):
 def refused():
     """The same, but the model is worse than the bounds allow."""
     report = pushed()
-    failures = ["0.81 is below the threshold 0.85", "0.095 below the champion"]
-    worse = report.metrics[0].model_copy(
-        update={"value": 0.81, "interval": (0.755, 0.86), "failures": failures}
+    accuracy, *others = report.verdict.metrics
+    accuracy = accuracy.model_copy(update={"value": 0.81})
+    judged = parts.judged(report.slices, threshold=0.92)
+    verdict = report.verdict.model_copy(
+        update={"metrics": [accuracy, *others], "blessed": False, **judged}
     )
-    reasons = [f"accuracy: {failure}" for failure in failures]
     changes = {
         "outcome": "refused",
-        "verdict": "Refused: accuracy 0.81 on 200 rows of test is below its bounds.",
-        "reasons": reasons,
-        "metrics": [worse, *report.metrics[1:]],
-        "comparison": "",
-        "slices": parts.slices(has_champion=True, is_refused=True),
+        "reasons": verdict.failures,
+        "verdict": verdict,
+        "intervals": {**report.intervals, "accuracy": (0.755, 0.86)},
         "pushed": None,
-        "serving_check": {"reasons": ["'serving_default' differs"], "blessed": False},
+        "serving_check": report.serving_check.model_copy(
+            update={"reasons": ["'serving_default' differs"]}
+        ),
     }
     return report.model_copy(update=changes)
 
@@ -126,18 +118,19 @@ def data_refused():
         "eval: 12 of 200 rows are in train, too; at most 0 % may be",
     ]
     data = report.data.model_copy(
-        update={"anomalies": anomalies, "warnings": ["train: 2.0 % duplicates"]}
+        update={"problems": anomalies, "warnings": ["train: 2.0 % duplicates"]}
     )
     return Report(
         pipeline=report.pipeline,
         created=report.created,
         outcome="data refused",
-        verdict="The data is refused: 2 anomalies.",
         reasons=anomalies,
         task=report.task,
         split=report.split,
         data=data,
-        components=report.components[:4],
+        splits=report.splits,
+        packing=report.packing,
+        components=dict([*report.components.items()][:4]),
         lineage=report.lineage[:2],
         settings=report.settings,
     )
@@ -149,11 +142,11 @@ def empty():
         pipeline="sample",
         created="2026-11-25T01:51:08+00:00",
         outcome="data refused",
-        verdict="The data is refused.",
         reasons=[],
         task=TaskConfig(),
         split="test",
         data=NO_DATA,
+        packing=Packing(),
     )
 
 
@@ -164,22 +157,22 @@ def classes(count):
     report = pushed()
     changes = {
         "task": task,
-        "metrics": [
-            parts.metric("accuracy", 0.84, majority=0.3, threshold=0.8),
-            parts.metric("f1", 0.81, majority=0.1),
-            *parts.class_metrics(names),
-        ],
-        "champion": None,
-        "comparison": "There is no champion to compare with.",
+        **parts.evaluated(
+            [
+                parts.metric("accuracy", 0.84, majority=0.3, threshold=0.8),
+                parts.metric("f1", 0.81, majority=0.1),
+                *parts.class_metrics(names),
+            ],
+            **parts.judged(parts.slices(has_champion=False)),
+        ),
         "training": parts.training("accuracy", seeds=1),
         "classification": parts.classification(names, 40 * count),
         "slices": parts.slices(has_champion=False),
-        "slice_gaps": [],
-        "swapped_words": [],
+        "serving_check": parts.serving_check(),
         "text_columns": [],
         "ages": None,
         "worst_rows": parts.worst_rows(task, 40),
-        "data": parts.data(task, 40 * count),
+        **parts.data(task, 40 * count),
     }
     return report.model_copy(update=changes)
 
@@ -196,12 +189,15 @@ def labels():
     row.probabilities = {"toxic": 0.8, "rude": 0.3, "a / b": 0.2}
     changes = {
         "task": task,
-        "metrics": [
-            parts.metric("micro_f1", 0.81, majority=0.3, threshold=0.7),
-            parts.metric("hamming_loss", 0.04),
-            *parts.class_metrics(names),
-            *(parts.metric(f"auc/{name}", 0.97) for name in names),
-        ],
+        **parts.evaluated(
+            [
+                parts.metric("micro_f1", 0.81, majority=0.3, threshold=0.7),
+                parts.metric("hamming_loss", 0.04),
+                *parts.class_metrics(names),
+                *(parts.metric(f"auc/{name}", 0.97) for name in names),
+            ],
+            **parts.judged(parts.slices(has_champion=False)),
+        ),
         "training": parts.training(
             "micro_f1",
             seeds=1,
@@ -217,6 +213,7 @@ def labels():
         "abstention": [],
         "worst_rows": [row],
         "data": NO_DATA,
+        "splits": [],
         "batch": None,
     }
     return classes(3).model_copy(update=changes)
@@ -232,24 +229,25 @@ def regression():
     names = ("pearson_spearman", "pearson", "spearman")
     changes = {
         "task": task,
-        "verdict": "Pushed: pearson_spearman 0.892 on 400 rows of eval.",
         "split": "eval",
-        "metrics": [
-            parts.metric(
-                name, 0.892 - 0.01 * index, threshold=0.8 if not index else None
-            )
-            for index, name in enumerate(names)
-        ],
+        **parts.evaluated(
+            [
+                parts.metric(
+                    name, 0.892 - 0.01 * index, threshold=0.8 if not index else None
+                )
+                for index, name in enumerate(names)
+            ]
+        ),
         "training": parts.training("pearson_spearman", seeds=2),
         "classification": None,
         "abstention": [],
         "regression": Regression(labels=labels.tolist(), scores=scores.tolist()),
         "slices": [],
-        "slice_gaps": [],
-        "swapped_words": [],
-        "serving_check": {"not_swapped": "words are not swapped: no row has one"},
+        "serving_check": parts.serving_check(
+            not_swapped="words are not swapped: no row has one"
+        ),
         "worst_rows": parts.worst_rows(task, 30),
-        "data": parts.data(task, 400),
+        **parts.data(task, 400),
     }
     return report.model_copy(update=changes)
 
@@ -260,7 +258,7 @@ def hostile():
     task = TaskConfig(text_columns=["<i>", 'quo"te'], classes=names)
     report = classes(5)
     data = parts.data(task, 200)
-    data.splits[0].columns[0].top_values = [(text, 1) for text in HOSTILE_TEXTS]
+    data["splits"][0].columns[0].top_values = [(text, 1) for text in HOSTILE_TEXTS]
     rows = [
         PredictedRow(
             id=index,
@@ -281,9 +279,9 @@ def hostile():
     first, second = HOSTILE_TEXTS[:2]
     slices = [
         Slice(
-            feature=text,
+            feature=HOSTILE_TEXTS[index // 2],
             value=text,
-            rows=index,
+            rows=index + 1,
             metrics={"accuracy": nan},
             champion={"accuracy": nan},
         )
@@ -291,24 +289,29 @@ def hostile():
     ]
     changes = {
         "pipeline": first,
-        "verdict": second,
         "reasons": list(HOSTILE_TEXTS),
         "outcome": "refused",
+        "pushed": None,
         "task": task,
-        "metrics": [
-            Metric(name="accuracy", value=nan, interval=(nan, nan), champion=nan),
-            Metric(name="loss", value=float("inf"), majority=nan),
-            Metric(name="f1", value=0.5, champion=nan, majority=nan, threshold=0.9),
-            *parts.class_metrics(names),
-        ],
+        **parts.evaluated(
+            [
+                (MetricVerdict(metric="accuracy", value=nan, champion=nan), None),
+                (MetricVerdict(metric="loss", value=float("inf")), nan),
+                parts.metric("f1", 0.5, nan, champion=nan, threshold=0.9),
+                *parts.class_metrics(names),
+            ],
+            not_compared=second,
+        ),
         "classification": classification,
         "slices": slices,
-        "slice_gaps": parts.slice_gaps(slices),
-        "swapped_words": parts.swapped_words(HOSTILE_TEXTS),
+        "serving_check": parts.serving_check(
+            group_words=parts.swapped_words(HOSTILE_TEXTS)
+        ),
         "worst_rows": rows,
-        "data": data.model_copy(
+        **data,
+        "data": data["data"].model_copy(
             update={"warnings": list(HOSTILE_TEXTS), "card": {"license": second}}
         ),
-        "settings": {"name": second},
+        "settings": {"name": second, "evaluator": {"min_slice_rows": 1}},
     }
     return report.model_copy(update=changes)

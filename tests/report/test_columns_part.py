@@ -39,7 +39,9 @@ def test_columns_of_a_regression_are_compared_by_their_correlation(vocab_file):
     task = TaskConfig(label_range=[0, 5])
     first, second = describe(task, labels, scores, permuted, vocab_file)
     assert first.metrics["pearson_spearman"] == pytest.approx(1)
-    assert first.benefit == pytest.approx(1 - first.permuted["pearson_spearman"])
+    assert first.test.difference == pytest.approx(
+        1 - first.permuted["pearson_spearman"]
+    )
     assert (first.time_share, second.time_share) == (0.25, 0)
     assert first.is_beneficial
     assert not second.is_beneficial
@@ -53,7 +55,7 @@ def test_deciding_metric_of_a_class_is_shown_and_other_classes_are_not(vocab_fil
     permuted = {"sentence1": np.eye(3)[[0] * 60], "sentence2": outputs}
     first, second = describe(task, labels, outputs, permuted, vocab_file)
     assert {*first.metrics} == {"accuracy", "f1", "recall/c"}
-    assert (first.benefit, second.benefit) == (1, 0)
+    assert (first.test.difference, second.test.difference) == (1, 0)
     assert first.is_beneficial
 
 
@@ -62,6 +64,6 @@ def test_column_that_makes_a_model_worse_is_not_beneficial(vocab_file):
     right = np.eye(2)[labels]
     permuted = {"sentence1": right, "sentence2": right}
     first, _ = describe(TaskConfig(), labels, 1 - right, permuted, vocab_file)
-    assert first.benefit == -1
-    assert not first.may_be_noise
+    assert first.test.difference == -1
+    assert not first.test.may_be_noise
     assert not first.is_beneficial

@@ -6,9 +6,9 @@ from tfx_bsl.coders import example_coder
 
 from contracts import run_states
 from contracts.packing import Packing
+from contracts.records.data import DataVerdict
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
-from contracts.verdicts import DataVerdict
 from modules.data.profile import Profile
 from report import data_part
 from tests import records
@@ -50,7 +50,7 @@ def read(statistics, **verdict):
 
 
 def test_columns_of_the_task_come_first_with_their_statistics(statistics):
-    (split,) = read(statistics).data.splits
+    (split,) = read(statistics).splits
     assert split.rows == 4
     names = [column.name for column in split.columns]
     assert names == ["sentence1", "sentence2", "label", "idx", "extra"]
@@ -65,22 +65,22 @@ def test_split_has_labels_and_lengths_of_its_profile(statistics):
     lengths = [0] * 30 + [5, 0, 2, 1]  # 5 rows of 30 tokens, 2 of 32, one of 33
     labels = {"not_equivalent": 6, "equivalent": 2}
     profile = Profile(labels, lengths, tokens=200, words=80, unknown=50)
-    read_profile = {"train": profile.summary(32)}
-    (split,) = read(statistics, profile=read_profile).data.splits
-    assert split.labels == {"not_equivalent": 6, "equivalent": 2}
-    assert sum(split.lengths.counts) == 8
-    assert len(split.lengths.edges) == len(split.lengths.counts) + 1
-    assert (split.lengths.cut_rows, split.lengths.cut_tokens) == (1, 1)
-    assert (split.lengths.unknown_share, split.lengths.tokens_per_word) == (0.25, 2.5)
+    data = read(statistics, profile={"train": profile.summary(32)}).data
+    assert data.labels("train") == labels
+    shown = data.profile["train"].lengths
+    assert sum(shown.counts) == 8
+    assert len(shown.edges) == len(shown.counts) + 1
+    assert (shown.cut_rows, shown.cut_tokens) == (1, 1)
+    assert (shown.unknown_share, shown.tokens_per_word) == (0.25, 2.5)
 
 
 def test_problems_of_refused_data_are_its_anomalies(statistics):
     problems = ["train: label: out of range"]
     report = read(statistics, problems=problems, notes=["a note"])
     assert report.outcome == run_states.DATA_REFUSED
-    assert report.reasons == report.data.anomalies == problems
+    assert report.reasons == report.data.problems == problems
     assert report.data.notes == ["a note"]
-    assert report.data.splits[0].lengths is None
+    assert report.data.labels("train") == {}
     (step,) = report.lineage
     assert (step.kind, step.name, step.version, step.uri) == (
         "data",

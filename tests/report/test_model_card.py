@@ -231,20 +231,21 @@ def test_override_of_a_refusal_is_named():
 
 def test_entities_are_escaped_and_names_end_no_fence():
     report = samples.pushed()
-    report.verdict = "pushed: &lt;b&gt;"
-    report.settings = {"task": {"classes": ["a\n\n```\n\n# Heading", "b"]}}
+    report.verdict.not_compared = "&lt;b&gt;"
+    report.settings["task"] = {"classes": ["a\n\n```\n\n# Heading", "b"]}
+    del report.settings["name"]
     card = model_card.render(report)
-    assert "\npushed: \\&lt;b\\&gt;\n" in card
+    assert "\n\\&lt;b\\&gt;; only absolute thresholds apply.\n" in card
     settings = card.split("```yaml\n")[1].split("\n```\n")[0]
     assert yaml.safe_load(settings) == report.settings
 
 
 def test_paths_of_the_machine_are_not_published():
     report = samples.pushed()
-    report.comparison = "compared with the champion /home/ada/serving/news/17: f1 24/7"
+    report.verdict.not_compared = "not compared with /home/ada/serving/news/17: f1 24/7"
     report.training.facts = {"started from": "the champion /home/ada/serving/news/17"}
     card = model_card.render(report)
-    assert "Compared with the champion 17: f1 24/7." in card
+    assert "Not compared with 17: f1 24/7; only absolute thresholds apply." in card
     assert "- started from: the champion 17\n" in card
     assert "/home" not in card
 

@@ -11,8 +11,9 @@ import sys
 
 import pytest
 
+from contracts.records.evaluation import MetricVerdict
 from report import formatting, page
-from report.content import Metric, Report
+from report.content import Report
 from tests.nightly import nightly
 from tests.report import sample_parts, samples
 
@@ -169,8 +170,8 @@ def test_the_same_report_is_the_same_page():
 
 def test_the_verdict_comes_first_with_its_reasons():
     text = Parser(rendered("refused")).text
-    verdict = text.index("Refused: accuracy 0.81 on 200 rows")
-    reason = text.index("accuracy: 0.81 is below the threshold 0.85")
+    verdict = text.index("The model is refused; the served version is unchanged.")
+    reason = text.index("accuracy is 0.8100, the threshold is 0.8500")
     assert verdict < reason < text.index("Metrics with intervals")
     assert "✕" in text
     assert "✓ Pushed" in re.sub(r"\s+", " ", Parser(rendered("pushed")).text)
@@ -188,7 +189,7 @@ def test_refused_data_has_only_the_parts_on_the_data():
 def test_every_part_of_a_finished_run_is_on_the_page():
     text = Parser(rendered("pushed")).text
     for content in (
-        "McNemar's exact test",
+        "the difference may be noise (p = 0.34, McNemar, 200 rows)",
         "0.888 to 0.959",  # the interval of the accuracy
         "88.9 %",  # of a cell of the confusion matrix
         "word_overlap",
@@ -216,7 +217,7 @@ def test_column_without_a_benefit_is_a_warning_beside_its_tokens():
         r'<section id="text-columns">.*?</section>', rendered("pushed"), re.DOTALL
     )
     text = " ".join(re.sub(r"<.*?>", " ", section).split())
-    assert "0.405 0.331 to 0.479 21.6 40.0 % 22.0 % 0 sentence2 0.920" in text
+    assert "0.405 0.005 to 0.090 21.6 40.0 % 22.0 % 0 sentence2 0.920" in text
     (warning,) = re.findall(r"<li.*?</li>", section)
     assert "sentence2: no benefit was found on 200 rows" in warning
     assert "it has 60.0 % of the tokens and 31.0 % of the time" in warning
@@ -257,8 +258,7 @@ def test_worst_rows_that_are_all_rows_are_not_called_the_highest():
         (2, "The rows of eval with the highest loss: 1 row."),
     ):
         split = sample_parts.split(report.task, "eval", rows)
-        split.lengths = None
-        report.data = samples.NO_DATA.model_copy(update={"splits": [split]})
+        report.splits = [split]
         shown = re.sub(r"<[^>]*>", "", page.render(report))
         assert text in shown
 
@@ -285,7 +285,8 @@ def test_column_without_a_benefit_that_costs_little_is_no_warning(
     cost = {"token_share": tokens, "time_share": time}
     column = sample_parts.text_columns()[1].model_copy(update=cost)
     assert bool(column.warning) == is_costly
-    assert not column.model_copy(update={"may_be_noise": False}).warning
+    test = sample_parts.paired(0.92, 0.925, p_value=0.004)
+    assert not column.model_copy(update={"test": test}).warning
 
 
 def test_older_versions_show_how_the_model_ages():
@@ -305,8 +306,7 @@ def test_older_versions_show_how_the_model_ages():
 
 def test_older_version_that_is_better_is_a_warning():
     report = KINDS["pushed"]()
-    test = report.ages.versions[1].paired
-    test |= {"difference": -0.065, "a": 0.99, "b": 0.925}
+    report.ages.versions[1].paired = sample_parts.paired(0.99, 0.925, p_value=0.004)
     (section,) = re.findall(
         r'<section id="ages">.*?</section>', page.render(report), re.DOTALL
     )
@@ -353,11 +353,11 @@ def test_pages_are_small():
 
 def test_the_scale_spans_the_values_and_leaves_out_losses():
     metrics = [
-        Metric(name="accuracy", value=0.84, interval=(0.78, 0.9), majority=0.1),
-        Metric(name="loss", value=0.1),
-        Metric(name="f1", value=float("nan")),
+        MetricVerdict(metric="accuracy", value=0.84),
+        MetricVerdict(metric="loss", value=0.1),
+        MetricVerdict(metric="f1", value=float("nan")),
     ]
-    scale = page.Scale(metrics, ["accuracy", "f1"])
+    scale = page.Scale(metrics, ["accuracy", "f1"], {"accuracy": (0.78, 0.9)})
     assert (scale.low, scale.high) == (0.7, 0.9)
     assert [scale.fits(metric) for metric in metrics] == [True, False, False]
     assert not scale.holds(0.1)

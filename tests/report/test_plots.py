@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from contracts.records.data import Lengths
 from report import curves, plots
-from report.content import Batch, Classification, Curve, Lengths
+from report.content import Batch, Classification, Curve
 from tests.report import sample_parts, samples
 
 PUSHED = samples.pushed()
@@ -26,7 +27,7 @@ FIGURES = {
     "abstention": lambda: plots.abstention(PUSHED.abstention),
     "confusion": lambda: plots.confusion(MANY.classification, MANY.task.classes),
     "scores": lambda: plots.scores(samples.regression().regression),
-    "lengths": lambda: plots.lengths("train", PUSHED.data.splits[0].lengths, 64),
+    "lengths": lambda: plots.lengths("train", PUSHED.data.profile["train"].lengths, 64),
     "batch": lambda: plots.batch(PUSHED.batch)[0],
 }
 
@@ -182,7 +183,14 @@ def test_no_rows_at_all():
         expected_calibration_error=float("nan"),
     )
     assert "NaN" in description(plots.reliability(nothing))
-    histogram = Lengths(edges=[0, 1], counts=[0], cut_rows=0, cut_tokens=0)
+    histogram = Lengths(
+        edges=[0, 1],
+        counts=[0],
+        cut_rows=0,
+        cut_tokens=0,
+        unknown_share=0,
+        tokens_per_word=0,
+    )
     assert "0 rows" in description(plots.lengths("eval", histogram, 64))
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from contracts import metrics
+from contracts.records.data import DataVerdict
 from contracts.records.probabilities import LabelDecisions
 from contracts.task.definition import TaskConfig
 from report import model_card, page, predictions_part
-from report.content import Metric
 from tests.report import sample_parts as parts
 from tests.report import samples
 from tests.report.test_page import Parser
@@ -49,19 +49,21 @@ def report_of(kind, size):
         outputs[np.arange(ROWS), labels] += 1
         outputs /= outputs.sum(axis=1, keepdims=True)
         training = None
-    split = parts.split(task, "train", 8 * ROWS).model_copy(update={"lengths": None})
     rows = metrics.Rows.of(labels, outputs)
+    profile = {"train": parts.profile(task, 8 * ROWS)}
     values = metrics.compute(names, rows)
     sample = samples.classes(2) if kind == "class" else samples.labels()
     return sample.model_copy(
         update={
             **samples.WITHOUT_FIGURES,
             "task": task,
-            "metrics": [Metric(name=name, value=v) for name, v in values.items()],
+            **parts.evaluated([parts.metric(*value) for value in values.items()]),
+            "slices": [],
             "training": training,
             "classification": predictions_part.classification(task, labels, outputs),
             "worst_rows": parts.worst_rows(task, 5) if size > 1 else [],
-            "data": samples.NO_DATA.model_copy(update={"splits": [split]}),
+            "data": DataVerdict(card={}, profile=profile),
+            "splits": [parts.split(task, "train", 8 * ROWS)],
         }
     )
 

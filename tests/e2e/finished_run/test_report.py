@@ -11,7 +11,7 @@ from contracts.errors import UsageError
 from pipeline.cli import main
 from pipeline.runs.runs import Run, RunList
 from report import page
-from report.content import read_report
+from report.content import Report
 
 pytestmark = pytest.mark.e2e
 
@@ -21,20 +21,21 @@ def last_record(finished):
 
 
 def read(finished):
-    return read_report(str(last_record(finished) / "report.json"))
+    return Report.read(str(last_record(finished)))
 
 
 def test_report_of_a_pushed_model_has_all_parts(finished):
     report = read(finished)
     assert report.outcome == "pushed"
     assert report.pushed == finished.report.pushed
-    accuracy = next(metric for metric in report.metrics if metric.name == "accuracy")
-    assert accuracy.interval[0] <= accuracy.value <= accuracy.interval[1]
+    accuracy = next(m for m in report.metrics if m.metric == "accuracy")
+    low, high = report.intervals["accuracy"]
+    assert low <= accuracy.value <= high
     assert accuracy.threshold == 0.0
-    assert 0.3 < accuracy.majority < 0.7
-    assert accuracy.linear > 0.9
+    assert 0.3 < report.majority["accuracy"] < 0.7
+    assert report.linear["accuracy"] > 0.9
     assert {"epochs", "batch size", "learning rate"} <= set(report.training.facts)
-    assert report.linear_model.startswith(
+    assert report.verdict.linear_model.sentence.startswith(
         "compared with a linear model on words (48 rows of train), accuracy is "
     )
     (seed,) = report.training.seeds
@@ -51,12 +52,13 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     ]
     assert {part.feature for part in report.slices} == {"pair_length", "word_overlap"}
     assert [column.name for column in report.text_columns] == report.task.text_columns
-    assert all(column.rows == 16 for column in report.text_columns)
+    assert all(column.test.rows == 16 for column in report.text_columns)
     assert sum(column.token_share for column in report.text_columns) == pytest.approx(1)
-    gaps = {gap.feature for gap in report.slice_gaps}
+    gaps = {lowest.feature for lowest, _ in report.slice_gaps}
     assert gaps <= {"pair_length", "word_overlap"}
-    assert all(part.linear is not None for part in report.slices)
-    (swapped,) = report.swapped_words
+    linear = map(report.verdict.linear_value, report.slices)
+    assert all(value is not None for value in linear)
+    (swapped,) = report.serving_check.group_words
     assert swapped.name == "animals"
     assert 0 < swapped.rows == swapped.versions <= 16
     for row in swapped.largest:
@@ -66,14 +68,13 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     assert worst.texts[0].startswith("The ")
     assert worst.tokens[0] == "[CLS]"
     assert worst.label != worst.prediction
-    assert [split.name for split in report.data.splits] == ["train", "eval"]
-    assert sum(report.data.splits[0].lengths.counts) == 48
-    assert report.serving_check["blessed"]
+    assert [split.name for split in report.splits] == ["train", "eval"]
+    assert sum(report.data.profile["train"].lengths.counts) == 48
+    assert report.serving_check.blessed
     kinds = [step.kind for step in report.lineage if step.kind != "commit"]
     assert kinds == ["data", "code", "settings", "encoder", "libraries", "model"]
-    times = {component.name: component.seconds for component in report.components}
-    assert times["Trainer"] > times["SchemaGen"]
-    assert "Report" not in times
+    assert report.components["Trainer"] > report.components["SchemaGen"]
+    assert "Report" not in report.components
 
 
 def test_page_of_a_run_is_kept_next_to_its_settings(finished):
@@ -93,12 +94,11 @@ def test_column_that_costs_more_than_it_may_bring_is_a_warning_at_the_end(
 ):
     run()  # everything is cached
     latest = Run(finished.paths, RunList(finished.paths).find("latest"))
-    file = latest.directory / "report.json"
     report = read(finished)
     assert all(0 <= column.time_share < 1 for column in report.text_columns)
     for column, benefit in zip(report.text_columns, (0.0, 0.5), strict=True):
-        column.benefit, column.may_be_noise = benefit, False
-    file.write_text(report.model_dump_json())
+        column.test.difference, column.test.p_value = benefit, 0.0
+    report.write(str(latest.directory))
     assert main.show(latest, console) == 0
     warning = "warning: sentence1: no benefit was found on 16 rows, but it has "
     assert console.file.getvalue().count("no benefit was found") == 1
@@ -143,7 +143,7 @@ def test_run_with_two_older_versions_shows_how_the_model_ages(
     assert [round(version.age_days) for version in ages.versions] == [0, 92]
     for version in ages.versions:
         assert version.measured.value == pytest.approx(before["accuracy"], abs=0.2)
-        assert version.paired["b"] == ages.measured.value
+        assert version.paired.b == ages.measured.value
         assert version.data.startswith("data (")
     page = (last_record(finished) / "report.html").read_text()
     card = Path(second.report.pushed, "README.md").read_text()
@@ -186,8 +186,8 @@ def test_data_that_the_gate_refuses_are_reported_with_their_statistics(run, fini
         run(data_gate__max_contradictions=0.0)
     written = read(finished)
     assert written.outcome == "data refused"
-    assert written.data.anomalies
-    assert [split.rows for split in written.data.splits] == [50, 48]
+    assert written.data.problems
+    assert [split.rows for split in written.splits] == [50, 48]
     assert written.training is None
 
 

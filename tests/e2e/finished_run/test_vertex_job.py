@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from components.older_versions import read_ages
+from contracts.records.ages import ModelAges
 from tests.compiled.spec import check_spec
 from tests.e2e import jobs
 
@@ -33,8 +33,8 @@ def test_job_trains_in_a_custom_job_from_the_champion_and_pushes(restore, tmp_pa
     old, new = job.served
     assert old == champion
     jobs.check_serving(run, new)
-    (older,) = read_ages(jobs.output(run, "OlderVersions", "ages")).versions
-    assert (older.version, older.problem, older.paired["rows"]) == ("1", "", 48)
+    (older,) = ModelAges.read(jobs.output(run, "OlderVersions", "ages")).versions
+    assert (older.version, older.problem, older.paired.rows) == ("1", "", 48)
 
     (trainer,) = run.custom_jobs
     assert trainer.state == "JOB_STATE_SUCCEEDED"

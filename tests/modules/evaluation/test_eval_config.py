@@ -14,9 +14,10 @@ from sklearn import metrics as sklearn_metrics
 from tfx.types import standard_artifacts
 
 from components import ModelVerdict
-from components.evaluator import Evaluator, read_verdict
+from components.evaluator import Evaluator
 from components.evaluator.executor import Executor
 from components.evaluator.slices import read_slices
+from contracts.records.evaluation import Verdict
 from contracts.settings.data import DataConfig
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
@@ -164,7 +165,7 @@ class Evaluation:
                 "significance": significance,
             },
         )
-        verdict = read_verdict(outputs["verdict"].uri)
+        verdict = Verdict.read(outputs["verdict"].uri)
         blessed = bool(outputs["blessing"].get_int_custom_property("blessed"))
         assert verdict.blessed == blessed
         (file,) = (root / "blessing").iterdir()
@@ -299,7 +300,7 @@ def test_label_named_as_a_slice_is_evaluated(evaluate):
     assert verdict.blessed
     assert metrics["mse"].value == pytest.approx(0, abs=1e-9)
     slices = read_slices(str(scores.root / "run1" / "evaluation"), has_champion=False)
-    assert {entry["feature"] for entry in slices} == {"model_token_length"}
+    assert {part.feature for part in slices} == {"model_token_length"}
 
 
 @pytest.mark.nightly
@@ -340,9 +341,9 @@ class Parrots:
         """Returns value, rows and metrics of the slices by a column."""
         directory = self._evaluation.root / "run1" / "evaluation"
         return [
-            (entry["value"], entry["rows"], entry["metrics"])
-            for entry in read_slices(str(directory), has_champion=has_champion)
-            if entry["feature"] == column
+            (part.value, part.rows, part.metrics)
+            for part in read_slices(str(directory), has_champion=has_champion)
+            if part.feature == column
         ]
 
     def run(self, candidate, champion, labels, *bounds):
@@ -595,7 +596,7 @@ def test_model_that_is_worse_than_a_linear_one_is_refused_by_default(tmp_path):
     assert reason in verdict.summary
     _, verdict = parrots.run(CHAMPION, None, LABELS, {"accuracy": 0.8}, {}, 0.05)
     assert verdict.blessed
-    assert verdict.linear_model.paired["difference"] == 0
+    assert verdict.linear_model.paired.difference == 0
 
 
 def test_first_model_that_is_worse_than_a_linear_one_in_a_slice_is_refused(tmp_path):

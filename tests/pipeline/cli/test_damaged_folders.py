@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from contracts import fingerprint
-from contracts.verdicts import Verdict
+from contracts.records.evaluation import Verdict
 from pipeline.cli.main import main
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
@@ -572,6 +572,15 @@ def test_model_that_cannot_be_read_is_one_line(tmp_path, command):
     assert line.startswith(f"error: --model {tmp_path} cannot be read: ")
 
 
+def test_report_of_an_earlier_release_is_one_line(output, invoke):
+    report = output.paths.run(LAST) / "report.json"
+    report.write_text('{"format": 1, "pipeline": "tiny", "metrics": []}')
+    result = invoke("show", LAST)
+    assert result.exit_code == 0
+    (line,) = lines_about(report, result.stderr)
+    assert "has the format 1, and this release reads the format 2" in line
+
+
 def test_damaged_verdict_is_not_overridden(output, invoke):
     replace(TORN)(find_verdict(output))
     result = invoke("override", LAST, "--reason", "x")
@@ -595,13 +604,13 @@ def test_web_view_names_the_damaged_files_of_a_run_without_a_report(output, dama
 @pytest.mark.parametrize("damage", [replace("name: ["), nightly(Path.unlink)])
 def test_web_view_names_the_damaged_files_of_a_run_with_a_report(output, damage):
     record = output.paths.run(LAST)
-    (record / "report.json").write_text(samples.refused().model_dump_json())
+    samples.refused().write(str(record))
     replace(TORN)(record / "run.json")
     damage(record / SETTINGS_FILE)
     with serving([output.paths.root]) as address:
         page = get(f"{address}/runs/0/{LAST}")
     assert page.status_code == 200
-    assert samples.refused().verdict in page.text
+    assert samples.refused().conclusion in page.text
     for name in ("run.json", SETTINGS_FILE):
         assert page.text.count(str(record / name)) == 1
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from contracts.records.evaluation import MetricVerdict
 from contracts.storage import file_format
-from contracts.verdicts import MetricVerdict
 from pipeline.cli import main as main_module
 from pipeline.cli.main import main
 from pipeline.cli.metric_tables import verdict_tables

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
+from contracts.records.evaluation import Estimate, Evaluation
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import Estimate, Evaluation
 from contracts.versions import description, served_versions
 from pipeline import exit_status
 from pipeline.cli.main import main

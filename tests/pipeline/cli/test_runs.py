@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from contracts.commits import Commit, Commits
-from contracts.storage import file_lock, files
-from contracts.verdicts import ServingReport, Verdict, WordChanges
+from contracts.records.evaluation import Verdict
+from contracts.records.serving import ServingReport, WordChanges
+from contracts.storage import file_lock
 from pipeline.cli.main import main
 from report import run_metadata
-from report.content import JSON_FILE
 from tests.pipeline.past_runs import PastRuns
 from tests.report import sample_parts, samples
 
@@ -99,8 +99,7 @@ def test_search_is_shown_with_its_space_and_its_best_trial(invoke, past):
     search = sample_parts.search()
     report = samples.pushed().model_copy(update={"search": search})
     record = past.run()
-    path = past.paths.run(record.id) / JSON_FILE
-    files.write_record(str(path), json.loads(report.model_dump_json()))
+    report.write(str(past.paths.run(record.id)))
     assert search.sentence in joined(invoke("show", "latest"))
     content = json.loads(invoke("show", "latest", "--json"))
     assert content["search"]["best"] == search.best

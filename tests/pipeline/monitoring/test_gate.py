@@ -5,8 +5,8 @@ import pytest
 
 from contracts.errors import UsageError
 from contracts.metrics import Rows
+from contracts.records.evaluation import Estimate, Evaluation
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import Estimate, Evaluation
 from pipeline.monitoring import gate
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"], labels="name")

@@ -9,9 +9,8 @@ import yaml
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from contracts.storage import files
+from contracts.records.data import DataVerdict
 from contracts.task.definition import TaskConfig
-from contracts.verdicts import VERDICT_FILE, DataVerdict
 from modules.evaluation import prediction_files
 from pipeline.runs.compared_run import FinishedRun
 from pipeline.runs.run_record import RunRecord
@@ -128,8 +127,7 @@ class Output:
         self._execute(tfx_run, "ImportExampleGen", "examples", run.examples)
         if card is not None:
             directory = self.root / f"data-{name}"
-            verdict = DataVerdict(card=card)
-            files.write_record(directory / VERDICT_FILE, verdict.model_dump())
+            DataVerdict(card=card).write(str(directory))
             self._execute(tfx_run, "DataGate", "verdict", str(directory))
         if has_trained:
             self._execute(tfx_run, "Trainer", "model_run", run.model_run)

@@ -38,10 +38,9 @@ def write(root):
         report = samples.pushed()
         for curve in (s.losses for s in report.training.seeds):
             curve.y = [value + 0.1 * seed for value in curve.y]
-        (paths.run(run_id) / "report.json").write_text(report.model_dump_json())
+        report.write(str(paths.run(run_id)))
     write_record(paths, REFUSED, "refused", value=0.81, reason=REASON)
-    report = samples.refused().model_dump_json()
-    (paths.run(REFUSED) / "report.json").write_text(report)
+    samples.refused().write(str(paths.run(REFUSED)))
     write_record(paths, FAILED, "failed", reason="OSError: no space left on device")
     (paths.run(FAILED) / "run.log").write_text("line\n" * 30 + "<b>the end</b>\n")
     return paths

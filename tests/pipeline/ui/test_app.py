@@ -54,7 +54,7 @@ def test_a_report_allows_only_its_own_script(client):
     response = client.get(f"/runs/0/{REFUSED}")
     policy = response.headers["content-security-policy"]
     assert policy == f"{page.policy()}; frame-ancestors 'none'"
-    assert "Refused: accuracy 0.81" in response.text
+    assert "accuracy is 0.8100, the threshold is 0.8500" in response.text
     assert 'href="/">All runs' in response.text
 
 
@@ -67,10 +67,13 @@ def test_a_run_without_a_report_shows_its_end(client):
     assert log.text.endswith("<b>the end</b>\n")
 
 
-def test_a_report_of_another_format_is_left_out(client, paths):
+@pytest.mark.parametrize("number", [1, 99])
+def test_a_report_of_another_release_is_left_out_and_named(client, paths, number):
     path = paths.run(FAILED) / "report.json"
-    path.write_text('{"format": 99}')
-    assert "This run has no report" in client.get(f"/runs/0/{FAILED}").text
+    path.write_text(f'{{"format": {number}}}')
+    text = client.get(f"/runs/0/{FAILED}").text
+    assert "This run has no report" in text
+    assert f"has the format {number}, and this release reads the format 2" in text
     path.unlink()
 
 
