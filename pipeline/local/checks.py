@@ -53,13 +53,13 @@ class Check:
     Attributes:
       name: What was checked.
       status: An error stops a run; with a warning a feature is missing or may fail.
-      value: What was found.
+      value: What was found, or the error that a run would end with.
       advice: What to do; empty if `value` names it, or nothing is needed.
     """
 
     name: str
     status: Literal["ok", "warning", "error"]
-    value: str
+    value: str | UsageError
     advice: str = ""
 
 
@@ -86,7 +86,7 @@ def run_checks(config_file: Path, overrides: dict[str, Any]) -> Iterator[Check]:
         config = recipe.load_config(config_file, overrides)
         yield Check("recipe", "ok", str(config_file))
     except UsageError as error:
-        yield Check("recipe", "error", str(error))
+        yield Check("recipe", "error", error)
     if config is not None:
         yield from _check_recipe(config, has_tensorflow=tensorflow.status == "ok")
     yield _check_space("temporary files", Path(tempfile.gettempdir()), _GIB)
@@ -123,7 +123,7 @@ def _checked(name: str, describe: Callable[[], str]) -> Check:
     try:
         return Check(name, "ok", describe())
     except UsageError as error:
-        return Check(name, "error", str(error))
+        return Check(name, "error", error)
 
 
 def _check_python() -> Iterator[Check]:
@@ -275,7 +275,7 @@ def _check_output(directory: Path, needed: int) -> Check:
     try:
         uris.refuse_pattern("output", str(directory))
     except UsageError as error:
-        return Check("output", "error", str(error))
+        return Check("output", "error", error)
     return _check_space("output", directory, needed)
 
 
@@ -324,7 +324,9 @@ def _check_encoder(config: Config) -> tuple[Check, int]:
         if conversion.needs_import(directory):
             return Check("encoder", "ok", f"{source}: imported by a run"), size
         architecture = encoder_source.resolve_encoder(config).architecture
-    except (UsageError, OSError) as error:
+    except UsageError as error:
+        return Check("encoder", "error", error), 0
+    except OSError as error:
         return Check("encoder", "error", str(error)), 0
     shape = "{} x {}".format(
         wording.count(architecture["num_hidden_layers"], "layer"),

@@ -49,22 +49,14 @@ class ServedModel:
         self._predictor = Predictor(directory)
         signatures = self._predictor.signatures
         if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
-            raise UsageError(
-                got=f"--model {directory} has no signature `{TOKENIZE}`; push it again "
-                "with this release",
-                name="E-file-format-other",
-            )
+            raise _too_old(directory, f"signature {TOKENIZE}")
         self._signatures = signatures
         self.columns = self._predictor.columns
         self.labels: list[str] = []
         if LABELS in signatures[SERVING_DEFAULT].structured_outputs:
             described = description.read_description(directory)
             if described is None:
-                raise UsageError(
-                    got=f"--model {directory} has no description, which names its labels; "
-                    "push it again with this release",
-                    name="E-file-format-other",
-                )
+                raise _too_old(directory, "description, which names its labels")
             self.labels = described["classes"]
         # The signatures return no vector of the encoder. The mean of the word
         # embeddings is in every model that was pushed.
@@ -146,6 +138,15 @@ class ServedModel:
         return example.SerializeToString()
 
 
+def _too_old(directory: str, missing: str) -> UsageError:
+    return UsageError(
+        "model",
+        f"{directory} has no {missing}",
+        advice="push it again with this release",
+        name="E-file-format-other",
+    )
+
+
 def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
     """Reads the texts of TFRecords of Examples.
 
@@ -162,8 +163,9 @@ def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
             texts = _texts(features, columns)
             if texts is None:
                 raise UsageError(
-                    got=f"--reference {path}: an Example lacks one of the model's columns "
-                    f"{', '.join(columns)}",
+                    "reference",
+                    f"an Example of {path} lacks a column of the model",
+                    f"Examples with {', '.join(columns)}",
                     name="E-rows-refused",
                 )
             rows.append(texts)
@@ -190,8 +192,10 @@ def read_sample(
         paths = files.list_records([uris.join(directory, sampling.FILES)])
     except files.MissingRecordsError as error:
         raise UsageError(
-            got=f"--samples {directory} has no file {sampling.FILES}; name the directory "
-            "of serve --sample-dir, which has a file a minute after the first request",
+            "samples",
+            f"{directory} has no file {sampling.FILES}",
+            advice="name the directory where `serve` keeps samples of requests; it has "
+            "a file a minute after the first request",
             name="E-data-not-found",
         ) from error
     rows = []
@@ -230,8 +234,9 @@ def _read(path: str) -> list[Mapping]:
             examples.append(tf_examples.parse(record).features.feature)
         except RowError as error:
             raise UsageError(
-                got=f"{path} cannot be read: record {location.row}: {error}; it must be a "
-                "TFRecord file of Examples, with a name that ends in .gz if it is "
+                path,
+                f"record {location.row} cannot be read: {error}",
+                "a TFRecord file of Examples, with a name that ends in .gz if it is "
                 "gzipped",
                 name="E-rows-refused",
             ) from error

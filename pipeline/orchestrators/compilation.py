@@ -136,16 +136,19 @@ def orchestrator_settings(config: Config, orchestrator: str) -> Any:
     settings = getattr(config, orchestrator)
     if settings is None:
         raise UsageError(
-            got=f"the config has no section {orchestrator}; it needs at least image and "
-            f"pipeline_root: --set {orchestrator}.image=IMAGE "
-            f"--set {orchestrator}.pipeline_root=gs://BUCKET/FOLDER",
+            orchestrator,
+            "the recipe has no such section",
+            advice=f"set at least `{orchestrator}.image=IMAGE` and "
+            f"`{orchestrator}.pipeline_root=gs://BUCKET/FOLDER`",
             name="E-option-missing",
         )
     # The rule of TFX's `pipeline_builder.py`.
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", config.name):
         raise UsageError(
-            got=f"name is {config.name!r}; {orchestrator} allows lower-case letters, "
-            "digits and dashes: set another name with --set name=NAME",
+            "name",
+            repr(config.name),
+            f"lower-case letters, digits and dashes for {orchestrator}",
+            advice="set `name=NAME`",
             name="E-settings-refused",
         )
     return settings
@@ -172,7 +175,9 @@ def write_job(job: CompiledJob, path: Path) -> None:
         files.write(str(path.resolve()), text)  # replaces the target of a symbolic link
     except OSError as error:
         raise UsageError(
-            got=f"--output {path} cannot be written ({error.strerror}); name another file",
+            "package",
+            f"{path} cannot be written ({error.strerror})",
+            advice="name another file",
             name="E-storage-failed",
         ) from error
 
@@ -184,11 +189,12 @@ def check_package(path: Path) -> None:
       UsageError: The extension is not allowed, or it is a directory.
     """
     if path.suffix not in (".yaml", ".yml", ".json"):
-        raise UsageError(
-            got=f"--output {path}: the name must end in .yaml, .yml or, for Vertex, .json",
-            name="E-format-unknown",
-        )
+        allowed = "a name that ends in .yaml, .yml or, for Vertex, .json"
+        raise UsageError("package", str(path), allowed, name="E-format-unknown")
     if path.is_dir():
         raise UsageError(
-            got=f"--output {path} is a directory; name a file", name="E-storage-failed"
+            "package",
+            f"{path} is a directory",
+            advice="name a file",
+            name="E-storage-failed",
         )

@@ -64,11 +64,7 @@ class RunClient(abc.ABC):
 
     @abc.abstractmethod
     def start(self, package: Path, request: RunRequest) -> None:
-        """Starts a run, and sets the attributes.
-
-        Args:
-          package: File with the compiled pipeline, a pipeline spec in YAML.
-          request: The run.
+        """Starts a run of a pipeline spec in YAML, and sets the attributes.
 
         Raises:
           UsageError: The orchestrator is unreachable or refuses the request.

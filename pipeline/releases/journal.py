@@ -44,7 +44,7 @@ def check_reason(reason: str) -> None:
       UsageError: It has a lone surrogate.
     """
     if problem := find_surrogate(reason):
-        raise UsageError(got=f"the reason {problem}", name="E-text-refused")
+        raise UsageError("reason", problem, name="E-text-refused")
 
 
 class Release(pydantic.BaseModel):
@@ -109,9 +109,7 @@ def read(directory: Path) -> list[Release]:
     try:
         records = list(json_lines.read(path, Release))
     except OSError as error:
-        raise UsageError(
-            got=damage.describe(path, error, ADVICE), name="E-record-damaged"
-        ) from error
+        raise damage.to_error(path, error, ADVICE) from error
     releases: list[Release] = []
     for release in records:
         kind = release.action, release.run
@@ -130,11 +128,13 @@ def add(directory: Path, release: Release) -> None:
     try:
         json_lines.append(path, release)
     except OSError as error:
-        raise UsageError(
-            got=f"{path} cannot be written: {error.strerror}. Correct the cause and run "
-            "the command again",
-            name="E-storage-failed",
-        ) from error
+        raise storage_failed(path, f"cannot be written: {error.strerror}") from error
+
+
+def storage_failed(path: Path, problem: str) -> UsageError:
+    """Returns the error of a decision that the file system interrupted."""
+    advice = "correct the cause and run the command again"
+    return UsageError(str(path), problem, advice=advice, name="E-storage-failed")
 
 
 def find_intent(

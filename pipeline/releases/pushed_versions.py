@@ -24,8 +24,6 @@ from pipeline.runs import damage
 from pipeline.runs.runs import RunList
 from report.run_metadata import creation_time, values
 
-_ADVICE = "make it a directory that you may read"
-
 logger = logging.getLogger(__name__)
 
 State = Literal["served", "earlier", "withdrawn", "incomplete"]
@@ -79,9 +77,7 @@ def recipe_names(paths: OutputPaths) -> list[str]:
             if re.fullmatch(NAME_PATTERN, path.name) and path.is_dir()
         )
     except OSError as error:
-        raise UsageError(
-            got=damage.describe(paths.serving, error, _ADVICE), name="E-storage-failed"
-        ) from error
+        raise _unreadable(paths.serving, error) from error
 
 
 def list_pushed(
@@ -109,10 +105,9 @@ def list_pushed(
         try:
             names = served_versions.list_versions(str(directory))
         except OSError as error:
-            problem = damage.describe(directory, error, _ADVICE)
             if requires_all:
-                raise UsageError(got=problem, name="E-storage-failed") from error
-            logger.warning("%s", problem)
+                raise _unreadable(directory, error) from error
+            logger.warning("%s", _unreadable(directory, error).sentence())
             continue
         for name in names:
             path = directory / name
@@ -128,6 +123,11 @@ def list_pushed(
             if state == "served":
                 state = "earlier"
     return sorted(pushed, key=lambda version: version.version, reverse=True)
+
+
+def _unreadable(directory: Path, error: OSError) -> UsageError:
+    advice = "make it a directory that you may read"
+    return damage.to_error(directory, error, advice, name="E-storage-failed")
 
 
 def list_releases(directory: Path) -> list[Release]:

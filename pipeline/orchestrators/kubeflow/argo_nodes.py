@@ -23,9 +23,7 @@ _MAX_ATTEMPTS = 5
 def failed_nodes(tasks: Iterable[Any], components: Iterable[str]) -> dict[str, str]:
     """Returns the failed node, of a component or of its driver, by component.
 
-    Args:
-      tasks: Tasks of a run, as the API returns them.
-      components: Names of the components.
+    The tasks are those of a run, as the API returns them.
     """
     states = {}
     for task in sorted(tasks, key=_attempt):  # the node of all attempts comes last

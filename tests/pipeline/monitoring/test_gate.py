@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from contracts.errors import UsageError
 from contracts.metrics import Rows
 from contracts.task.definition import TaskConfig
 from contracts.verdicts import Estimate, Evaluation
 from pipeline.monitoring import gate
+from tests.refusals import refused
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"], labels="name")
 
@@ -117,6 +117,7 @@ def test_equal_metrics_have_no_correlation():
 def test_damaged_evaluation_is_named(tmp_path):
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "evaluation.json").write_text("{")
-    with pytest.raises(UsageError, match=r"7/evaluation\.json cannot be read"):
+    setting = str(tmp_path / "7" / "evaluation.json")
+    with refused("E-record-damaged", setting=setting):
         gate.read_evaluation(str(tmp_path), "7")
     assert gate.read_evaluation(str(tmp_path), "8") is None

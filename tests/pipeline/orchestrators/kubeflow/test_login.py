@@ -1,19 +1,31 @@
 """The address of Kubeflow Pipelines."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from contracts.errors import UsageError
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
+from tests.refusals import refused
 
 
-def test_host_without_a_protocol_is_refused():
-    with pytest.raises(UsageError, match=r"write https://ml\.example "):
-        KubeflowServer("ml.example")
-
-
-def test_ca_file_that_is_missing_is_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"the CA file .*ca\.pem is not a file"):
-        KubeflowServer("https://ml.example", ca_file=tmp_path / "ca.pem")
+@pytest.mark.parametrize(
+    ("login", "name", "setting", "got"),
+    [
+        ({"host": "ml.example"}, "E-settings-refused", "host", "has no protocol"),
+        ({"host": "http://a:b@ml"}, "E-secret-visible", None, "has a password"),
+        (
+            {"host": "https://ml", "ca_file": Path("absent.pem")},
+            "E-data-not-found",
+            "ca_file",
+            r"^absent\.pem is not a file",
+        ),
+    ],
+)
+def test_impossible_login_is_refused(login, name, setting, got):
+    with refused(name, got=re.compile(got)) as caught:
+        KubeflowServer(**login)
+    assert setting is None or caught.value.setting == setting
 
 
 def test_run_link_starts_with_the_host_or_the_address_of_the_user_interface(
