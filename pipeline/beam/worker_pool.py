@@ -136,7 +136,7 @@ def main(address: str) -> None:
             "HOST:PORT with a free port of this machine, such as localhost:50000",
             name="E-settings-refused",
         )
-        raise click.UsageError(str(refused)) from error
+        raise click.BadArgumentUsage(str(refused)) from error
     pool = WorkerPool()
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
     for number in (signal.SIGINT, signal.SIGTERM):

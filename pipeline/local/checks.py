@@ -100,7 +100,12 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
         encoder, weights = _check_encoder(config)
         yield encoder
     yield _checked("data", lambda: _describe_data(config))
-    yield _check_output(OutputPaths.of(config).root, _GIB + _ENCODER_COPIES * weights)
+    root = OutputPaths.of(config).root
+    try:
+        uris.refuse_pattern("output", str(root))
+        yield _check_space("output", root, _GIB + _ENCODER_COPIES * weights)
+    except UsageError as error:
+        yield Check("output", "error", error)
     use_of_cluster = _checked(cluster.VARIABLE, lambda: _describe_cluster(config))
     if cluster.VARIABLE in os.environ or use_of_cluster.status == "error":
         yield use_of_cluster
@@ -111,8 +116,7 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
     if config.beam.runner == "flink" and config.beam.master:
         yield _check_flink(config.beam.master)
     if config.beam.environment == "docker" and config.beam.runner != "in_process":
-        path = shutil.which("docker")
-        if path:
+        if path := shutil.which("docker"):
             yield Check("docker", "ok", path)
         else:
             advice = "beam.environment is docker: install docker"
@@ -168,20 +172,18 @@ def _check_packages() -> Check:
     names = [name for name, _, pythons in _read_stacks() if python in pythons]
     if not names:
         return Check("packages", "ok", "no lock to compare them with")
-    installed: dict[str, str] = {}
-    for package in metadata.distributions():
-        # Python imports the first; setuptools has its own copies at the end.
-        installed.setdefault(
-            canonicalize_name(package.metadata["Name"]), package.version
-        )
-    missing: list[str] = []
-    different = []
+    # Python imports the first; setuptools has its own copies at the end.
+    installed = {
+        canonicalize_name(package.metadata["Name"]): package.version
+        for package in reversed(list(metadata.distributions()))
+    }
     expected = _read_lock(_STACKS / names[0] / "requirements.lock")
-    for name, version in expected.items():
-        if name not in installed:
-            missing.append(name)
-        elif installed[name] != version:
-            different.append(f"{name} {installed[name]} instead of {version}")
+    missing: list[str] = [name for name in expected if name not in installed]
+    different = [
+        f"{name} {installed[name]} instead of {version}"
+        for name, version in expected.items()
+        if installed.get(name, version) != version
+    ]
     value = f"TFX {names[0]}: {len(expected)} packages as locked"
     if not missing and not different:
         return Check("packages", "ok", value)
@@ -269,14 +271,6 @@ def _check_memory() -> Check:
         return Check("memory", "ok", value)
     advice = f"a run of a small encoder needs {_show(_RUN_MEMORY)}: end other programs"
     return Check("memory", "warning", value, advice)
-
-
-def _check_output(directory: Path, needed: int) -> Check:
-    try:
-        uris.refuse_pattern("output", str(directory))
-    except UsageError as error:
-        return Check("output", "error", error)
-    return _check_space("output", directory, needed)
 
 
 def _describe_cluster(config: Config) -> str:

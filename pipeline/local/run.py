@@ -127,7 +127,7 @@ def prepare(config: Config, paths: OutputPaths) -> None:
 
 
 def _writing(paths: OutputPaths) -> contextlib.AbstractContextManager[None]:
-    return output_directory.usage_errors(f"output {paths.root}", _ADVICE)
+    return output_directory.usage_errors(paths.root, _ADVICE)
 
 
 @contextlib.contextmanager
@@ -195,7 +195,11 @@ def _run(
         error.card.write(directory)
         write_report(str(directory), report_bad_rows(config, error))
         raise DataRefusedError(
-            got=f"{error.sentence()}\nreport: {directory / PAGE_FILE}", name=error.name
+            error.setting,
+            f"{error.got}\nreport: {directory / PAGE_FILE}",
+            error.allowed,
+            error.advice,
+            name=error.name,
         ) from error
     assert record.commits is not None
     files.write_record(str(paths.commits), record.commits.model_dump(mode="json"))

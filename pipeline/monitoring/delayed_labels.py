@@ -56,7 +56,7 @@ def read_labels(
     file_format = format_of(path)
     if file_format in (None, TFRECORD):
         allowed = ".csv, .tsv, .jsonl, .parquet and .arrow"
-        raise UsageError("labels_file", path, allowed, name="E-format-unknown")
+        raise UsageError("labels", path, allowed, name="E-format-unknown")
     try:
         return _read_labels(RowFile(path, file_format, settings), task)
     except NotAnIndexError:
@@ -80,7 +80,7 @@ def _read_labels(file: RowFile, task: TaskConfig) -> dict[Texts, Label]:
             labels[texts] = parser.parse_row(row)
         except RowError as error:
             raise UsageError(
-                "labels_file",
+                "labels",
                 f"{location}: {error}",
                 advice="correct the row",
                 name="E-rows-refused",

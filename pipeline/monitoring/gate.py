@@ -17,7 +17,6 @@ from contracts.task.definition import TaskConfig
 from contracts.verdicts import Evaluation, Number
 from contracts.versions import served_versions
 from modules.evaluation import resampling
-from pipeline.runs import damage
 
 _LEAST_VERSIONS = 3  # for a rank correlation
 
@@ -74,10 +73,15 @@ def read_evaluation(directory: str, version: str) -> Evaluation | None:
             content = served_versions.read_evaluation(path)
             if content is not None:
                 return Evaluation.model_validate(content)
+        except UsageError:
+            raise
         except (OSError, ValueError) as error:
-            file = uris.join(path, served_versions.EVALUATION_FILE)
-            advice = "restore it, or delete it to compare nothing with the gate"
-            raise damage.to_error(file, error, advice) from error
+            raise UsageError(
+                uris.join(path, served_versions.EVALUATION_FILE),
+                f"cannot be read: {error}",
+                advice="restore it, or delete it to compare nothing with the gate",
+                name="E-record-damaged",
+            ) from error
     return None
 
 

@@ -118,7 +118,12 @@ class ServedModel:
         tokens = tokenized[TOKEN].numpy()
         kept = (tokens != b"").sum(axis=1)
         unknown = (tokens == b"[UNK]").sum(axis=1) / kept
-        examples = [self._serialize(texts) for texts in batch]
+        examples = []
+        for texts in batch:
+            example = example_pb2.Example()
+            for name, text in zip(self.columns, texts, strict=True):
+                example.features.feature[name].bytes_list.value.append(text)
+            examples.append(example.SerializeToString())
         packed = self._signatures[TRANSFORM_FEATURES](
             **{EXAMPLES: tf.constant(examples, tf.string)}
         )
@@ -130,12 +135,6 @@ class ServedModel:
     def _inputs(self, batch: Sequence[Texts]) -> dict[str, tf.Tensor]:
         columns = zip(self.columns, zip(*batch, strict=True), strict=True)
         return {name: tf.constant(texts, tf.string) for name, texts in columns}
-
-    def _serialize(self, texts: Texts) -> bytes:
-        example = example_pb2.Example()
-        for name, text in zip(self.columns, texts, strict=True):
-            example.features.feature[name].bytes_list.value.append(text)
-        return example.SerializeToString()
 
 
 def _too_old(directory: str, missing: str) -> UsageError:

@@ -141,18 +141,15 @@ def find_intent(
     directory: Path, action: Action, run: str | None = None
 ) -> Release | None:
     """Returns the unconfirmed rollback, or override of a run, or None."""
-    for release in read(directory):
-        if (release.action, release.run, release.confirmed) == (action, run, False):
-            return release
-    return None
+    intent = action, run, False
+    releases = read(directory)
+    return next((r for r in releases if (r.action, r.run, r.confirmed) == intent), None)
 
 
 def override_of(releases: list[Release], version: int) -> Release | None:
     """Returns the override that pushed a version; None if the gate blessed it."""
-    for release in releases:
-        if release.action == "override" and release.version == version:
-            return release
-    return None
+    pushed = "override", version
+    return next((r for r in releases if (r.action, r.version) == pushed), None)
 
 
 def withdrawal_of(releases: list[Release], version: int) -> Release | None:
@@ -160,7 +157,4 @@ def withdrawal_of(releases: list[Release], version: int) -> Release | None:
 
     It is unconfirmed if it was killed before its end.
     """
-    for release in reversed(releases):
-        if version in release.withdrawn:
-            return release
-    return None
+    return next((r for r in reversed(releases) if version in r.withdrawn), None)

@@ -60,10 +60,11 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
                 raise UsageError("run", f"{run.id}: {reason}", name="E-rolled-back")
             version = served_versions.choose_version(str(directory), model)
             if (directory / version).exists():
+                problem = f"the model is version {version}, which is served already"
                 raise UsageError(
                     "run",
-                    f"{run.id}, whose model is version {version}",
-                    "a run whose model is not served already",
+                    f"{run.id}: {problem}",
+                    advice="`versions` lists what is served",
                     name="E-version-unknown",
                 )
             release = Release(
@@ -157,7 +158,7 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     if check and check.reasons:
         raise _not_refused(
             run,
-            "failed the serving check, which cannot be overridden",
+            "is refused, as the serving check failed, which cannot be overridden",
             f"{show}; correct the cause and run the pipeline again",
         )
     if verdict.blessed:

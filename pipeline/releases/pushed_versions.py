@@ -116,8 +116,7 @@ def list_pushed(
             except file_format.FormatError as error:
                 problem = str(error)
             if problem:
-                version = pushes.describe(path, "incomplete")
-                pushed.append(dataclasses.replace(version, problem=problem))
+                pushed.append(pushes.describe(path, "incomplete", problem))
                 continue
             pushed.append(pushes.describe(path, state))
             if state == "served":
@@ -156,28 +155,26 @@ class _Pushes:
             if destination.parent.name == paths.name:
                 self._artifacts[destination.name] = artifact
 
-    def describe(self, path: Path, state: State) -> PushedVersion:
+    def describe(self, path: Path, state: State, problem: str = "") -> PushedVersion:
         number = int(path.name)
-        release = journal.override_of(self._releases, number)
+        find_release = journal.override_of
         if state == "withdrawn":
-            release = journal.withdrawal_of(self._releases, number)
-        described = PushedVersion(
-            number, path, state, directory_size(path), release=release
-        )
+            find_release = journal.withdrawal_of
+        fields: dict[str, Any] = {}
         artifact, reader = self._artifacts.get(path.name), self._runs.reader
-        if artifact is None or reader is None:
-            return described
-        tfx_run_id = reader.run_id_of(reader.producing_execution(artifact))
-        run = self._runs.of_tfx_run(tfx_run_id)
-        described = dataclasses.replace(
-            described,
-            tfx_run_id=tfx_run_id,
-            pushed_at=creation_time(artifact),
-        )
-        if run is None:
-            return described
-        return dataclasses.replace(
-            described, run=run.id, metric=run.metric, value=run.value
+        if artifact is not None and reader is not None:
+            tfx_run_id = reader.run_id_of(reader.producing_execution(artifact))
+            fields |= {"tfx_run_id": tfx_run_id, "pushed_at": creation_time(artifact)}
+            if run := self._runs.of_tfx_run(tfx_run_id):
+                fields |= {"run": run.id, "metric": run.metric, "value": run.value}
+        return PushedVersion(
+            version=number,
+            directory=path,
+            state=state,
+            size_bytes=directory_size(path),
+            release=find_release(self._releases, number),
+            problem=problem,
+            **fields,
         )
 
 

@@ -55,16 +55,15 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         Metadata cannot be read.
     """
     directory = Path(name).resolve()
-    if served_versions.is_saved_model(str(directory)):
+    is_version = served_versions.is_saved_model(str(directory))
+    is_record = os.path.lexists(directory / run_record.FILE)
+    if is_version or is_record:
         paths = _output_of(directory)
-        runs = RunList(paths, requires_metadata=True)
+    runs = RunList(paths, requires_metadata=True)
+    if is_version:
         record = _find_pushing_run(runs, directory)
-    elif os.path.lexists(directory / run_record.FILE):
-        paths = _output_of(directory)
-        record = RunList(paths, requires_metadata=True).find(directory.name)
     else:
-        runs = RunList(paths, requires_metadata=True)
-        record = runs.find(name)
+        record = runs.find(directory.name if is_record else name)
     run = Run(paths, record)
     artifacts = run.outputs.artifacts
     try:

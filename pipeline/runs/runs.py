@@ -152,10 +152,7 @@ class RunList(Sequence[RunRecord]):
 
     def of_tfx_run(self, tfx_run_id: str) -> RunRecord | None:
         """Returns the run with this id of TFX; None if it has no record."""
-        for record in self:
-            if record.tfx_run_id == tfx_run_id:
-                return record
-        return None
+        return next((run for run in self if run.tfx_run_id == tfx_run_id), None)
 
     def is_known(self, record: RunRecord) -> bool:
         """Returns whether ML Metadata has the components of a run."""

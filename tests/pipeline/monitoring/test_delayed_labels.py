@@ -92,7 +92,7 @@ def test_metric_of_outputs_that_are_not_finite_is_an_alarm():
 )
 def test_what_is_no_label_is_refused(tmp_path, name, rows, error, got):
     """The second one has an index, which names make a wrong name."""
-    with refused(error, setting="labels_file", got=re.compile(got)):
+    with refused(error, setting="labels", got=re.compile(got)):
         delayed_labels.read_labels(write(tmp_path / name, *rows), TASK)
 
 

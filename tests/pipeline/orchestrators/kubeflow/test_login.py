@@ -13,7 +13,7 @@ from tests.refusals import refused
     ("login", "name", "setting", "got"),
     [
         ({"host": "ml.example"}, "E-settings-refused", "host", "has no protocol"),
-        ({"host": "http://a:b@ml"}, "E-secret-visible", None, "has a password"),
+        ({"host": "http://a:b@ml"}, "E-secret-visible", None, "password"),
         (
             {"host": "https://ml", "ca_file": Path("absent.pem")},
             "E-data-not-found",
