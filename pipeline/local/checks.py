@@ -89,7 +89,8 @@ def run_checks(config_file: Path, overrides: dict[str, Any]) -> Iterator[Check]:
         yield Check("recipe", "error", error)
     if config is not None:
         yield from _check_recipe(config, has_tensorflow=tensorflow.status == "ok")
-    yield _check_space("temporary files", Path(tempfile.gettempdir()), _GIB)
+    advice = "set TMPDIR to another directory"
+    yield _check_space("temporary files", Path(tempfile.gettempdir()), _GIB, advice)
     for option, port in PORTS.items():
         yield _check_port(port, option)
 
@@ -103,7 +104,9 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
     root = OutputPaths.of(config).root
     try:
         uris.refuse_pattern("output", str(root))
-        yield _check_space("output", root, _GIB + _ENCODER_COPIES * weights)
+        needed = _GIB + _ENCODER_COPIES * weights
+        advice = "name another directory with --output DIR"
+        yield _check_space("output", root, needed, advice)
     except UsageError as error:
         yield Check("output", "error", error)
     use_of_cluster = _checked(cluster.VARIABLE, lambda: _describe_cluster(config))
@@ -279,8 +282,7 @@ def _describe_cluster(config: Config) -> str:
     return f"{state} trainer.strategy={config.trainer.strategy}"
 
 
-def _check_space(name: str, directory: Path, needed: int) -> Check:
-    advice = "name another directory with --output DIR"
+def _check_space(name: str, directory: Path, needed: int, advice: str) -> Check:
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             directory.stat()

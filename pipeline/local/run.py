@@ -11,7 +11,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from contracts import signals
 from contracts.errors import DataRefusedError, UsageError
@@ -240,14 +239,8 @@ def redirect_output(log: Path) -> Iterator[None]:
     """Redirects the output of this process, C++ and logging included, to a file."""
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
     streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
-    settings: list[dict[str, Any]] = [
-        {
-            "encoding": stream.encoding,
-            "errors": stream.errors,
-            "line_buffering": stream.line_buffering,
-        }
-        for stream in streams
-    ]
+    names = ("encoding", "errors", "line_buffering")
+    settings = [{name: getattr(s, name) for name in names} for s in streams]
     handler = logging.FileHandler(log, encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(
         logging.Formatter(

@@ -70,27 +70,19 @@ class ServedModel:
         """Predicts texts."""
         predicted = []
         for batch in split_batches(rows):
-            outputs = self._signatures[SERVING_DEFAULT](**self._inputs(batch))
-            if SCORE in outputs:
-                scores = outputs[SCORE].numpy().tolist()
-                predicted += [
-                    PredictedRow(texts, (score,))
-                    for texts, score in zip(batch, scores, strict=True)
-                ]
-                continue
-            shares = outputs[PROBABILITIES].numpy().tolist()
-            if self.labels:
-                flags = outputs[LABELS].numpy().tolist()
-                predicted += [
-                    PredictedRow(texts, tuple(row), labels=tuple(labels))
-                    for texts, row, labels in zip(batch, shares, flags, strict=True)
-                ]
-                continue
-            names = outputs[CLASS].numpy()
-            predicted += [
-                PredictedRow(texts, tuple(row), name.decode())
-                for texts, row, name in zip(batch, shares, names, strict=True)
-            ]
+            tensors = self._signatures[SERVING_DEFAULT](**self._inputs(batch))
+            outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
+            for row, texts in enumerate(batch):
+                if SCORE in outputs:
+                    predicted.append(PredictedRow(texts, (outputs[SCORE][row].item(),)))
+                    continue
+                shares = tuple(outputs[PROBABILITIES][row].tolist())
+                if self.labels:
+                    labels = tuple(outputs[LABELS][row].tolist())
+                    predicted.append(PredictedRow(texts, shares, labels=labels))
+                else:
+                    name = outputs[CLASS][row].decode()
+                    predicted.append(PredictedRow(texts, shares, name))
         return predicted
 
     def measure(self, rows: Sequence[PredictedRow]) -> Window:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Callable
@@ -75,13 +76,17 @@ def compile_job(
 
     inputs = resolve_inputs(config, OutputPaths.of(config), report)
     paths = OrchestratorPaths(settings.pipeline_root, config.name)
+
+    def find_file(kind: str, key: str) -> str:
+        return paths.staged(kind, f"{key[: staging.KEY_LENGTH]}.json")
+
     is_vertex = orchestrator == VERTEX
     beam = vertex.beam_config(settings, paths) if is_vertex else settings.beam
     # The file of Beam's arguments has the same path for any arguments, so a change of
     # the runner changes no cache key. The path depends on the image: a running job of
     # another image keeps its arguments, as Dataflow's workers must have the same image.
     key = fingerprint.of_text(paths.name, orchestrator, settings.image)
-    beam_file = paths.staged("beam", f"{key[: staging.KEY_LENGTH]}.json")
+    beam_file = find_file("beam", key)
     staged = dataclasses.replace(
         staging.plan(inputs, paths),
         beam_file=beam_file,
@@ -89,8 +94,7 @@ def compile_job(
     )
     # Another commit runs AtomicPusher again, which names it in a new version.
     source = commits.model_dump(mode="json")
-    key = fingerprint.of_json(source)
-    commits_file = paths.staged("commits", f"{key[: staging.KEY_LENGTH]}.json")
+    commits_file = find_file("commits", fingerprint.of_json(source))
     platform = Platform(
         pipeline_root=paths.root,
         training=paths.training,
@@ -105,9 +109,7 @@ def compile_job(
     dag = create_dag(config, staged.inputs, platform)
     runner = DagRunner(
         settings,
-        component_file=lambda key: paths.staged(
-            "components", f"{key[: staging.KEY_LENGTH]}.json"
-        ),
+        component_file=functools.partial(find_file, "components"),
         runs_drivers=is_vertex,
         keeps_parameters=is_vertex,
     )

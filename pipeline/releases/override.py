@@ -187,49 +187,44 @@ def _write_metadata(
     It is added once: a killed override may have added it.
     """
     with run_metadata.writing(paths.metadata) as store:
-        destination = str(paths.pushed / str(release.version))
-        for artifact in store.get_artifacts_by_type(tfx_names.PUSHED_MODEL_TYPE):
-            if (
-                run_metadata.values(artifact).get(verdicts.PUSHED_DESTINATION)
-                == destination
-            ):
-                return
+        version = str(release.version)
+        destination = str(paths.pushed / version)
+        artifacts = store.get_artifacts_by_type(tfx_names.PUSHED_MODEL_TYPE)
+        pushed_to = map(run_metadata.values, artifacts)
+        if any(v.get(verdicts.PUSHED_DESTINATION) == destination for v in pushed_to):
+            return
+        kind = mlmd.ExecutionType(name=tfx_names.OVERRIDE)
         execution = mlmd.Execution(
-            type_id=store.put_execution_type(
-                mlmd.ExecutionType(name=tfx_names.OVERRIDE)
-            ),
+            type_id=store.put_execution_type(kind),
             last_known_state=mlmd.Execution.COMPLETE,
+            custom_properties={
+                "by": mlmd.Value(string_value=release.by),
+                "reason": mlmd.Value(string_value=release.reason),
+                "directory": mlmd.Value(string_value=str(paths.pushed)),
+                "version": mlmd.Value(string_value=version),
+            },
         )
-        properties = {
-            "by": release.by,
-            "reason": release.reason,
-            "directory": str(paths.pushed),
-            "version": str(release.version),
-        }
-        for name, value in properties.items():
-            execution.custom_properties[name].string_value = value
-        # The type that TFX's Pusher registered.
-        pushed_type = store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE)
         pushed = mlmd.Artifact(
-            type_id=pushed_type.id, uri=destination, state=mlmd.Artifact.LIVE
-        )
-        pushed.custom_properties[verdicts.PUSHED].int_value = 1
-        pushed.custom_properties[verdicts.PUSHED_DESTINATION].string_value = destination
-        pushed.custom_properties[verdicts.PUSHED_VERSION].string_value = str(
-            release.version
+            # The type that TFX's Pusher registered.
+            type_id=store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE).id,
+            uri=destination,
+            state=mlmd.Artifact.LIVE,
+            custom_properties={
+                verdicts.PUSHED: mlmd.Value(int_value=1),
+                verdicts.PUSHED_DESTINATION: mlmd.Value(string_value=destination),
+                verdicts.PUSHED_VERSION: mlmd.Value(string_value=version),
+            },
         )
         inputs = {
-            "model": outputs.artifacts[tfx_names.MODEL],
-            "model_blessing": outputs.artifacts[tfx_names.MODEL_BLESSING],
-            "infra_blessing": outputs.artifacts[tfx_names.INFRA_BLESSING],
+            "model": tfx_names.MODEL,
+            "model_blessing": tfx_names.MODEL_BLESSING,
+            "infra_blessing": tfx_names.INFRA_BLESSING,
         }
         pairs = [
-            *(
-                (artifact, _event(mlmd.Event.INPUT, key))
-                for key, artifact in inputs.items()
-            ),
-            (pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])),
+            (outputs.artifacts[output], _event(mlmd.Event.INPUT, key))
+            for key, output in inputs.items()
         ]
+        pairs.append((pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])))
         context = store.get_context_by_type_and_name(
             run_metadata.RUN_TYPE, run.tfx_run_id
         )

@@ -113,7 +113,7 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
 
 
 def _no_version(problem: str) -> UsageError:
-    advice = "choose another one of `versions`"
+    advice = "`versions` lists what can be served"
     return UsageError("version", problem, advice=advice, name="E-version-unknown")
 
 

@@ -227,7 +227,7 @@ def no_runs(paths: OutputPaths) -> UsageError:
     return UsageError(
         "output",
         f"no runs in {paths.root}",
-        advice="start one with `run`, or name another directory",
+        advice="start one, or name another directory with `output=DIR`",
         name="E-run-unknown",
     )
 

@@ -25,9 +25,13 @@ def failed_nodes(tasks: Iterable[Any], components: Iterable[str]) -> dict[str, s
 
     The tasks are those of a run, as the API returns them.
     """
-    states = {}
-    for task in sorted(tasks, key=_attempt):  # the node of all attempts comes last
-        states[_split(task)["name"]] = task.state
+    nodes = []
+    for task in tasks:
+        match = _NODE.fullmatch(task.display_name or "")
+        assert match is not None
+        nodes.append((float(match["attempt"] or "inf"), match["name"], task.state))
+    nodes.sort(key=lambda node: node[0])  # the node of all attempts comes last
+    states = {name: state for _, name, state in nodes}
     return {
         component: node
         for component in components
@@ -78,14 +82,3 @@ def _hash(name: str) -> int:
     for byte in name.encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
     return value
-
-
-def _attempt(task: Any) -> float:
-    attempt = _split(task)["attempt"]
-    return float("inf") if attempt is None else int(attempt)
-
-
-def _split(task: Any) -> re.Match[str]:
-    match = _NODE.fullmatch(task.display_name or "")
-    assert match is not None
-    return match

@@ -59,12 +59,6 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
     ) -> Any:
         """Sends a request.
 
-        Args:
-          method: HTTP method.
-          url: Address.
-          headers: HTTP headers.
-          **options: Further arguments of kfp; `_request_timeout` is set if it is None.
-
         Raises:
           UsageError: The request has credentials, and the address is `http://` on
             another machine.
@@ -95,11 +89,8 @@ class Client(kfp.Client):
     def get_kfp_healthz(self, sleep_duration: int = 5) -> Any:
         """Requests the health of Kubeflow Pipelines once.
 
-        kfp tries five times, 5 s apart, and logs a traceback each time, even if a
-        token was refused.
-
-        Args:
-          sleep_duration: Unused; kfp's signature.
+        kfp tries five times, `sleep_duration` apart, and logs a traceback each time,
+        even if a token was refused.
 
         Raises:
           UsageError: The response is not from the API, but for example a log-in page;
@@ -129,10 +120,6 @@ class Client(kfp.Client):
 
         kfp's client has no method for it. The API server has `ReadRunLogV1`, which the
         address of a user interface may not forward.
-
-        Args:
-          run_id: ID of the run.
-          pod: Name of a pod of the run.
         """
         tail = b""
         try:

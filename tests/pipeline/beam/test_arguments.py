@@ -142,43 +142,28 @@ def test_missing_java_is_refused_before_a_missing_job_server(home, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("settings", "is_here", "name", "setting", "got"),
+    ("jar", "is_here", "got"),
     [
-        (
-            {"runner": "flink", "job_server_jar": "none.jar"},
-            True,
-            "E-job-server-not-found",
-            "beam.job_server_jar",
-            "none.jar is not a file",
-        ),
-        (
-            {"runner": "flink"},
-            False,
-            "E-job-server-not-found",
-            "beam.job_server_jar",
-            "not set, but required by the runner flink in a container",
-        ),
-        (
-            {"runner": "dataflow"},
-            True,
-            "E-option-missing",
-            "beam.dataflow.project",
-            "not set, but required by the runner dataflow",
-        ),
+        ("none.jar", True, "none.jar is not a file"),
+        (None, False, "not set, but required by the runner flink in a container"),
     ],
 )
 @pytest.mark.usefixtures("home")
-def test_setting_that_the_runner_requires_is_named(
-    settings, is_here, name, setting, got
-):
-    with refused(name, setting=setting, got=got):
-        beam_arguments(BeamConfig(**settings), is_here=is_here)
+def test_job_server_must_be_a_file(jar, is_here, got):
+    config = BeamConfig(runner="flink", job_server_jar=jar)
+    with refused("E-job-server-not-found", setting="beam.job_server_jar", got=got):
+        beam_arguments(config, is_here=is_here)
 
 
 def test_job_server_in_a_container_is_the_configured_one():
     config = BeamConfig(runner="flink", job_server_jar="/opt/beam/server.jar")
     arguments = beam_arguments(config, is_here=False)
     assert "--flink_job_server_jar=/opt/beam/server.jar" in arguments
+
+
+def test_dataflow_without_a_project_is_refused():
+    with refused("E-option-missing", setting="beam.dataflow.project"):
+        beam_arguments(BeamConfig(runner="dataflow"))
 
 
 def test_portable_workers_run_the_configured_command():

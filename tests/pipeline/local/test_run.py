@@ -57,6 +57,11 @@ def other(paths):
     process.communicate()
 
 
+def hold(paths):
+    with run.hold_output(paths, "run this"):
+        pass
+
+
 def test_output_of_python_and_c_goes_to_the_log(tmp_path, capfd, caplog):
     caplog.set_level(logging.WARNING, "absl")
     log = tmp_path / "run.log"
@@ -190,15 +195,15 @@ def test_output_that_cannot_be_written_is_named(tmp_path, file):
     blocked.parent.mkdir(parents=True, exist_ok=True)
     blocked.touch()
     paths = OutputPaths(tmp_path / "output", "tiny")
-    with refused("E-storage-failed"), run.hold_output(paths, "run this"):
-        pass
+    with refused("E-storage-failed"):
+        hold(paths)
 
 
 def test_output_that_is_a_link_to_nothing_is_named(paths):
     paths.root.symlink_to("absent")
     got = re.compile(rf"a link to a missing directory \({paths.root}\)")
-    with refused("E-storage-failed", got=got), run.hold_output(paths, "run this"):
-        pass
+    with refused("E-storage-failed", got=got):
+        hold(paths)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +214,8 @@ def test_what_another_user_left_for_reading_is_named(paths, monkeypatch, file):
     path.mkdir(parents=True)
     monkeypatch.setattr("os.access", lambda name, _: str(name) != str(path))
     got = re.compile(rf"Permission denied \({path}\)")
-    with refused("E-storage-failed", got=got), run.hold_output(paths, "run this"):
-        pass
+    with refused("E-storage-failed", got=got):
+        hold(paths)
 
 
 @pytest.mark.parametrize("output", ["out[1]", "out*/a", "out?", r"out\a"])
@@ -265,23 +270,19 @@ def test_machine_without_any_lock_is_one_line(paths, tmp_path, monkeypatch):
     monkeypatch.setattr("fcntl.flock", fail)
     monkeypatch.setattr("contracts.storage.file_lock._SUBSTITUTES", str(tmp_path))
     got = re.compile("No locks available")
-    with refused("E-storage-failed", got=got), run.hold_output(paths, "run this"):
-        pass
+    with refused("E-storage-failed", got=got):
+        hold(paths)
 
 
 def test_kernel_releases_the_lock_of_a_killed_run(other, paths):
     got = f"{paths.root} is in use by process {other.pid}, run that"
-    with (
-        refused("E-output-in-use", setting="output", got=got),
-        run.hold_output(paths, "run this"),
-    ):
-        pass
+    with refused("E-output-in-use", setting="output", got=got):
+        hold(paths)
     other.send_signal(signal.SIGKILL)
     other.wait()
     with run.hold_output(paths, "run this"):
         assert paths.lock.read_text() == f"process {os.getpid()}, run this\n"
-    with run.hold_output(paths, "run this"):  # and at the end of a run
-        pass
+    hold(paths)  # it is released at the end of a run, too
 
 
 def test_run_whose_output_nobody_reads_ends_as_it_would_with_a_reader(paths, tmp_path):

@@ -38,7 +38,7 @@ VERTEX = {
         "dataflow": {"max_workers": 5, "machine_type": "n1-standard-4"},
     },
 }
-ROOT = "gs://bucket/bert"
+ROOT_KEY, ROOT = "kubeflow.pipeline_root", "gs://bucket/bert"
 VARIANT = {
     "evaluator.incompatible_champion": "refuse",
     "trainer.warm_start": "champion",
@@ -484,12 +484,9 @@ def test_file_extension_decides_what_is_written(kubeflow, vertex, tmp_path):
     compilation.write_job(vertex, tmp_path / "job.json")
     job = json.loads((tmp_path / "job.json").read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == ROOT
-    unknown, directory = tmp_path / "job.txt", tmp_path / "directory.yaml"
-    allowed = re.compile(r"\.yaml")
-    with refused(
-        "E-format-unknown", setting="package", got=str(unknown), allowed=allowed
-    ):
-        compilation.write_job(vertex, unknown)
+    with refused("E-format-unknown", setting="package"):
+        compilation.write_job(vertex, tmp_path / "job.txt")
+    directory = tmp_path / "directory.yaml"
     directory.mkdir()
     got = f"{directory} is a directory"
     with refused("E-storage-failed", setting="package", got=got):
@@ -498,50 +495,30 @@ def test_file_extension_decides_what_is_written(kubeflow, vertex, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == names  # nothing incomplete
 
 
-def test_missing_section_is_refused_with_what_it_needs(tmp_path):
-    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
-    advice = re.compile("`kubeflow.image=IMAGE` and `kubeflow.pipeline_root=")
-    with refused("E-option-missing", setting="kubeflow", advice=advice):
-        compilation.compile_job(config, "kubeflow")
-
-
-def test_name_that_orchestrators_do_not_allow_is_refused(recipe):
-    config = load_config(recipe, {"name": "my_pipeline"})
-    allowed = "lower-case letters, digits and dashes for kubeflow"
-    with refused(
-        "E-settings-refused", setting="name", got="'my_pipeline'", allowed=allowed
-    ):
-        compilation.compile_job(config, "kubeflow")
+@pytest.mark.parametrize(
+    ("key", "value", "name", "advice"),
+    [
+        ("kubeflow", None, "E-option-missing", "`kubeflow.image=IMAGE` and"),
+        ("name", "my_pipeline", "E-settings-refused", "`name=NAME`"),
+    ],
+)
+def test_recipe_of_which_no_job_is_made_is_refused(recipe, key, value, name, advice):
+    with refused(name, setting=key, advice=re.compile(advice)):
+        compilation.compile_job(load_config(recipe, {key: value}), "kubeflow")
 
 
 @pytest.mark.parametrize(
-    ("settings", "name", "message"),
+    ("key", "value", "name", "message"),
     [
-        (
-            {"kubeflow.pipeline_root": "bucket/bert"},
-            "E-settings-refused",
-            "kubeflow.pipeline_root",
-        ),
-        (
-            {"kubeflow.pipeline_root": "gs://bucket/[1]"},
-            "E-path-pattern",
-            "pipeline_root",
-        ),
-        ({"vertex.pushed": "gs://bucket/a*"}, "E-path-pattern", "pushed"),
-        ({"kubeflow.nodes": 3}, "E-settings-refused", "node_selector"),
-        (
-            {"vertex.beam.dataflow": {"workers": 3}},
-            "E-settings-refused",
-            "max_workers",
-        ),
-        (
-            {"kubeflow.accelerator_count": 0},
-            "E-settings-refused",
-            "accelerator_count",
-        ),
+        (ROOT_KEY, "bucket/bert", "E-settings-refused", ROOT_KEY),
+        (ROOT_KEY, "gs://bucket/[1]", "E-path-pattern", "pipeline_root"),
+        ("vertex.pushed", "gs://bucket/a*", "E-path-pattern", "pushed"),
+        ("kubeflow.nodes", 3, "E-settings-refused", "node_selector"),
+        ("vertex.beam.dataflow", {"workers": 3}, "E-settings-refused", "max_workers"),
+        ("kubeflow.accelerator_count", 0, "E-settings-refused", "accelerator_count"),
     ],
 )
-def test_invalid_setting_is_named(recipe, settings, name, message):
+def test_invalid_setting_is_named(recipe, key, value, name, message):
     with refused(name) as caught:
-        load_config(recipe, settings)
+        load_config(recipe, {key: value})
     assert message in str(caught.value)

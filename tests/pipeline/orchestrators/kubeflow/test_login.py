@@ -1,6 +1,5 @@
 """The address of Kubeflow Pipelines."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,22 +9,15 @@ from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
-    ("login", "name", "setting", "got"),
+    ("name", "setting", "login"),
     [
-        ({"host": "ml.example"}, "E-settings-refused", "host", "has no protocol"),
-        ({"host": "http://a:b@ml"}, "E-secret-visible", None, "password"),
-        (
-            {"host": "https://ml", "ca_file": Path("absent.pem")},
-            "E-data-not-found",
-            "ca_file",
-            r"^absent\.pem is not a file",
-        ),
+        ("E-settings-refused", "host", {"host": "ml.example"}),
+        ("E-data-not-found", "ca_file", {"host": "https://ml", "ca_file": Path("a")}),
     ],
 )
-def test_impossible_login_is_refused(login, name, setting, got):
-    with refused(name, got=re.compile(got)) as caught:
+def test_impossible_login_is_refused(name, setting, login):
+    with refused(name, setting=setting):
         KubeflowServer(**login)
-    assert setting is None or caught.value.setting == setting
 
 
 def test_run_link_starts_with_the_host_or_the_address_of_the_user_interface(
