@@ -126,8 +126,8 @@ def test_run_without_its_settings_is_refused_by_the_path(output, compare, damage
         result = compare(name, SECOND)
         assert result.exit_code == 2
         (line,) = result.stderr.splitlines()
-        reason = "missing; " if damage is remove else "cannot be read: "
-        assert line.startswith(f"error: {settings}: {reason}")
+        reason = "is missing; " if damage is remove else "cannot be read: "
+        assert line.startswith(f"error: run {FIRST}: {settings} {reason}")
 
 
 @pytest.mark.parametrize(
@@ -209,15 +209,15 @@ def test_run_without_a_trained_model_is_refused(output, compare):
     output.add("20261125-020000-000000", write_run(output.root, "c"), has_trained=False)
     result = compare(FIRST, "latest")
     assert result.exit_code == 2
-    assert "run: 20261125-020000-000000 has no predictions" in result.stderr
+    assert "run 20261125-020000-000000 has no predictions" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
         ([FIRST], "1 run: name 2 to 26, as in compare RUN latest"),
-        ([FIRST, "nope"], "run: nope is not the start of the id of a run in "),
-        (["2026112", FIRST], "run: 2026112 is ambiguous"),
+        ([FIRST, "nope"], "run nope: "),
+        (["2026112", FIRST], "run 2026112 is ambiguous"),
     ],
 )
 def test_runs_that_are_not_there_are_refused(compare, names, message):
@@ -232,7 +232,7 @@ def test_model_that_no_run_pushed_is_refused(output, compare):
     (model / "saved_model.pb").touch()
     result = compare(FIRST, model)
     assert result.exit_code == 2
-    assert f"{model}: no run pushed it" in result.stderr
+    assert f"no run pushed {model}" in result.stderr
 
 
 def test_model_outside_of_an_output_directory_is_refused(compare, tmp_path_factory):
@@ -240,7 +240,7 @@ def test_model_outside_of_an_output_directory_is_refused(compare, tmp_path_facto
     (model / "saved_model.pb").touch()
     result = compare(FIRST, model)
     assert result.exit_code == 2
-    assert "allowed: a directory below an output directory of runs" in result.stderr
+    assert "is not below an output directory of runs" in result.stderr
 
 
 def test_comparison_without_rows_needs_no_tensorflow(output):

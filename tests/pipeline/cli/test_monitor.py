@@ -327,8 +327,8 @@ def test_version_without_an_evaluation_or_with_few_labels_is_named(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--samples", "/no/directory"), "--samples: /no/directory has no file sample"),
-        (("--reference", __file__), f"{__file__}: record 1 cannot be read: "),
+        (("--samples", "/no/directory"), "--samples /no/directory has no file sample-"),
+        (("--reference", __file__), f"{__file__} cannot be read: "),
         (("--limit", "domain=2"), "--limit domain=2: "),
         (("--limit", "min_rows=1000"), "--reference "),
         (("--threshold", "f1=0.5"), "--threshold needs labels: add --labels FILE"),

@@ -114,10 +114,15 @@ def test_equal_metrics_have_no_correlation():
     assert gate.rank_correlation(pairs) is None
 
 
-def test_damaged_evaluation_is_named(tmp_path):
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "evaluation.json").write_text("{")
-    setting = str(tmp_path / "7" / "evaluation.json")
-    with refused("E-record-damaged", setting=setting):
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [("{", "E-record-damaged"), ('{"format": 9}', "E-file-format-other")],
+)
+def test_evaluation_that_cannot_be_read_is_named(tmp_path, content, name):
+    file = tmp_path / "7" / "evaluation.json"
+    file.parent.mkdir()
+    file.write_text(content)
+    with refused(name) as caught:
         gate.read_evaluation(str(tmp_path), "7")
+    assert str(file) in str(caught.value)
     assert gate.read_evaluation(str(tmp_path), "8") is None
