@@ -67,8 +67,9 @@ def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ..
             for name in ("project", "region", "temp_location"):
                 if getattr(settings, name) is None:
                     raise UsageError(
-                        got=f"beam.dataflow.{name}: required by the runner dataflow, but "
-                        f"not set; set it with --set beam.dataflow.{name}=VALUE",
+                        f"beam.dataflow.{name}",
+                        "not set, but required by the runner dataflow",
+                        advice=f"set `beam.dataflow.{name}=VALUE`",
                         name="E-option-missing",
                     )
             arguments = {

@@ -28,9 +28,6 @@ _VARIABLE = "BERT_PIPELINE_BEAM_ARGUMENTS"
 def configure(arguments: Sequence[str]) -> tuple[str, ...]:
     """Sets Beam's arguments for this process and its child processes.
 
-    Args:
-      arguments: Beam's arguments.
-
     Returns:
       The arguments for TFX, the same for any `arguments`.
     """

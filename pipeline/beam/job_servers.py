@@ -13,6 +13,7 @@ from pipeline.config import paths
 from pipeline.config.beam import BeamConfig
 
 _GROUP = "org.apache.beam"
+_PORTABLE = "set `beam.runner=portable` and the address of a job server"
 
 
 def find_jar(config: BeamConfig, *, is_here: bool) -> str:
@@ -28,26 +29,25 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
     """
     if not is_here:
         if config.job_server_jar is None:
-            raise UsageError(
-                got=f"beam.job_server_jar: required by the runner {config.runner} in a "
-                "container, but not set; name the file in the image, or use the runner "
-                "portable with the address of a job server",
-                name="E-job-server-not-found",
+            raise _not_found(
+                f"not set, but required by the runner {config.runner} in a container",
+                f"name the file in the image, or {_PORTABLE}",
             )
         return config.job_server_jar
     if shutil.which("java") is None:
         raise UsageError(
-            got=f"beam.runner is {config.runner}, but `java` is not on the PATH: its job "
-            "server needs Java 11 or 17; install one, or use the runner portable with "
-            "the address of a job server",
+            "beam.runner",
+            f"{config.runner}, whose job server needs Java 11 or 17, but `java` is not "
+            "on the PATH",
+            advice=f"install one, or {_PORTABLE}",
             name="E-job-server-not-found",
         )
     if config.job_server_jar:
         if not Path(config.job_server_jar).is_file():
-            raise UsageError(
-                got=f"beam.job_server_jar {config.job_server_jar} is not a file; leave it "
-                "out to search the directories of Maven, Beam and `make job-servers`",
-                name="E-job-server-not-found",
+            raise _not_found(
+                f"{config.job_server_jar} is not a file",
+                "leave it out to search the directories of Maven, Beam and "
+                "`make job-servers`",
             )
         return config.job_server_jar
     artifact = artifact_of(config)
@@ -63,12 +63,17 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
     ):
         if path.is_file():
             return str(path)
-    raise UsageError(
-        got=f"beam.runner is {config.runner}, but its job server is not on this machine: "
+    raise _not_found(
+        f"the job server of the runner {config.runner} is not on this machine",
         "assemble it with `make job-servers` (Flink 1.19, Spark 3), get it with `mvn "
         f"dependency:get -Dtransitive=false -Dartifact={_GROUP}:{artifact}:{version}`, "
-        "or name the file with beam.job_server_jar",
-        name="E-job-server-not-found",
+        "or set `beam.job_server_jar=FILE`",
+    )
+
+
+def _not_found(problem: str, advice: str) -> UsageError:
+    return UsageError(
+        "beam.job_server_jar", problem, advice=advice, name="E-job-server-not-found"
     )
 
 

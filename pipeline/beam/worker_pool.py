@@ -29,7 +29,7 @@ from apache_beam.runners.worker.worker_pool_main import (
 )
 from apache_beam.utils import thread_pool_executor
 
-from contracts.errors import named
+from contracts.errors import UsageError
 from modules import environment
 
 _LOGGER = logging.getLogger(__name__)
@@ -130,13 +130,13 @@ def main(address: str) -> None:
     try:
         server.add_insecure_port(address)
     except RuntimeError as error:
-        raise click.BadArgumentUsage(
-            named(
-                f"address {address}: the pool cannot listen there; give HOST:PORT "
-                "with a free port of this machine, such as localhost:50000",
-                "E-settings-refused",
-            )
-        ) from error
+        refused = UsageError(
+            "address",
+            f"the pool cannot listen on {address}",
+            "HOST:PORT with a free port of this machine, such as localhost:50000",
+            name="E-settings-refused",
+        )
+        raise click.BadArgumentUsage(str(refused)) from error
     pool = WorkerPool()
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -11,9 +11,10 @@ import click
 from rich.table import Column, Table
 from rich.text import Text
 
+from contracts.errors import UsageError
 from modules import environment
 from pipeline import exit_status
-from pipeline.cli import options
+from pipeline.cli import options, refusals
 from pipeline.console import Console, print_json
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
@@ -46,6 +47,9 @@ def doctor_command(
     checks = []
     with Console(stderr=True).status("checking") as status:
         for check in run_checks(config_file, overrides):
+            if isinstance(check.value, UsageError):
+                described = refusals.describe(check.value, doctor_command)
+                check = dataclasses.replace(check, value=described)
             checks.append(check)
             status.update(f"checked: {check.name}")
     if as_json:
@@ -55,7 +59,7 @@ def doctor_command(
         result = Column("result", overflow="fold")
         table = Table(Column("check", no_wrap=True), Column("", no_wrap=True), result)
         for check in checks:
-            text = Text(check.value)
+            text = Text(str(check.value))
             if check.advice:
                 text.append(f"\n→ {check.advice}", "bold")
             table.add_row(check.name, Text(check.status, _STYLES[check.status]), text)

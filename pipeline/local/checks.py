@@ -53,13 +53,13 @@ class Check:
     Attributes:
       name: What was checked.
       status: An error stops a run; with a warning a feature is missing or may fail.
-      value: What was found.
+      value: What was found, or the error that a run would end with.
       advice: What to do; empty if `value` names it, or nothing is needed.
     """
 
     name: str
     status: Literal["ok", "warning", "error"]
-    value: str
+    value: str | UsageError
     advice: str = ""
 
 
@@ -86,10 +86,11 @@ def run_checks(config_file: Path, overrides: dict[str, Any]) -> Iterator[Check]:
         config = recipe.load_config(config_file, overrides)
         yield Check("recipe", "ok", str(config_file))
     except UsageError as error:
-        yield Check("recipe", "error", str(error))
+        yield Check("recipe", "error", error)
     if config is not None:
         yield from _check_recipe(config, has_tensorflow=tensorflow.status == "ok")
-    yield _check_space("temporary files", Path(tempfile.gettempdir()), _GIB)
+    advice = "set TMPDIR to another directory"
+    yield _check_space("temporary files", Path(tempfile.gettempdir()), _GIB, advice)
     for option, port in PORTS.items():
         yield _check_port(port, option)
 
@@ -100,7 +101,14 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
         encoder, weights = _check_encoder(config)
         yield encoder
     yield _checked("data", lambda: _describe_data(config))
-    yield _check_output(OutputPaths.of(config).root, _GIB + _ENCODER_COPIES * weights)
+    root = OutputPaths.of(config).root
+    try:
+        uris.refuse_pattern("output", str(root))
+        needed = _GIB + _ENCODER_COPIES * weights
+        advice = "name another directory with --output DIR"
+        yield _check_space("output", root, needed, advice)
+    except UsageError as error:
+        yield Check("output", "error", error)
     use_of_cluster = _checked(cluster.VARIABLE, lambda: _describe_cluster(config))
     if cluster.VARIABLE in os.environ or use_of_cluster.status == "error":
         yield use_of_cluster
@@ -111,8 +119,7 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
     if config.beam.runner == "flink" and config.beam.master:
         yield _check_flink(config.beam.master)
     if config.beam.environment == "docker" and config.beam.runner != "in_process":
-        path = shutil.which("docker")
-        if path:
+        if path := shutil.which("docker"):
             yield Check("docker", "ok", path)
         else:
             advice = "beam.environment is docker: install docker"
@@ -123,7 +130,7 @@ def _checked(name: str, describe: Callable[[], str]) -> Check:
     try:
         return Check(name, "ok", describe())
     except UsageError as error:
-        return Check(name, "error", str(error))
+        return Check(name, "error", error)
 
 
 def _check_python() -> Iterator[Check]:
@@ -168,20 +175,18 @@ def _check_packages() -> Check:
     names = [name for name, _, pythons in _read_stacks() if python in pythons]
     if not names:
         return Check("packages", "ok", "no lock to compare them with")
-    installed: dict[str, str] = {}
-    for package in metadata.distributions():
-        # Python imports the first; setuptools has its own copies at the end.
-        installed.setdefault(
-            canonicalize_name(package.metadata["Name"]), package.version
-        )
-    missing: list[str] = []
-    different = []
+    # Python imports the first; setuptools has its own copies at the end.
+    installed = {
+        canonicalize_name(package.metadata["Name"]): package.version
+        for package in reversed(list(metadata.distributions()))
+    }
     expected = _read_lock(_STACKS / names[0] / "requirements.lock")
-    for name, version in expected.items():
-        if name not in installed:
-            missing.append(name)
-        elif installed[name] != version:
-            different.append(f"{name} {installed[name]} instead of {version}")
+    missing: list[str] = [name for name in expected if name not in installed]
+    different = [
+        f"{name} {installed[name]} instead of {version}"
+        for name, version in expected.items()
+        if installed.get(name, version) != version
+    ]
     value = f"TFX {names[0]}: {len(expected)} packages as locked"
     if not missing and not different:
         return Check("packages", "ok", value)
@@ -271,22 +276,13 @@ def _check_memory() -> Check:
     return Check("memory", "warning", value, advice)
 
 
-def _check_output(directory: Path, needed: int) -> Check:
-    try:
-        uris.refuse_pattern("output", str(directory))
-    except UsageError as error:
-        return Check("output", "error", str(error))
-    return _check_space("output", directory, needed)
-
-
 def _describe_cluster(config: Config) -> str:
     is_used = cluster.check_local_run(config.trainer.strategy)
     state = "the cluster of" if is_used else "not used with"
     return f"{state} trainer.strategy={config.trainer.strategy}"
 
 
-def _check_space(name: str, directory: Path, needed: int) -> Check:
-    advice = "name another directory with --output DIR"
+def _check_space(name: str, directory: Path, needed: int, advice: str) -> Check:
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             directory.stat()
@@ -324,7 +320,9 @@ def _check_encoder(config: Config) -> tuple[Check, int]:
         if conversion.needs_import(directory):
             return Check("encoder", "ok", f"{source}: imported by a run"), size
         architecture = encoder_source.resolve_encoder(config).architecture
-    except (UsageError, OSError) as error:
+    except UsageError as error:
+        return Check("encoder", "error", error), 0
+    except OSError as error:
         return Check("encoder", "error", str(error)), 0
     shape = "{} x {}".format(
         wording.count(architecture["num_hidden_layers"], "layer"),

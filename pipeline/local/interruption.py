@@ -22,9 +22,6 @@ def end_process(status: int) -> NoReturn:
     """Ends this process and its child processes at once.
 
     A normal exit would wait for Beam's threads, and leave its workers running.
-
-    Args:
-      status: The exit status.
     """
     children = psutil.Process().children(recursive=True)
     for child in children:

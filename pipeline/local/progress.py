@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -44,30 +43,6 @@ _LOGGERS = (
 _INDENT = 2
 
 
-@dataclasses.dataclass
-class _Component:
-    """A component's line in the list."""
-
-    name: str
-    state: ComponentState = "waiting"
-    started: float = 0.0
-    seconds: float = 0.0
-    note: str = ""
-
-    @property
-    def progress(self) -> ComponentProgress:
-        """The progress for other processes."""
-        has_ended = self.state not in ("waiting", "running")
-        started = time.time() - (time.monotonic() - self.started)
-        return ComponentProgress(
-            name=self.name,
-            state=self.state,
-            started=started if self.started else None,
-            seconds=self.seconds if has_ended else None,
-            note=self.note,
-        )
-
-
 class RunProgress(logging.Handler):
     """Shows the components of a run: a live list on a terminal, otherwise plain lines.
 
@@ -90,8 +65,9 @@ class RunProgress(logging.Handler):
         self._file = ProgressFile(record) if record else None
         self._live = console.live(self)
         self._log = _LogLines(console) if verbose else None
-        self._components: dict[str, _Component] = {}
-        self._running: _Component | None = None
+        self._components: dict[str, ComponentProgress] = {}
+        self._running: ComponentProgress | None = None
+        self._start = 0.0  # of the running component, by a clock that is never set
         self._training = _Training(console)
         self._starting = Spinner(
             "dots", text="starting: TensorFlow, TFX, encoder, data"
@@ -136,7 +112,9 @@ class RunProgress(logging.Handler):
 
     def expect(self, names: Sequence[str]) -> None:
         """Lists the components of the run, in the order in which they will run."""
-        self._components = {name: _Component(name) for name in names}
+        self._components = {
+            name: ComponentProgress(name=name, state="waiting") for name in names
+        }
         self._write(is_urgent=True)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -148,8 +126,11 @@ class RunProgress(logging.Handler):
         """
         if record.msg == _RUNNING:
             name = record.getMessage().split()[1]
-            self._running = self._components.setdefault(name, _Component(name))
-            self._running.state, self._running.started = "running", time.monotonic()
+            self._start = time.monotonic()
+            self._running = ComponentProgress(
+                name=name, state="running", started=time.time()
+            )
+            self._components[name] = self._running
             self._write(is_urgent=True)
         elif record.msg == _CACHED and self._running:
             self._running.state = "cached"
@@ -188,7 +169,7 @@ class RunProgress(logging.Handler):
 
     def _write(self, *, is_urgent: bool = False) -> None:
         if self._file:
-            components = [c.progress for c in self._components.values()]
+            components = list(self._components.values())
             training = self._training.progress
             self._file.write(
                 run_progress.Progress(components=components, training=training),
@@ -200,7 +181,7 @@ class RunProgress(logging.Handler):
         if component is None:
             return
         component.state = state
-        component.seconds = time.monotonic() - component.started
+        component.seconds = time.monotonic() - self._start
         component.note = self._training.best if self._training.is_shown else ""
         self._training.is_shown = False
         self._write(is_urgent=True)
@@ -262,16 +243,17 @@ class RunProgress(logging.Handler):
         # The terminal appends `^C` to the last line, which must stay one line.
         return Constrain(Group(*lines), self._console.width - len("^C^C"))
 
-    def _row(self, component: _Component) -> list[RenderableType]:
+    def _row(self, component: ComponentProgress) -> list[RenderableType]:
         mark, style = MARKS[component.state]
         if component.state == "waiting":
             return [Text(mark, style), Text(component.name, style), "", ""]
         if component is self._running:
-            seconds = time.monotonic() - component.started
+            seconds = time.monotonic() - self._start
             note = "" if self._training.is_shown else component.note
             cells: list[RenderableType] = [self._spinner, component.name]
             return [*cells, duration(seconds), Text(note, "dim")]
-        cells = [Text(mark, style), component.name, duration(component.seconds)]
+        seconds = component.seconds or 0.0
+        cells = [Text(mark, style), component.name, duration(seconds)]
         if component.state == "done":
             return [*cells, Text(component.note, "dim")]
         return [*cells, Text(component.state, style)]

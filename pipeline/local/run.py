@@ -11,7 +11,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from contracts import signals
 from contracts.errors import DataRefusedError, UsageError
@@ -27,7 +26,7 @@ from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 from pipeline.platforms import local_platform
-from pipeline.runs import artifact_files, dependencies, run_record
+from pipeline.runs import artifact_files, damage, dependencies, run_record
 from pipeline.runs.commit import check_commits, warn
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.run_record import RunRecord
@@ -36,7 +35,7 @@ from report import run_metadata
 from report.content import PAGE_FILE
 from report.run_metadata import MetadataReader
 
-_ADVICE = "name another directory with --output DIR"
+_ADVICE = "name another directory with `output=DIR`"
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +74,9 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
         elif next(paths.artifacts.glob("*/*"), None):
             # In a new database the ids, which name directories, begin anew.
             raise UsageError(
-                got=f"{paths.metadata} is missing or empty, and {paths.artifacts} has the "
-                "artifacts of its runs; restore it from a backup, or move `artifacts` "
-                "away",
+                str(paths.metadata),
+                f"missing or empty, but {paths.artifacts} has artifacts of its runs",
+                advice=f"{damage.ADVICE}, or move the artifacts away",
                 name="E-record-damaged",
             )
         with _writing(paths):
@@ -118,10 +117,6 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
 def prepare(config: Config, paths: OutputPaths) -> None:
     """Checks what would fail after the data steps; `hold_output` checks the files.
 
-    Args:
-      config: The settings.
-      paths: The output directory.
-
     Raises:
       UsageError: `TF_CONFIG` is invalid, or TFX would read the output's path as a file
         pattern.
@@ -131,7 +126,7 @@ def prepare(config: Config, paths: OutputPaths) -> None:
 
 
 def _writing(paths: OutputPaths) -> contextlib.AbstractContextManager[None]:
-    return output_directory.usage_errors(f"output {paths.root}", _ADVICE)
+    return output_directory.usage_errors(paths.root, _ADVICE)
 
 
 @contextlib.contextmanager
@@ -164,8 +159,9 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
                         raise PermissionError(error, os.strerror(error), str(path))
         except file_lock.LockedError as error:
             raise UsageError(
-                got=f"output {paths.root} is in use by {error.owner}; wait until it ends, "
-                f"or {_ADVICE}",
+                "output",
+                f"{paths.root} is in use by {error.owner}",
+                advice=f"wait until it ends, or {_ADVICE}",
                 name="E-output-in-use",
             ) from error
         yield
@@ -198,7 +194,11 @@ def _run(
         error.card.write(directory)
         write_report(str(directory), report_bad_rows(config, error))
         raise DataRefusedError(
-            got=f"{error.sentence()}\nreport: {directory / PAGE_FILE}", name=error.name
+            error.setting,
+            f"{error.got}\nreport: {directory / PAGE_FILE}",
+            error.allowed,
+            error.advice,
+            name=error.name,
         ) from error
     assert record.commits is not None
     files.write_record(str(paths.commits), record.commits.model_dump(mode="json"))
@@ -236,21 +236,11 @@ def _run(
 
 @contextlib.contextmanager
 def redirect_output(log: Path) -> Iterator[None]:
-    """Redirects the output of this process, C++ included, to a file.
-
-    Args:
-      log: The file, in UTF-8. Records of Python's logging are written to it, too.
-    """
+    """Redirects the output of this process, C++ and logging included, to a file."""
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
     streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
-    settings: list[dict[str, Any]] = [
-        {
-            "encoding": stream.encoding,
-            "errors": stream.errors,
-            "line_buffering": stream.line_buffering,
-        }
-        for stream in streams
-    ]
+    names = ("encoding", "errors", "line_buffering")
+    settings = [{name: getattr(s, name) for name in names} for s in streams]
     handler = logging.FileHandler(log, encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(
         logging.Formatter(

@@ -55,10 +55,8 @@ def read_labels(
     """
     file_format = format_of(path)
     if file_format in (None, TFRECORD):
-        raise UsageError(
-            got=f"--labels {path}: allowed are .csv, .tsv, .jsonl, .parquet and .arrow",
-            name="E-format-unknown",
-        )
+        allowed = ".csv, .tsv, .jsonl, .parquet and .arrow"
+        raise UsageError("labels", path, allowed, name="E-format-unknown")
     try:
         return _read_labels(RowFile(path, file_format, settings), task)
     except NotAnIndexError:
@@ -82,7 +80,10 @@ def _read_labels(file: RowFile, task: TaskConfig) -> dict[Texts, Label]:
             labels[texts] = parser.parse_row(row)
         except RowError as error:
             raise UsageError(
-                got=f"--labels {location}: {error}", name="E-rows-refused"
+                "labels",
+                f"{location}: {error}",
+                advice="correct the row",
+                name="E-rows-refused",
             ) from error
     return labels
 
@@ -93,17 +94,7 @@ def measure(
     task: TaskConfig,
     thresholds: Mapping[str, float],
 ) -> list[LiveMetric]:
-    """Computes the metrics of the Evaluator.
-
-    Args:
-      rows: Rows that were served and have a label.
-      labels: Labels by texts.
-      task: The task.
-      thresholds: The lowest value by metric.
-
-    Returns:
-      The metrics; none without rows.
-    """
+    """Returns the Evaluator's metrics of labelled rows; none without rows."""
     if not rows:
         return []
     values = metrics.compute(task.classes, join(rows, labels, task))
@@ -121,13 +112,7 @@ def fits(row: PredictedRow, task: TaskConfig) -> bool:
 def join(
     rows: Sequence[PredictedRow], labels: Mapping[Texts, Label], task: TaskConfig
 ) -> metrics.Rows:
-    """Returns the rows with their labels.
-
-    Args:
-      rows: At least one row that was served and has a label.
-      labels: Labels by texts.
-      task: The task.
-    """
+    """Returns labelled rows, at least one, with their labels."""
     outputs = np.array([row.outputs for row in rows])
     actual = np.array([labels[row.texts] for row in rows])
     kind = task.label_kind

@@ -61,10 +61,6 @@ class GateComparison(pydantic.BaseModel):
 def read_evaluation(directory: str, version: str) -> Evaluation | None:
     """Returns the evaluation of a version, also of one that was rolled back.
 
-    Args:
-      directory: Contains the versions.
-      version: The version.
-
     Returns:
       None if the version was deleted, or was copied by hand.
 
@@ -77,10 +73,13 @@ def read_evaluation(directory: str, version: str) -> Evaluation | None:
             content = served_versions.read_evaluation(path)
             if content is not None:
                 return Evaluation.model_validate(content)
+        except UsageError:
+            raise
         except (OSError, ValueError) as error:
             raise UsageError(
-                got=f"{path}/{served_versions.EVALUATION_FILE} cannot be read: {error}. "
-                "Restore it, or delete it to compare nothing with the gate",
+                uris.join(path, served_versions.EVALUATION_FILE),
+                f"cannot be read: {error}",
+                advice="restore it, or delete it to compare nothing with the gate",
                 name="E-record-damaged",
             ) from error
     return None
@@ -142,10 +141,6 @@ def compare(
 def record(path: Path, compared: Iterable[GateComparison]) -> list[GateComparison]:
     """Appends the metric of the task to a history; returns the last one by version.
 
-    Args:
-      path: The history, a file of JSON lines.
-      compared: Comparisons of this call.
-
     Raises:
       UsageError: The file cannot be read or written.
     """
@@ -157,7 +152,10 @@ def record(path: Path, compared: Iterable[GateComparison]) -> list[GateCompariso
         latest = {entry.version: entry for entry in entries}
     except OSError as error:
         raise UsageError(
-            got=f"--history {path}: {error.strerror}", name="E-storage-failed"
+            "history",
+            f"{path}: {error.strerror}",
+            advice="correct the cause, or name another file",
+            name="E-storage-failed",
         ) from error
     return sorted(latest.values(), key=lambda entry: int(entry.version))
 

@@ -27,73 +27,51 @@ def build(
       at_gate: Metrics of each version, live and at the gate.
     """
     registry = CollectorRegistry()
+
+    def gauge(name: str, description: str, *labels: str) -> Gauge:
+        return Gauge(f"monitor_{name}", description, labels, registry=registry)
+
     labels = ("reference", "check")
-    difference = Gauge(
-        "monitor_difference",
-        "Difference of the window.",
-        labels,
-        registry=registry,
-    )
-    limit = Gauge(
-        "monitor_limit",
-        "Largest difference that is no alarm.",
-        labels,
-        registry=registry,
-    )
-    alarm = Gauge(
-        "monitor_alarm", "1 if the check is an alarm.", labels, registry=registry
-    )
+    difference = gauge("difference", "Difference of the window.", *labels)
+    limit = gauge("limit", "Largest difference that is no alarm.", *labels)
+    alarm = gauge("alarm", "1 if the check is an alarm.", *labels)
     for reference, compared in checks.items():
         for check in compared:
             difference.labels(reference, check.name).set(check.value)
             limit.labels(reference, check.name).set(check.limit)
             alarm.labels(reference, check.name).set(check.is_alarm)
-    counts = Gauge("monitor_rows", "Rows of a window.", ("window",), registry=registry)
+    counts = gauge("rows", "Rows of a window.", "window")
     for window, count in rows.items():
         counts.labels(window).set(count)
-    live = Gauge(
-        "monitor_metric",
-        "Metric of the rows of the window that have a label.",
-        ("metric",),
-        registry=registry,
+    live = gauge(
+        "metric", "Metric of the rows of the window that have a label.", "metric"
     )
-    below = Gauge(
-        "monitor_metric_alarm",
-        "1 if the metric is below its threshold.",
-        ("metric",),
-        registry=registry,
-    )
+    below = gauge("metric_alarm", "1 if the metric is below its threshold.", "metric")
     for metric in metrics:
         live.labels(metric.name).set(metric.value)
         if metric.threshold is not None:
             below.labels(metric.name).set(metric.is_alarm)
     labels = ("metric", "version")
-    gate = Gauge(
-        "monitor_gate_metric",
+    gate = gauge(
+        "gate_metric",
         "Metric of a version on the split that decided its push.",
-        labels,
-        registry=registry,
+        *labels,
     )
-    beyond = Gauge(
-        "monitor_gate_difference",
+    beyond = gauge(
+        "gate_difference",
         "Metric of the labelled rows of a version minus that of the gate.",
-        labels,
-        registry=registry,
+        *labels,
     )
-    worse = Gauge(
-        "monitor_gate_alarm",
+    worse = gauge(
+        "gate_alarm",
         "1 if the metric that decides is significantly below that of the gate.",
-        labels,
-        registry=registry,
+        *labels,
     )
     for entry in at_gate:
         gate.labels(entry.metric, entry.version).set(entry.gate)
         beyond.labels(entry.metric, entry.version).set(entry.difference)
         if entry.decides:
             worse.labels(entry.metric, entry.version).set(entry.is_alarm)
-    Gauge(
-        "monitor_last_run_timestamp_seconds",
-        "Unix time of the last comparison.",
-        registry=registry,
-    ).set(time.time())
+    last = gauge("last_run_timestamp_seconds", "Unix time of the last comparison.")
+    last.set(time.time())
     return registry

@@ -49,22 +49,14 @@ class ServedModel:
         self._predictor = Predictor(directory)
         signatures = self._predictor.signatures
         if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
-            raise UsageError(
-                got=f"--model {directory} has no signature `{TOKENIZE}`; give a model that "
-                "this pipeline pushed",
-                name="E-model-not-found",
-            )
+            raise _not_pushed(directory, f"signature {TOKENIZE}")
         self._signatures = signatures
         self.columns = self._predictor.columns
         self.labels: list[str] = []
         if LABELS in signatures[SERVING_DEFAULT].structured_outputs:
             described = description.read_description(directory)
             if described is None:
-                raise UsageError(
-                    got=f"--model {directory} has no description, which names its labels; "
-                    "give a model that this pipeline pushed",
-                    name="E-model-not-found",
-                )
+                raise _not_pushed(directory, "description, which names its labels")
             self.labels = described["classes"]
         # The signatures return no vector of the encoder. The mean of the word
         # embeddings is in every model that was pushed.
@@ -78,27 +70,19 @@ class ServedModel:
         """Predicts texts."""
         predicted = []
         for batch in split_batches(rows):
-            outputs = self._signatures[SERVING_DEFAULT](**self._inputs(batch))
-            if SCORE in outputs:
-                scores = outputs[SCORE].numpy().tolist()
-                predicted += [
-                    PredictedRow(texts, (score,))
-                    for texts, score in zip(batch, scores, strict=True)
-                ]
-                continue
-            shares = outputs[PROBABILITIES].numpy().tolist()
-            if self.labels:
-                flags = outputs[LABELS].numpy().tolist()
-                predicted += [
-                    PredictedRow(texts, tuple(row), labels=tuple(labels))
-                    for texts, row, labels in zip(batch, shares, flags, strict=True)
-                ]
-                continue
-            names = outputs[CLASS].numpy()
-            predicted += [
-                PredictedRow(texts, tuple(row), name.decode())
-                for texts, row, name in zip(batch, shares, names, strict=True)
-            ]
+            tensors = self._signatures[SERVING_DEFAULT](**self._inputs(batch))
+            outputs = {name: tensor.numpy() for name, tensor in tensors.items()}
+            for row, texts in enumerate(batch):
+                if SCORE in outputs:
+                    predicted.append(PredictedRow(texts, (outputs[SCORE][row].item(),)))
+                    continue
+                shares = tuple(outputs[PROBABILITIES][row].tolist())
+                if self.labels:
+                    labels = tuple(outputs[LABELS][row].tolist())
+                    predicted.append(PredictedRow(texts, shares, labels=labels))
+                else:
+                    name = outputs[CLASS][row].decode()
+                    predicted.append(PredictedRow(texts, shares, name))
         return predicted
 
     def measure(self, rows: Sequence[PredictedRow]) -> Window:
@@ -126,7 +110,12 @@ class ServedModel:
         tokens = tokenized[TOKEN].numpy()
         kept = (tokens != b"").sum(axis=1)
         unknown = (tokens == b"[UNK]").sum(axis=1) / kept
-        examples = [self._serialize(texts) for texts in batch]
+        examples = []
+        for texts in batch:
+            example = example_pb2.Example()
+            for name, text in zip(self.columns, texts, strict=True):
+                example.features.feature[name].bytes_list.value.append(text)
+            examples.append(example.SerializeToString())
         packed = self._signatures[TRANSFORM_FEATURES](
             **{EXAMPLES: tf.constant(examples, tf.string)}
         )
@@ -139,11 +128,14 @@ class ServedModel:
         columns = zip(self.columns, zip(*batch, strict=True), strict=True)
         return {name: tf.constant(texts, tf.string) for name, texts in columns}
 
-    def _serialize(self, texts: Texts) -> bytes:
-        example = example_pb2.Example()
-        for name, text in zip(self.columns, texts, strict=True):
-            example.features.feature[name].bytes_list.value.append(text)
-        return example.SerializeToString()
+
+def _not_pushed(directory: str, missing: str) -> UsageError:
+    return UsageError(
+        "model",
+        f"{directory} has no {missing}",
+        advice="give a model that this pipeline pushed",
+        name="E-model-not-found",
+    )
 
 
 def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
@@ -162,8 +154,9 @@ def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
             texts = _texts(features, columns)
             if texts is None:
                 raise UsageError(
-                    got=f"--reference {path}: an Example lacks one of the model's columns "
-                    f"{', '.join(columns)}",
+                    "reference",
+                    f"an Example of {path} lacks a column of the model",
+                    f"Examples with {', '.join(columns)}",
                     name="E-rows-refused",
                 )
             rows.append(texts)
@@ -190,8 +183,10 @@ def read_sample(
         paths = files.list_records([uris.join(directory, sampling.FILES)])
     except files.MissingRecordsError as error:
         raise UsageError(
-            got=f"--samples {directory} has no file {sampling.FILES}; name the directory "
-            "of serve --sample-dir, which has a file a minute after the first request",
+            "samples",
+            f"{directory} has no file {sampling.FILES}",
+            advice="name the directory where `serve` keeps samples of requests; it has "
+            "a file a minute after the first request",
             name="E-data-not-found",
         ) from error
     rows = []
@@ -230,8 +225,9 @@ def _read(path: str) -> list[Mapping]:
             examples.append(tf_examples.parse(record).features.feature)
         except RowError as error:
             raise UsageError(
-                got=f"{path} cannot be read: record {location.row}: {error}; it must be a "
-                "TFRecord file of Examples, with a name that ends in .gz if it is "
+                path,
+                f"record {location.row} cannot be read: {error}",
+                "a TFRecord file of Examples, with a name that ends in .gz if it is "
                 "gzipped",
                 name="E-rows-refused",
             ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Callable
@@ -75,13 +76,17 @@ def compile_job(
 
     inputs = resolve_inputs(config, OutputPaths.of(config), report)
     paths = OrchestratorPaths(settings.pipeline_root, config.name)
+
+    def find_file(kind: str, key: str) -> str:
+        return paths.staged(kind, f"{key[: staging.KEY_LENGTH]}.json")
+
     is_vertex = orchestrator == VERTEX
     beam = vertex.beam_config(settings, paths) if is_vertex else settings.beam
     # The file of Beam's arguments has the same path for any arguments, so a change of
     # the runner changes no cache key. The path depends on the image: a running job of
     # another image keeps its arguments, as Dataflow's workers must have the same image.
     key = fingerprint.of_text(paths.name, orchestrator, settings.image)
-    beam_file = paths.staged("beam", f"{key[: staging.KEY_LENGTH]}.json")
+    beam_file = find_file("beam", key)
     staged = dataclasses.replace(
         staging.plan(inputs, paths),
         beam_file=beam_file,
@@ -89,8 +94,7 @@ def compile_job(
     )
     # Another commit runs AtomicPusher again, which names it in a new version.
     source = commits.model_dump(mode="json")
-    key = fingerprint.of_json(source)
-    commits_file = paths.staged("commits", f"{key[: staging.KEY_LENGTH]}.json")
+    commits_file = find_file("commits", fingerprint.of_json(source))
     platform = Platform(
         pipeline_root=paths.root,
         training=paths.training,
@@ -105,9 +109,7 @@ def compile_job(
     dag = create_dag(config, staged.inputs, platform)
     runner = DagRunner(
         settings,
-        component_file=lambda key: paths.staged(
-            "components", f"{key[: staging.KEY_LENGTH]}.json"
-        ),
+        component_file=functools.partial(find_file, "components"),
         runs_drivers=is_vertex,
         keeps_parameters=is_vertex,
     )
@@ -136,16 +138,19 @@ def orchestrator_settings(config: Config, orchestrator: str) -> Any:
     settings = getattr(config, orchestrator)
     if settings is None:
         raise UsageError(
-            got=f"the config has no section {orchestrator}; it needs at least image and "
-            f"pipeline_root: --set {orchestrator}.image=IMAGE "
-            f"--set {orchestrator}.pipeline_root=gs://BUCKET/FOLDER",
+            orchestrator,
+            "the recipe has no such section",
+            advice=f"set at least `{orchestrator}.image=IMAGE` and "
+            f"`{orchestrator}.pipeline_root=gs://BUCKET/FOLDER`",
             name="E-option-missing",
         )
     # The rule of TFX's `pipeline_builder.py`.
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", config.name):
         raise UsageError(
-            got=f"name is {config.name!r}; {orchestrator} allows lower-case letters, "
-            "digits and dashes: set another name with --set name=NAME",
+            "name",
+            repr(config.name),
+            f"lower-case letters, digits and dashes for {orchestrator}",
+            advice="set `name=NAME`",
             name="E-settings-refused",
         )
     return settings
@@ -172,7 +177,9 @@ def write_job(job: CompiledJob, path: Path) -> None:
         files.write(str(path.resolve()), text)  # replaces the target of a symbolic link
     except OSError as error:
         raise UsageError(
-            got=f"--output {path} cannot be written ({error.strerror}); name another file",
+            "package",
+            f"{path} cannot be written ({error.strerror})",
+            advice="name another file",
             name="E-storage-failed",
         ) from error
 
@@ -184,11 +191,12 @@ def check_package(path: Path) -> None:
       UsageError: The extension is not allowed, or it is a directory.
     """
     if path.suffix not in (".yaml", ".yml", ".json"):
-        raise UsageError(
-            got=f"--output {path}: the name must end in .yaml, .yml or, for Vertex, .json",
-            name="E-format-unknown",
-        )
+        allowed = "a name that ends in .yaml, .yml or, for Vertex, .json"
+        raise UsageError("package", str(path), allowed, name="E-format-unknown")
     if path.is_dir():
         raise UsageError(
-            got=f"--output {path} is a directory; name a file", name="E-storage-failed"
+            "package",
+            f"{path} is a directory",
+            advice="name a file",
+            name="E-storage-failed",
         )

@@ -24,15 +24,8 @@ _ENDED = frozenset({SUCCEEDED, FAILED, "SKIPPED", "CANCELED", "CANCELLED", "ERRO
 class RunRequest:
     """A run to start.
 
-    Attributes:
-      pipeline_name: Name of the pipeline.
-      run_name: Name of the run.
-      pipeline_root: Where components write.
-      parameters: Values of the run's parameters.
-      experiment: Experiment of the run, created if it does not exist; None is the
-        orchestrator's default.
-      service_account: Account that the run's containers use; None is the
-        orchestrator's default.
+    The experiment is created if it does not exist. For it, and for the account that the
+    run's containers use, None is the orchestrator's default.
     """
 
     pipeline_name: str
@@ -64,11 +57,7 @@ class RunClient(abc.ABC):
 
     @abc.abstractmethod
     def start(self, package: Path, request: RunRequest) -> None:
-        """Starts a run, and sets the attributes.
-
-        Args:
-          package: File with the compiled pipeline, a pipeline spec in YAML.
-          request: The run.
+        """Starts a run of a pipeline spec in YAML, and sets the attributes.
 
         Raises:
           UsageError: The orchestrator is unreachable or refuses the request.
@@ -116,15 +105,10 @@ def submit(
     report: Callable[[str], None],
     wait_seconds: float | None = None,
 ) -> None:
-    """Starts a run, and waits for its end if that is requested.
+    """Starts a run of a pipeline spec in YAML, and may wait for its end.
 
-    Args:
-      client: Client of the orchestrator.
-      package: File with the compiled pipeline, a pipeline spec in YAML.
-      request: The run.
-      report: Called with the run's link, each new state, and the missing results of a
-        successful run.
-      wait_seconds: Longest time to wait; None does not wait.
+    `report` is called with the run's link, each new state, and the missing results of a
+    successful run. If `wait_seconds` is None, it does not wait.
 
     Raises:
       UsageError: The orchestrator is unreachable or refuses the request.

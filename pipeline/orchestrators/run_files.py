@@ -51,9 +51,6 @@ class Failure:
 def find_failures(run_directory: str) -> dict[str, Failure]:
     """Returns the failures that the entry point recorded, by component.
 
-    Args:
-      run_directory: `PIPELINE_ROOT/PIPELINE/RUN_ID`.
-
     Raises:
       UnreadableError: The directory cannot be read from this machine.
     """
@@ -71,10 +68,6 @@ def find_failures(run_directory: str) -> dict[str, Failure]:
 def find_log(run_directory: str, component: str) -> list[str]:
     """Returns the last lines of the log that KFP's launcher published.
 
-    Args:
-      run_directory: `PIPELINE_ROOT/PIPELINE/RUN_ID`.
-      component: Name of the component.
-
     Raises:
       UnreadableError: The directory cannot be read from this machine.
     """
@@ -85,9 +78,6 @@ def find_log(run_directory: str, component: str) -> list[str]:
 
 def find_missing_results(run_directory: str) -> str:
     """Returns what Report could not write, and the file with the error; "" if nothing.
-
-    Args:
-      run_directory: `PIPELINE_ROOT/PIPELINE/RUN_ID`.
 
     Raises:
       UnreadableError: The directory cannot be read from this machine.
@@ -114,10 +104,7 @@ def last_lines(text: str) -> list[str]:
 def _find(task_directory: str, start: str, below: str = "") -> list[str]:
     """Returns files of a component's attempts by the start of their name, newest last.
 
-    Args:
-      task_directory: Directory of the component.
-      start: Start of the file's name.
-      below: Path of the file's directory, relative to the attempt's directory.
+    `below` is their directory, relative to that of the attempt.
     """
     import tensorflow as tf
 

@@ -48,10 +48,6 @@ def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
 
     Locations are derived from contents, so that a component stays cached while its
     inputs are unchanged. Remote inputs stay where they are.
-
-    Args:
-      inputs: The resolved sources.
-      paths: Paths below the pipeline root.
     """
     examples, copies = plan_examples(inputs.examples, paths)
     encoder = inputs.encoder
@@ -110,10 +106,6 @@ def _find_locations(records: list[str]) -> list[str]:
 def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -> None:
     """Writes the files that are missing at their destinations, and Beam's arguments.
 
-    Args:
-      staged: The plan.
-      report: Called with a message for each copy.
-
     Raises:
       UsageError: The destination cannot be written.
     """
@@ -143,7 +135,8 @@ def _clear_errors(destination: str) -> Iterator[None]:
         yield
     except (OSError, tf.errors.OpError) as error:
         raise UsageError(
-            got=f"{destination} cannot be written: {str(error)[:200]}. Check the "
-            "pipeline root and your credentials for it",
+            destination,
+            f"cannot be written: {str(error)[:200]}",
+            advice="check the pipeline root and your credentials for it",
             name="E-storage-failed",
         ) from error

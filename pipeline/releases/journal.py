@@ -44,7 +44,7 @@ def check_reason(reason: str) -> None:
       UsageError: It has a lone surrogate.
     """
     if problem := find_surrogate(reason):
-        raise UsageError(got=f"the reason {problem}", name="E-text-refused")
+        raise UsageError("reason", problem, name="E-text-refused")
 
 
 class Release(pydantic.BaseModel):
@@ -109,9 +109,7 @@ def read(directory: Path) -> list[Release]:
     try:
         records = list(json_lines.read(path, Release))
     except OSError as error:
-        raise UsageError(
-            got=damage.describe(path, error, ADVICE), name="E-record-damaged"
-        ) from error
+        raise damage.to_error(path, error, ADVICE) from error
     releases: list[Release] = []
     for release in records:
         kind = release.action, release.run
@@ -130,29 +128,28 @@ def add(directory: Path, release: Release) -> None:
     try:
         json_lines.append(path, release)
     except OSError as error:
-        raise UsageError(
-            got=f"{path} cannot be written: {error.strerror}. Correct the cause and run "
-            "the command again",
-            name="E-storage-failed",
-        ) from error
+        raise storage_failed(path, f"cannot be written: {error.strerror}") from error
+
+
+def storage_failed(path: Path, problem: str) -> UsageError:
+    """Returns the error of a decision that the file system interrupted."""
+    advice = "correct the cause and run the command again"
+    return UsageError(str(path), problem, advice=advice, name="E-storage-failed")
 
 
 def find_intent(
     directory: Path, action: Action, run: str | None = None
 ) -> Release | None:
     """Returns the unconfirmed rollback, or override of a run, or None."""
-    for release in read(directory):
-        if (release.action, release.run, release.confirmed) == (action, run, False):
-            return release
-    return None
+    intent = action, run, False
+    releases = read(directory)
+    return next((r for r in releases if (r.action, r.run, r.confirmed) == intent), None)
 
 
 def override_of(releases: list[Release], version: int) -> Release | None:
     """Returns the override that pushed a version; None if the gate blessed it."""
-    for release in releases:
-        if release.action == "override" and release.version == version:
-            return release
-    return None
+    pushed = "override", version
+    return next((r for r in releases if (r.action, r.version) == pushed), None)
 
 
 def withdrawal_of(releases: list[Release], version: int) -> Release | None:
@@ -160,7 +157,4 @@ def withdrawal_of(releases: list[Release], version: int) -> Release | None:
 
     It is unconfirmed if it was killed before its end.
     """
-    for release in reversed(releases):
-        if version in release.withdrawn:
-            return release
-    return None
+    return next((r for r in reversed(releases) if version in r.withdrawn), None)

@@ -31,13 +31,9 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     killed or failed after the push is completed. The caller holds the lock of the
     output directory.
 
-    Args:
-      paths: The output directory.
-      run: The run.
-      reason: The reason to record. A completed override keeps its own.
-
     Returns:
-      The record, with the version that was pushed.
+      The record, with the version that was pushed. A completed override keeps its own
+      reason.
 
     Raises:
       UsageError: The run has no model that only the gate refused, or a file cannot be
@@ -60,15 +56,15 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
         else:
             withdrawn = served_versions.find_withdrawn(str(directory), model)
             if withdrawn:
-                raise UsageError(
-                    got=f"run {run.id}: {verdicts.rolled_back(withdrawn)}",
-                    name="E-rolled-back",
-                )
+                reason = verdicts.rolled_back(withdrawn)
+                raise UsageError("run", f"{run.id}: {reason}", name="E-rolled-back")
             version = served_versions.choose_version(str(directory), model)
             if (directory / version).exists():
+                problem = f"the model is version {version}, which is served already"
                 raise UsageError(
-                    got=f"run {run.id}: the model is version {version}, which is served "
-                    "already",
+                    "run",
+                    f"{run.id}: {problem}",
+                    advice="`versions` lists what is served",
                     name="E-version-unknown",
                 )
             release = Release(
@@ -83,10 +79,8 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
         served_versions.VersionError,
     ) as error:
         (message, *_) = str(error).splitlines() or [type(error).__name__]
-        raise UsageError(
-            got=f"the override of run {run.id} failed: {message}. Correct the cause and "
-            "run `override` again",
-            name="E-storage-failed",
+        raise journal.storage_failed(
+            directory, f"the override of run {run.id} failed: {message}"
         ) from error
     return release
 
@@ -132,56 +126,54 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     Raises:
       UsageError: The run has no such model; the message names the next step.
     """
+    show = f"`show {run.id}` prints why"
     if run.state == run_states.PUSHED:
-        raise UsageError(
-            got=f"run {run.id} was not refused: it pushed {run.pushed}",
-            name="E-override-not-refused",
-        )
+        raise _not_refused(run, f"was not refused: it pushed {run.pushed}", None)
     intent = journal.find_intent(paths.pushed, "override", run.id)
     if intent is None and run.pushed is not None and Path(run.pushed).is_dir():
-        raise UsageError(
-            got=f"run {run.id} was overridden already: it pushed {run.pushed}; `versions` "
-            "lists what is served, and `rollback VERSION` serves another version",
-            name="E-override-not-refused",
+        raise _not_refused(
+            run,
+            f"was overridden already: it pushed {run.pushed}",
+            "`versions` lists what is served, and `rollback VERSION` serves another "
+            "version",
         )
     if run.state != run_states.REFUSED or run.tfx_run_id is None:
-        raise UsageError(
-            got=f"run {run.id} has no refused model: {run.state}"
-            + (f"; `show {run.id}` prints why" if run.reason else ""),
-            name="E-override-not-refused",
-        )
+        problem = f"has no refused model: {run.state}"
+        raise _not_refused(run, problem, show if run.reason else None)
     outputs = Run(paths, run).outputs
     verdict, check = outputs.verdict, outputs.serving_check
     if verdict is None:
         artifact = outputs.artifacts.get(tfx_names.MODEL_VERDICT)
         if artifact is not None and Path(artifact.uri).is_dir():
             raise UsageError(
-                got=f"the verdict of run {run.id} in {artifact.uri} is missing or damaged; "
-                f"{damage.ADVICE}",
+                artifact.uri,
+                f"the verdict of run {run.id} is missing or damaged",
+                advice=damage.ADVICE,
                 name="E-record-damaged",
             )
-        raise UsageError(
-            got=f"the artifacts of run {run.id} were deleted; run it again",
-            name="E-run-not-finished",
-        )
+        raise _deleted(run, "its artifacts were deleted")
     if check and check.reasons:
-        raise UsageError(
-            got=f"run {run.id}: the serving check failed, which cannot be overridden; "
-            f"`show {run.id}` prints why. Correct the cause and run the pipeline again",
-            name="E-override-not-refused",
+        raise _not_refused(
+            run,
+            "is refused, as the serving check failed, which cannot be overridden",
+            f"{show}; correct the cause and run the pipeline again",
         )
     if verdict.blessed:
-        raise UsageError(
-            got=f"run {run.id} was not refused by the gate; `show {run.id}` prints why",
-            name="E-override-not-refused",
-        )
+        raise _not_refused(run, "was not refused by the gate", show)
     model = outputs.artifacts[tfx_names.MODEL].uri
     if not Path(model).is_dir():
-        raise UsageError(
-            got=f"the model {model} of run {run.id} was deleted; run it again",
-            name="E-run-not-finished",
-        )
+        raise _deleted(run, f"its model {model} was deleted")
     return outputs
+
+
+def _not_refused(run: RunRecord, problem: str, advice: str | None) -> UsageError:
+    got = f"{run.id} {problem}"
+    return UsageError("run", got, advice=advice, name="E-override-not-refused")
+
+
+def _deleted(run: RunRecord, problem: str) -> UsageError:
+    got = f"{run.id}: {problem}"
+    return UsageError("run", got, advice="run it again", name="E-run-not-finished")
 
 
 def _write_metadata(
@@ -192,49 +184,44 @@ def _write_metadata(
     It is added once: a killed override may have added it.
     """
     with run_metadata.writing(paths.metadata) as store:
-        destination = str(paths.pushed / str(release.version))
-        for artifact in store.get_artifacts_by_type(tfx_names.PUSHED_MODEL_TYPE):
-            if (
-                run_metadata.values(artifact).get(verdicts.PUSHED_DESTINATION)
-                == destination
-            ):
-                return
+        version = str(release.version)
+        destination = str(paths.pushed / version)
+        artifacts = store.get_artifacts_by_type(tfx_names.PUSHED_MODEL_TYPE)
+        pushed_to = map(run_metadata.values, artifacts)
+        if any(v.get(verdicts.PUSHED_DESTINATION) == destination for v in pushed_to):
+            return
+        kind = mlmd.ExecutionType(name=tfx_names.OVERRIDE)
         execution = mlmd.Execution(
-            type_id=store.put_execution_type(
-                mlmd.ExecutionType(name=tfx_names.OVERRIDE)
-            ),
+            type_id=store.put_execution_type(kind),
             last_known_state=mlmd.Execution.COMPLETE,
+            custom_properties={
+                "by": mlmd.Value(string_value=release.by),
+                "reason": mlmd.Value(string_value=release.reason),
+                "directory": mlmd.Value(string_value=str(paths.pushed)),
+                "version": mlmd.Value(string_value=version),
+            },
         )
-        properties = {
-            "by": release.by,
-            "reason": release.reason,
-            "directory": str(paths.pushed),
-            "version": str(release.version),
-        }
-        for name, value in properties.items():
-            execution.custom_properties[name].string_value = value
-        # The type that TFX's Pusher registered.
-        pushed_type = store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE)
         pushed = mlmd.Artifact(
-            type_id=pushed_type.id, uri=destination, state=mlmd.Artifact.LIVE
-        )
-        pushed.custom_properties[verdicts.PUSHED].int_value = 1
-        pushed.custom_properties[verdicts.PUSHED_DESTINATION].string_value = destination
-        pushed.custom_properties[verdicts.PUSHED_VERSION].string_value = str(
-            release.version
+            # The type that TFX's Pusher registered.
+            type_id=store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE).id,
+            uri=destination,
+            state=mlmd.Artifact.LIVE,
+            custom_properties={
+                verdicts.PUSHED: mlmd.Value(int_value=1),
+                verdicts.PUSHED_DESTINATION: mlmd.Value(string_value=destination),
+                verdicts.PUSHED_VERSION: mlmd.Value(string_value=version),
+            },
         )
         inputs = {
-            "model": outputs.artifacts[tfx_names.MODEL],
-            "model_blessing": outputs.artifacts[tfx_names.MODEL_BLESSING],
-            "infra_blessing": outputs.artifacts[tfx_names.INFRA_BLESSING],
+            "model": tfx_names.MODEL,
+            "model_blessing": tfx_names.MODEL_BLESSING,
+            "infra_blessing": tfx_names.INFRA_BLESSING,
         }
         pairs = [
-            *(
-                (artifact, _event(mlmd.Event.INPUT, key))
-                for key, artifact in inputs.items()
-            ),
-            (pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])),
+            (outputs.artifacts[output], _event(mlmd.Event.INPUT, key))
+            for key, output in inputs.items()
         ]
+        pairs.append((pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])))
         context = store.get_context_by_type_and_name(
             run_metadata.RUN_TYPE, run.tfx_run_id
         )

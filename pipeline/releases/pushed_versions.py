@@ -24,8 +24,6 @@ from pipeline.runs import damage
 from pipeline.runs.runs import RunList
 from report.run_metadata import creation_time, values
 
-_ADVICE = "make it a directory that you may read"
-
 logger = logging.getLogger(__name__)
 
 State = Literal["served", "earlier", "withdrawn", "incomplete"]
@@ -79,9 +77,7 @@ def recipe_names(paths: OutputPaths) -> list[str]:
             if re.fullmatch(NAME_PATTERN, path.name) and path.is_dir()
         )
     except OSError as error:
-        raise UsageError(
-            got=damage.describe(paths.serving, error, _ADVICE), name="E-storage-failed"
-        ) from error
+        raise _unreadable(paths.serving, error) from error
 
 
 def list_pushed(
@@ -109,10 +105,9 @@ def list_pushed(
         try:
             names = served_versions.list_versions(str(directory))
         except OSError as error:
-            problem = damage.describe(directory, error, _ADVICE)
             if requires_all:
-                raise UsageError(got=problem, name="E-storage-failed") from error
-            logger.warning("%s", problem)
+                raise _unreadable(directory, error) from error
+            logger.warning("%s", _unreadable(directory, error).sentence())
             continue
         for name in names:
             path = directory / name
@@ -121,13 +116,17 @@ def list_pushed(
             except file_format.FormatError as error:
                 problem = str(error)
             if problem:
-                version = pushes.describe(path, "incomplete")
-                pushed.append(dataclasses.replace(version, problem=problem))
+                pushed.append(pushes.describe(path, "incomplete", problem))
                 continue
             pushed.append(pushes.describe(path, state))
             if state == "served":
                 state = "earlier"
     return sorted(pushed, key=lambda version: version.version, reverse=True)
+
+
+def _unreadable(directory: Path, error: OSError) -> UsageError:
+    advice = "make it a directory that you may read"
+    return damage.to_error(directory, error, advice, name="E-storage-failed")
 
 
 def list_releases(directory: Path) -> list[Release]:
@@ -156,28 +155,26 @@ class _Pushes:
             if destination.parent.name == paths.name:
                 self._artifacts[destination.name] = artifact
 
-    def describe(self, path: Path, state: State) -> PushedVersion:
+    def describe(self, path: Path, state: State, problem: str = "") -> PushedVersion:
         number = int(path.name)
-        release = journal.override_of(self._releases, number)
+        find_release = journal.override_of
         if state == "withdrawn":
-            release = journal.withdrawal_of(self._releases, number)
-        described = PushedVersion(
-            number, path, state, directory_size(path), release=release
-        )
+            find_release = journal.withdrawal_of
+        fields: dict[str, Any] = {}
         artifact, reader = self._artifacts.get(path.name), self._runs.reader
-        if artifact is None or reader is None:
-            return described
-        tfx_run_id = reader.run_id_of(reader.producing_execution(artifact))
-        run = self._runs.of_tfx_run(tfx_run_id)
-        described = dataclasses.replace(
-            described,
-            tfx_run_id=tfx_run_id,
-            pushed_at=creation_time(artifact),
-        )
-        if run is None:
-            return described
-        return dataclasses.replace(
-            described, run=run.id, metric=run.metric, value=run.value
+        if artifact is not None and reader is not None:
+            tfx_run_id = reader.run_id_of(reader.producing_execution(artifact))
+            fields |= {"tfx_run_id": tfx_run_id, "pushed_at": creation_time(artifact)}
+            if run := self._runs.of_tfx_run(tfx_run_id):
+                fields |= {"run": run.id, "metric": run.metric, "value": run.value}
+        return PushedVersion(
+            version=number,
+            directory=path,
+            state=state,
+            size_bytes=directory_size(path),
+            release=find_release(self._releases, number),
+            problem=problem,
+            **fields,
         )
 
 

@@ -46,15 +46,10 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
         version = intent.version
     if version is None:
         if len(complete) < 2:
-            raise UsageError(
-                got=f"{directory} has no earlier version to roll back to; see `versions`",
-                name="E-version-unknown",
-            )
+            raise _no_version(f"no earlier one in {directory}")
         version = complete[1]
     if version == served and intent is None:
-        raise UsageError(
-            got=f"version {version} is served already", name="E-version-unknown"
-        )
+        raise _no_version(f"{version} is served already")
     # A stub of a version may be next to the version itself, or among the withdrawn.
     problems = {
         path: served_versions.find_problem(str(path))
@@ -62,15 +57,15 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
         if int(path.name) == version
     }
     if not problems:
-        raise UsageError(
-            got=f"version {version} is not in {directory}; see `versions`",
-            name="E-version-unknown",
-        )
+        raise _no_version(f"{version} is not in {directory}")
     path = next((path for path in problems if not problems[path]), None)
     if path is None:
         (problem, *_) = problems.values()
         raise UsageError(
-            got=f"version {version} is incomplete: {problem}", name="E-model-damaged"
+            "version",
+            f"{version} is incomplete: {problem}",
+            advice="choose a complete one of `versions`",
+            name="E-model-damaged",
         )
     # The served version is moved last, so that a server never loads one in between.
     newer = [path for path in reversed(kept) if int(path.name) > version]
@@ -80,7 +75,9 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     for source, destination in moves.items():
         if destination.exists():
             raise UsageError(
-                got=f"{source} cannot be moved: {destination} exists; delete one of them",
+                str(source),
+                f"cannot be moved: {destination} exists",
+                advice="delete one of them",
                 name="E-destination-exists",
             )
     release = Release(
@@ -99,9 +96,8 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     try:
         (directory / WITHDRAWN).mkdir(exist_ok=True)
     except OSError as error:
-        raise UsageError(
-            got=f"{directory / WITHDRAWN} cannot be created: {error.strerror}",
-            name="E-storage-failed",
+        raise journal.storage_failed(
+            directory / WITHDRAWN, f"cannot be created: {error.strerror}"
         ) from error
     with journal.recording(directory, release):
         for source, destination in moves.items():
@@ -110,12 +106,15 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
                 for parent in (destination.parent, source.parent):
                     files.sync(str(parent))
             except OSError as error:
-                raise UsageError(
-                    got=f"{source} cannot be moved to {destination}: {error.strerror}. "
-                    "Correct the cause and run the command again",
-                    name="E-storage-failed",
+                raise journal.storage_failed(
+                    source, f"cannot be moved to {destination}: {error.strerror}"
                 ) from error
     return release
+
+
+def _no_version(problem: str) -> UsageError:
+    advice = "`versions` lists what can be served"
+    return UsageError("version", problem, advice=advice, name="E-version-unknown")
 
 
 def _paths(directory: Path) -> list[Path]:

@@ -26,10 +26,8 @@ logger = logging.getLogger(__name__)
 def checked(paths: OutputPaths) -> Iterator[None]:
     """Checks the artifacts of earlier runs, and records those of a run in the context.
 
-    The artifacts of a run that is killed are recorded after the next run.
-
-    Args:
-      paths: The output directory. The caller holds its lock.
+    The artifacts of a run that is killed are recorded after the next run. The caller
+    holds the lock of the output directory.
     """
     known, changed = set(), []
     for artifact, directory in _cached(paths):

@@ -36,9 +36,6 @@ _Git = Callable[..., bytes]
 def check_commits(config: Config) -> Commits:
     """Returns the commits of a run, or refuses it by a policy.
 
-    Args:
-      config: The settings.
-
     Raises:
       UsageError: A policy's `require_commit` is violated.
     """
@@ -56,18 +53,20 @@ def check_commits(config: Config) -> Commits:
         if config.origin.file is None:
             problems += ["the recipe is in no file"]
         if rules.require_commit == "submitted":
-            where = rules.branch or "a branch of a remote"
+            branch = rules.branch or "a branch of a remote"
             problems += [
-                f"commit {commit} is not on {where}"
+                f"commit {commit} is not on {branch}"
                 for commit in filter(None, commits.parts.values())
                 if not commit.is_submitted
             ]
         if problems:
+            reviewed = ", have them reviewed" if rules.branch else ""
             raise UsageError(
-                got=f"require_commit of {file} is {rules.require_commit}: "
-                f"{'; '.join(dict.fromkeys(problems))}. Commit the changes"
-                + (", have them reviewed" if rules.branch else "")
-                + ", and run from that commit, without settings on the command line",
+                str(file),
+                f"require_commit is {rules.require_commit}, but "
+                f"{'; '.join(dict.fromkeys(problems))}",
+                advice=f"commit the changes{reviewed}, and run from that commit, "
+                "without settings on the command line",
                 name="E-policy-refused",
             )
     return commits

@@ -55,29 +55,31 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         Metadata cannot be read.
     """
     directory = Path(name).resolve()
-    if served_versions.is_saved_model(str(directory)):
+    is_version = served_versions.is_saved_model(str(directory))
+    is_record = os.path.lexists(directory / run_record.FILE)
+    if is_version or is_record:
         paths = _output_of(directory)
-        runs = RunList(paths, requires_metadata=True)
+    runs = RunList(paths, requires_metadata=True)
+    if is_version:
         record = _find_pushing_run(runs, directory)
-    elif os.path.lexists(directory / run_record.FILE):
-        paths = _output_of(directory)
-        record = RunList(paths, requires_metadata=True).find(directory.name)
     else:
-        runs = RunList(paths, requires_metadata=True)
-        record = runs.find(name)
+        record = runs.find(directory.name if is_record else name)
     run = Run(paths, record)
     artifacts = run.outputs.artifacts
     try:
         model_run = artifacts[tfx_names.MODEL_RUN].uri
         examples = artifacts[tfx_names.EXAMPLES].uri
     except KeyError as error:
-        why = f"its Trainer did not finish; {run.directory / LOG_FILE} shows why"
+        why = "its Trainer did not finish"
+        advice = f"{run.directory / LOG_FILE} shows why"
         if record.state == "running":
-            why = "it is running; compare it when its Trainer has ended"
+            why, advice = "it is running", "compare it when its Trainer has ended"
         elif record.tfx_run_id and not run.outputs.components:
-            why = f"{paths.metadata} does not know it; {damage.ADVICE}"
+            why, advice = f"{paths.metadata} does not know it", damage.ADVICE
         raise UsageError(
-            got=f"run {record.id} has no predictions: {why}",
+            "run",
+            f"{record.id} has no predictions: {why}",
+            advice=advice,
             name="E-runs-not-comparable",
         ) from error
     settings_file = run.directory / SETTINGS_FILE
@@ -92,10 +94,7 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         split = settings["evaluator"]["split"]
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
         advice = f"{damage.ADVICE}, or compare other runs"
-        message = damage.describe(settings_file, error, advice)
-        raise UsageError(
-            got=f"run {record.id}: {message}", name="E-record-damaged"
-        ) from error
+        raise damage.to_error(settings_file, error, advice) from error
     return FinishedRun(
         name=record.id,
         settings=settings,
@@ -112,8 +111,9 @@ def _output_of(directory: Path) -> OutputPaths:
         if paths.metadata.is_file():
             return paths
     raise UsageError(
-        got=f"{directory} is not below an output directory of runs: no directory above it "
-        f"has {paths.metadata.name}",
+        str(directory),
+        f"no directory above it has {paths.metadata.name}",
+        "a directory below an output directory of runs",
         name="E-run-unknown",
     )
 
@@ -133,6 +133,8 @@ def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
             if record is not None:
                 return record
     raise UsageError(
-        got=f"no run pushed {version}; `versions` lists what was pushed",
+        str(version),
+        "no run pushed it",
+        advice="`versions` lists what was pushed",
         name="E-version-unknown",
     )

@@ -110,8 +110,8 @@ class Comparison(Record):
             return ""
         return (
             "Rows were matched by id and label only: the runs may have different data, "
-            "and texts were not read (--rows 0), were deleted or have no unique id. If "
-            "the data differ, the comparison is wrong."
+            "and texts were not read, were deleted or have no unique id. If the data "
+            "differ, the comparison is wrong."
         )
 
 
@@ -184,9 +184,10 @@ def compare(
         other = run.task.label_kind
         if (other.noun, other.names) != (kind.noun, kind.names):
             raise UsageError(
-                got=f"the tasks differ: {runs[0].name} predicts "
-                f"{kind.describe_outputs()}, {run.name} "
-                f"{other.describe_outputs()}; only runs of one task can be compared",
+                "task",
+                f"{runs[0].name} predicts {kind.describe_outputs()}, {run.name} "
+                f"{other.describe_outputs()}",
+                advice="compare runs of one task",
                 name="E-runs-not-comparable",
             )
     texts_by_uri: dict[str, dict[int, tuple[str, ...]]] = {}
@@ -208,8 +209,10 @@ def compare(
     if not common:
         names = " and ".join(run.name for run in runs)
         raise UsageError(
-            got=f"{names} have no row of the split {split} in common: no id has the same "
-            "label and texts in all runs; compare runs on the same data",
+            "split",
+            f"{names} have no row of {split} in common: no id has the same label and "
+            "texts in all runs",
+            advice="compare runs on the same data",
             name="E-runs-not-comparable",
         )
     shared = [
@@ -231,11 +234,7 @@ def compare(
 
 
 def differing_settings(recipes: Sequence[dict[str, Any]]) -> list[Setting]:
-    """Returns the settings that differ, in the order of the recipes.
-
-    Args:
-      recipes: The settings of each run, nested.
-    """
+    """Returns the settings that differ, in the order of the recipes."""
     flat = [dict(_flatten(settings)) for settings in recipes]
     keys = dict.fromkeys(key for settings in flat for key in settings)
     settings = [
@@ -258,16 +257,14 @@ def _read_predictions(
 ) -> prediction_files.RecordedPredictions:
     try:
         return prediction_files.read_predictions(run.model_run, run.task, split)
-    except OSError as error:
+    except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
+        reason = f"damaged ({type(error).__name__})"
+        if isinstance(error, OSError):
+            reason = f"missing ({error.strerror})"
         raise UsageError(
-            got=f"run {run.name} has no predictions of the split {split!r} in "
-            f"{run.model_run}: {error.strerror}",
-            name="E-record-damaged",
-        ) from error
-    except (ValueError, TypeError, LookupError, csv.Error) as error:
-        raise UsageError(
-            got=f"the predictions of run {run.name} in {run.model_run} are damaged (split "
-            f"{split!r}, {type(error).__name__}); restore them from a backup",
+            run.model_run,
+            f"run {run.name}, split {split}: the predictions are {reason}",
+            advice="compare an evaluated split, or restore the files from a backup",
             name="E-record-damaged",
         ) from error
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 import pydantic
 import yaml
 
+from contracts.errors import UsageError
 from contracts.storage import file_format, files
 
 ADVICE = "restore it from a backup"
@@ -18,34 +19,42 @@ _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 logger = logging.getLogger(__name__)
 
 
-def describe(path: object, error: Exception, advice: str = ADVICE) -> str:
-    """Returns one line: the file, why it cannot be read, and what to do.
+def to_error(
+    path: object,
+    error: Exception,
+    advice: str = ADVICE,
+    *,
+    name: str = "E-record-damaged",
+) -> UsageError:
+    """Returns the error of a file for that of its reader.
 
-    Args:
-      path: The file.
-      error: The error of its reader.
-      advice: What to do.
+    If the file has the format of another release, the stable name is its own.
     """
     match error:
         case file_format.FormatError():
-            return error.sentence()
+            return UsageError(*error.args[:-1], name=error.name)
         case FileNotFoundError():
-            return f"{path} is missing; {advice}"
+            return UsageError(str(path), "missing", advice=advice, name=name)
         case OSError():
             reason = error.strerror or type(error).__name__
         case UnicodeDecodeError():
             reason = f"byte {error.start + 1} is not UTF-8"
         case json.JSONDecodeError():
-            reason = f"it is not JSON, line {error.lineno} column {error.colno}"
+            reason = f"not JSON, line {error.lineno} column {error.colno}"
         case pydantic.ValidationError():
             (first, *_) = error.errors()
             where = ".".join(map(str, first["loc"]))
             reason = f"{where}: {first['msg']}" if where else first["msg"]
         case yaml.YAMLError():
-            reason = "it is not YAML"
+            reason = "not YAML"
         case _:
             reason = type(error).__name__
-    return f"{path} cannot be read: {reason}; {advice}"
+    return UsageError(str(path), f"cannot be read: {reason}", advice=advice, name=name)
+
+
+def describe(path: object, error: Exception, advice: str = ADVICE) -> str:
+    """Returns the sentence of `to_error`."""
+    return to_error(path, error, advice).sentence()
 
 
 def read(

@@ -26,23 +26,14 @@ logger = logging.getLogger(__name__)
 
 
 def find(encoder: ResolvedEncoder) -> dict[str, str]:
-    """Returns the versions of Python and of libraries, and the encoder's fingerprint.
-
-    Args:
-      encoder: The encoder of the run.
-    """
+    """Returns the versions of Python, of libraries, and the encoder's fingerprint."""
     libraries = fingerprint.library_versions(_LIBRARIES)
     identity = encoder.fingerprint[:_FINGERPRINT_DIGITS]
     return {"Python": platform.python_version(), **libraries, "encoder": identity}
 
 
 def warn_of_changes(record: RunRecord, paths: OutputPaths) -> None:
-    """Logs a warning of each dependency that differs from the run before.
-
-    Args:
-      record: The new run, whose dependencies are known.
-      paths: Its output directory.
-    """
+    """Logs a warning of each dependency of a run that differs from the run before."""
     names = filter(run_record.is_id, os.listdir(paths.runs))
     runs = [run_record.read(paths.run(name)) for name in names if name != record.id]
     for previous in sorted(runs, key=lambda run: run.id, reverse=True):

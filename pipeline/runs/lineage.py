@@ -17,7 +17,7 @@ from pipeline.config import tfx_names
 from pipeline.config.parameters import TRAINER_SETTINGS
 from pipeline.config.paths import OutputPaths
 from pipeline.runs import damage
-from pipeline.runs.runs import RunList
+from pipeline.runs.runs import RunList, no_runs
 from report.run_metadata import MetadataError, MetadataReader, creation_time, values
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def trace(paths: OutputPaths, model: str) -> Node:
     runs = RunList(paths, requires_metadata=True)
     reader = runs.reader
     if reader is None:
-        raise UsageError(got=f"there are no runs in {paths.root}", name="E-run-unknown")
+        raise no_runs(paths)
     artifact = _find_artifact(paths, reader, model)
     return _Tracer(reader, runs).trace(reader.producing_execution(artifact))
 
@@ -78,8 +78,10 @@ def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> An
         if str(artifact.id) == model or path.is_relative_to(artifact.uri):
             return artifact
     raise UsageError(
-        got=f"model {model}: ML Metadata of {paths.root} has no such version, directory "
-        "or Model artifact; `versions` lists what was pushed",
+        "model",
+        f"{model}, but ML Metadata of {paths.root} has no such version, directory or "
+        "Model artifact",
+        advice="`versions` lists what was pushed",
         name="E-version-unknown",
     )
 

@@ -7,15 +7,11 @@ from contracts.storage import files
 from contracts.task.definition import NO_ID, TaskConfig
 from ingest.examples import tf_examples
 from modules import environment
+from pipeline.runs import damage
 
 
 def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ...]]:
     """Returns the texts of each row by its id, except rows whose id is not unique.
-
-    Args:
-      examples: The Examples artifact.
-      split: One of its splits.
-      task: Names the columns.
 
     Returns:
       An empty dict if the Examples hold tokens, or were deleted.
@@ -45,8 +41,10 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
                 repeated.add(row_id)
     except tf.errors.OpError as error:
         raise UsageError(
-            got=f"the texts in {examples} cannot be read ({type(error).__name__}); restore "
-            "them from a backup, or compare without texts: --rows 0",
+            examples,
+            f"the texts cannot be read ({type(error).__name__})",
+            advice=f"{damage.ADVICE}, or compare without texts, with `rows=0` or "
+            "`with_texts=False`",
             name="E-record-damaged",
         ) from error
     return {row_id: row for row_id, row in texts.items() if row_id not in repeated}

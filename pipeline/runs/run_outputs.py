@@ -24,11 +24,8 @@ class RunOutputs:
     """The components of a run and their artifacts.
 
     Attributes of outputs that are not written yet, were deleted or, after a warning,
-    cannot be read are None or empty.
-
-    Args:
-      reader: ML Metadata.
-      tfx_run_id: TFX's id of the run. If either is None, no component has started.
+    cannot be read are None or empty. Without ML Metadata, or TFX's id of the run, no
+    component has started.
 
     Attributes:
       components: In the order of their start.

@@ -73,23 +73,14 @@ class Progress(_Part):
 
 
 class ProgressFile:
-    """Writes the progress of a run, at most once a second.
-
-    Args:
-      directory: The record of the run.
-    """
+    """Writes the progress of a run to its record, at most once a second."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE
         self._written = -_SECONDS
 
     def write(self, progress: Progress, *, is_urgent: bool = False) -> None:
-        """Replaces the file, unless it was written less than a second ago.
-
-        Args:
-          progress: The progress.
-          is_urgent: Whether to write even within a second of the last write.
-        """
+        """Replaces the file, if it is urgent or a second after the last time."""
         if not is_urgent and time.monotonic() - self._written < _SECONDS:
             return
         incomplete = self._path.with_suffix(".incomplete")
@@ -99,11 +90,7 @@ class ProgressFile:
 
 
 def read(directory: Path) -> Progress:
-    """Returns the progress of a run; empty if the file is missing or damaged.
-
-    Args:
-      directory: The record of the run.
-    """
+    """Returns the progress in a run's record; empty if it is missing or damaged."""
     try:
         return Progress.model_validate_json((directory / FILE).read_bytes())
     except (OSError, pydantic.ValidationError):

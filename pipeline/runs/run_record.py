@@ -112,14 +112,7 @@ class RunRecord(pydantic.BaseModel):
 
 
 def read(directory: Path) -> RunRecord:
-    """Reads the record of a run.
-
-    Args:
-      directory: The directory of the record.
-
-    Returns:
-      The record. If it cannot be read, its state is `failed`, and `damage` says why.
-    """
+    """Reads a record; if that fails, its state is `failed`, and `damage` says why."""
     path = directory / FILE
     try:
         content = file_format.parse(path.read_bytes(), path)
@@ -141,13 +134,7 @@ def read(directory: Path) -> RunRecord:
 def recording(
     directory: Path, config: Config, metadata: Path, commits: Commits | None = None
 ) -> Iterator[RunRecord]:
-    """Records the start and the end of a run.
-
-    Args:
-      directory: The directory of the record, which must not exist.
-      config: The settings.
-      metadata: The database of ML Metadata.
-      commits: The commits of recipe and code.
+    """Records the start and the end of a run, in a directory that must not exist.
 
     Yields:
       The record. Call its `finish` at the end of the run.

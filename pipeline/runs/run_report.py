@@ -14,12 +14,7 @@ from report.data_part import describe_refused_data
 
 
 def copy_report(page: Path, record: Path) -> None:
-    """Copies a report to the record of a run, which is kept when artifacts are deleted.
-
-    Args:
-      page: The page of the report; its numbers and picture are next to it.
-      record: Directory of the run's record.
-    """
+    """Copies a report to a run's record, which is kept when artifacts are deleted."""
     for name in (PAGE_FILE, Report.FILE, MODEL_PICTURE):
         path = page.with_name(name)
         if path.exists():  # if Report failed, there are no numbers and no picture

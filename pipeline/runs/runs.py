@@ -135,32 +135,24 @@ class RunList(Sequence[RunRecord]):
           UsageError: No run or several runs match.
         """
         if not self:
-            raise UsageError(
-                got=f"there are no runs in {self._paths.root}", name="E-run-unknown"
-            )
+            raise no_runs(self._paths)
         if text == LATEST:
             return self[0]
         matches = [record for record in self if record.id.startswith(text)]
         if len(matches) == 1:
             return matches[0]
+        advice = "give more of the id"
+        problem = f"is ambiguous: {', '.join(record.id for record in matches)}"
         if not matches:
-            raise UsageError(
-                got=f"run {text}: no run in {self._paths.root} has an id that starts with "
-                "this; `runs` lists the ids",
-                name="E-run-unknown",
-            )
-        ids = ", ".join(record.id for record in matches)
+            advice = "`runs` lists the ids"
+            problem = f"is not the start of the id of a run in {self._paths.root}"
         raise UsageError(
-            got=f"run {text} is ambiguous: {ids}; give more of the id",
-            name="E-run-unknown",
+            "run", f"{text} {problem}", advice=advice, name="E-run-unknown"
         )
 
     def of_tfx_run(self, tfx_run_id: str) -> RunRecord | None:
         """Returns the run with this id of TFX; None if it has no record."""
-        for record in self:
-            if record.tfx_run_id == tfx_run_id:
-                return record
-        return None
+        return next((run for run in self if run.tfx_run_id == tfx_run_id), None)
 
     def is_known(self, record: RunRecord) -> bool:
         """Returns whether ML Metadata has the components of a run."""
@@ -228,6 +220,16 @@ class RunList(Sequence[RunRecord]):
             )
         if record.state == "running" and record.id != self._running:
             record.state = "interrupted"
+
+
+def no_runs(paths: OutputPaths) -> UsageError:
+    """Returns the error of an output directory without a run."""
+    return UsageError(
+        "output",
+        f"no runs in {paths.root}",
+        advice="start one, or name another directory with `output=DIR`",
+        name="E-run-unknown",
+    )
 
 
 def running_id(paths: OutputPaths) -> str | None:

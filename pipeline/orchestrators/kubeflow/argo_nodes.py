@@ -23,13 +23,15 @@ _MAX_ATTEMPTS = 5
 def failed_nodes(tasks: Iterable[Any], components: Iterable[str]) -> dict[str, str]:
     """Returns the failed node, of a component or of its driver, by component.
 
-    Args:
-      tasks: Tasks of a run, as the API returns them.
-      components: Names of the components.
+    The tasks are those of a run, as the API returns them.
     """
-    states = {}
-    for task in sorted(tasks, key=_attempt):  # the node of all attempts comes last
-        states[_split(task)["name"]] = task.state
+    nodes = []
+    for task in tasks:
+        match = _NODE.fullmatch(task.display_name or "")
+        assert match is not None
+        nodes.append((float(match["attempt"] or "inf"), match["name"], task.state))
+    nodes.sort(key=lambda node: node[0])  # the node of all attempts comes last
+    states = {name: state for _, name, state in nodes}
     return {
         component: node
         for component in components
@@ -80,14 +82,3 @@ def _hash(name: str) -> int:
     for byte in name.encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
     return value
-
-
-def _attempt(task: Any) -> float:
-    attempt = _split(task)["attempt"]
-    return float("inf") if attempt is None else int(attempt)
-
-
-def _split(task: Any) -> re.Match[str]:
-    match = _NODE.fullmatch(task.display_name or "")
-    assert match is not None
-    return match

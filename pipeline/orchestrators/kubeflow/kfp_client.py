@@ -35,9 +35,10 @@ TIMEOUT = (5, 7)
 # To read the response of a request that creates something, which is sent once.
 WRITE_TIMEOUT = 60
 
-_AUTHENTICATION = (
-    f"a bearer token in ${TOKEN_VARIABLE}, cookies in ${COOKIES_VARIABLE}, Google's "
-    "Identity-Aware Proxy (its client ID, with a service account's key in "
+_LOG_IN = (
+    f"log in with a bearer token in ${TOKEN_VARIABLE}, cookies in "
+    f"${COOKIES_VARIABLE}, Google's Identity-Aware Proxy (its client ID, with a "
+    "service account's key in "
     "$GOOGLE_APPLICATION_CREDENTIALS, or with the client ID of a desktop app and "
     f"${IAP_SECRET_VARIABLE}), or inside a cluster the token of the pod's service "
     "account"
@@ -58,12 +59,6 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
     ) -> Any:
         """Sends a request.
 
-        Args:
-          method: HTTP method.
-          url: Address.
-          headers: HTTP headers.
-          **options: Further arguments of kfp; `_request_timeout` is set if it is None.
-
         Raises:
           UsageError: The request has credentials, and the address is `http://` on
             another machine.
@@ -75,9 +70,10 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
         is_clear_text = parts.scheme == "http" and not _is_loopback(parts.hostname)
         if has_credentials and is_clear_text:
             raise UsageError(
-                got=f"the host http://{parts.netloc} would receive the credentials in "
-                "clear text. Give the https:// address of the server, or of a gateway "
-                "or service mesh that terminates TLS. Or run `kubectl port-forward` on "
+                "host",
+                f"http://{parts.netloc} would receive the credentials in clear text",
+                advice="give the https:// address of the server, or of a gateway or "
+                "service mesh that terminates TLS; or run `kubectl port-forward` on "
                 "this machine and give http://localhost:PORT",
                 name="E-settings-refused",
             )
@@ -93,11 +89,8 @@ class Client(kfp.Client):
     def get_kfp_healthz(self, sleep_duration: int = 5) -> Any:
         """Requests the health of Kubeflow Pipelines once.
 
-        kfp tries five times, 5 s apart, and logs a traceback each time, even if a
-        token was refused.
-
-        Args:
-          sleep_duration: Unused; kfp's signature.
+        kfp tries five times, `sleep_duration` apart, and logs a traceback each time,
+        even if a token was refused.
 
         Raises:
           UsageError: The response is not from the API, but for example a log-in page;
@@ -110,11 +103,11 @@ class Client(kfp.Client):
         kind = headers.get("content-type", "no content type")
         if "json" not in kind:
             host = api.api_client.configuration.host
-            raise UsageError(
-                got=f"{host} responded with {kind} instead of JSON, so it is not the API "
-                "of Kubeflow Pipelines. It may be a log-in page, or the address lacks "
-                f"a path such as /pipeline. Ways to log in: {_AUTHENTICATION}",
-                name="E-orchestrator-refused",
+            raise _refused(
+                f"{host} responded with {kind} instead of JSON, so it is not the API "
+                "of Kubeflow Pipelines: it may be a log-in page, or the address lacks "
+                "a path such as /pipeline",
+                _LOG_IN,
             )
         return health
 
@@ -127,10 +120,6 @@ class Client(kfp.Client):
 
         kfp's client has no method for it. The API server has `ReadRunLogV1`, which the
         address of a user interface may not forward.
-
-        Args:
-          run_id: ID of the run.
-          pod: Name of a pod of the run.
         """
         tail = b""
         try:
@@ -161,21 +150,21 @@ def connect(server: KubeflowServer) -> Client:
         users and no namespace is set.
     """
     if server.iap_desktop_client_id and not _secret(IAP_SECRET_VARIABLE):
-        raise UsageError(
-            got=f"the client ID of a desktop app {server.iap_desktop_client_id} needs its "
-            f"secret: set ${IAP_SECRET_VARIABLE}",
-            name="E-orchestrator-refused",
+        raise _refused(
+            f"not set, but the desktop app {server.iap_desktop_client_id} has a secret",
+            "set it to the secret of its client ID",
+            IAP_SECRET_VARIABLE,
         )
     credentials = None
     if server.pod_token:
         default_path = kfp.client.KF_PIPELINES_SA_TOKEN_PATH
         path = os.environ.get(TOKEN_FILE_VARIABLE) or default_path
         if not os.path.isfile(path):
-            raise UsageError(
-                got=f"the token of the pod's service account is not at {path}: mount it "
-                "there (a projected volume, audience pipelines.kubeflow.org), or set "
-                f"${TOKEN_FILE_VARIABLE} to its path",
-                name="E-orchestrator-refused",
+            raise _refused(
+                f"the token of the pod's service account is not at {path}",
+                "mount it there (a projected volume, audience pipelines.kubeflow.org), "
+                f"or set ${TOKEN_FILE_VARIABLE} to its path",
+                "pod_token",
             )
         credentials = kfp.client.ServiceAccountTokenVolumeCredentials(path)
     client = Client(
@@ -192,7 +181,9 @@ def connect(server: KubeflowServer) -> Client:
     multi_user = client.get_kfp_healthz().multi_user
     if multi_user and not (server.namespace or client.get_user_namespace()):
         raise UsageError(
-            got=f"{server.host} has several users: set --namespace",
+            "namespace",
+            f"missing, but {server.host} has several users",
+            advice="set `namespace=NAME`",
             name="E-option-missing",
         )
     return client
@@ -204,18 +195,14 @@ def clear_errors(host: str) -> Iterator[None]:
     try:
         yield
     except kfp_server_api.ApiException as error:
-        raise UsageError(
-            got=_without_secrets(_refusal(host, error)), name="E-orchestrator-refused"
-        ) from error
+        raise _refused(*_explain_refusal(host, error)) from error
     except HTTPError as error:
-        raise UsageError(
-            got=_without_secrets(_unreachable(host, error)), name="E-network-failed"
-        ) from error
+        raise _unreachable(host, error) from error
     except GoogleAuthError as error:
-        raise UsageError(
-            got=f"no token for the Identity-Aware Proxy of {host}: {error}. Set "
-            "$GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account",
-            name="E-orchestrator-refused",
+        raise _refused(
+            f"no token for the Identity-Aware Proxy of {host}: {error}",
+            "set it to the key file of a service account",
+            "GOOGLE_APPLICATION_CREDENTIALS",
         ) from error
 
 
@@ -233,7 +220,9 @@ def _secret(variable: str) -> str | None:
     value = os.environ.get(variable, "").strip()
     if not (value.isascii() and value.isprintable()):
         raise UsageError(
-            got=f"${variable} has characters that an HTTP header cannot have",
+            variable,
+            "has characters that an HTTP header cannot have",
+            "printable ASCII characters",
             name="E-orchestrator-refused",
         )
     return value or None
@@ -247,7 +236,11 @@ def _without_secrets(message: str) -> str:
     return message
 
 
-def _refusal(host: str, error: Any) -> str:
+def _refused(problem: str, advice: str | None, setting: str = "host") -> UsageError:
+    return UsageError(setting, problem, advice=advice, name="E-orchestrator-refused")
+
+
+def _explain_refusal(host: str, error: Any) -> tuple[str, str | None]:
     try:
         content = json.loads(error.body or "")
         message = content.get("message") or content.get("error") or error.body
@@ -257,23 +250,27 @@ def _refusal(host: str, error: Any) -> str:
         f"{host} refused ({error.status} {error.reason}): {str(message).strip()[:400]}"
     )
     advice = {
-        401: f"Ways to log in: {_AUTHENTICATION}",
-        403: f"Ways to log in: {_AUTHENTICATION}",
-        404: "Is this the address of Kubeflow Pipelines 2?",
-        409: "Choose another name for the run",
+        401: _LOG_IN,
+        403: _LOG_IN,
+        404: "give the address of Kubeflow Pipelines 2",
+        409: "choose another `run_name`",
     }.get(error.status)
-    return f"{refusal}. {advice}" if advice else refusal
+    return _without_secrets(refusal), advice
 
 
-def _unreachable(host: str, error: Any) -> str:
+def _unreachable(host: str, error: Any) -> UsageError:
     reason = getattr(error, "reason", None) or error
+    problem = f"{host} cannot be reached ({type(reason).__name__}: {reason})"
+    advice = "check the address, and the network or the port-forward to the cluster"
     # urllib3 raises it itself for requests sent once, within MaxRetryError for others.
     if isinstance(error, ReadTimeoutError):
-        return (
+        problem = (
             f"{host} did not respond in {WRITE_TIMEOUT} s to a request that creates "
-            "something. It may still create it: look there before you submit again"
+            "something, and may still create it"
         )
-    advice = "check the address, and the network or the port-forward to the cluster"
-    if "CERTIFICATE" in str(reason):
-        advice = "if a private authority signed its certificate, set --ca-file"
-    return f"{host} cannot be reached ({type(reason).__name__}: {reason}); {advice}"
+        advice = "look there before you submit again"
+    elif "CERTIFICATE" in str(reason):
+        advice = "if a private authority signed its certificate, set `ca_file=FILE`"
+    return UsageError(
+        "host", _without_secrets(problem), advice=advice, name="E-network-failed"
+    )

@@ -45,16 +45,20 @@ class KubeflowServer:
     ca_file: Path | None = None
 
     def __post_init__(self) -> None:
-        secrets.refuse_password("--host", self.host)
+        secrets.refuse_password("host", self.host)
         if not self.host.startswith(("http://", "https://")):
             raise UsageError(
-                got=f"the host {self.host} has no protocol; write https://{self.host} (or "
-                "http://)",
+                "host",
+                f"{self.host} has no protocol",
+                f"https://{self.host} or http://{self.host}",
                 name="E-settings-refused",
             )
         if self.ca_file is not None and not self.ca_file.is_file():
             raise UsageError(
-                got=f"the CA file {self.ca_file} is not a file", name="E-data-not-found"
+                "ca_file",
+                f"{self.ca_file} is not a file",
+                "the certificates of an authority in PEM",
+                name="E-data-not-found",
             )
         # With a final slash, kfp would request paths that start with //.
         object.__setattr__(self, "host", self.host.rstrip("/"))

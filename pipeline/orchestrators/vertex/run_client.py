@@ -38,8 +38,10 @@ class VertexRunClient(RunClient):
     def __init__(self, settings: VertexConfig) -> None:
         if not settings.pipeline_root.startswith("gs://"):
             raise UsageError(
-                got=f"the pipeline root is {settings.pipeline_root}; Vertex AI writes to "
-                "gs:// only: set vertex.pipeline_root=gs://BUCKET/FOLDER",
+                "vertex.pipeline_root",
+                settings.pipeline_root,
+                "gs:// only, where Vertex AI writes",
+                advice="set `vertex.pipeline_root=gs://BUCKET/FOLDER`",
                 name="E-settings-refused",
             )
         self._settings = settings
@@ -64,7 +66,10 @@ class VertexRunClient(RunClient):
             )
         except ValueError as error:  # an impossible region or name
             raise UsageError(
-                got=f"Vertex AI refuses a setting: {error}", name="E-settings-refused"
+                "vertex",
+                f"Vertex AI refuses a setting: {error}",
+                advice="correct it",
+                name="E-settings-refused",
             ) from error
         try:
             self._job.submit(
@@ -79,7 +84,9 @@ class VertexRunClient(RunClient):
                 raise
             # The client's message reports whether the run was started anyway.
             raise UsageError(
-                got=f"experiment {request.experiment}: {error} ({error.__cause__})",
+                "experiment",
+                f"{request.experiment}: {error} ({error.__cause__})",
+                advice="name another, or leave `experiment` out",
                 name="E-settings-refused",
             ) from error
         self.run_id = self._job.job_id
@@ -110,39 +117,39 @@ class VertexRunClient(RunClient):
     @contextlib.contextmanager
     def clear_errors(self) -> Iterator[None]:
         """Turns errors of Google Cloud into `UsageError`s."""
-        where = (
-            f"Vertex AI in project {self._settings.project}, region "
-            f"{self._settings.region}"
-        )
+        where = f"project {self._settings.project}, region {self._settings.region}"
         try:
             yield
         except (auth.GoogleAuthError, api.GoogleAPICallError, api.RetryError) as error:
+            problem, advice = _explain(error)
             raise UsageError(
-                got=_describe(error, where), name="E-orchestrator-refused"
+                "vertex",
+                f"{where}: {problem}",
+                advice=advice,
+                name="E-orchestrator-refused",
             ) from error
 
 
-def _describe(error: Any, where: str) -> str:
+def _explain(error: Any) -> tuple[str, str | None]:
+    """Returns what Vertex AI or the log-in refused, and what to do."""
     match error:
         case auth.DefaultCredentialsError():
-            return f"no credentials for {where}: {_LOG_IN}"
+            return "no credentials", _LOG_IN
         case (
             auth.TransportError()
             | api.ServiceUnavailable()
             | api.DeadlineExceeded()
             | api.RetryError()
         ):
-            return (
-                f"{where} cannot be reached ({error}); check the network and the region"
-            )
+            advice = "check the network and `vertex.region`"
+            return f"Vertex AI cannot be reached ({error})", advice
         case auth.GoogleAuthError():
-            return f"the credentials for {where} are not accepted ({error}): {_LOG_IN}"
+            return f"the credentials are not accepted ({error})", _LOG_IN
         case api.Unauthenticated():
-            return f"{where}: {error.message}. To log in, {_LOG_IN}"
+            return error.message, _LOG_IN
         case api.PermissionDenied():
-            return (
-                f"{where}: {error.message}. Starting a pipeline requires the role "
-                "roles/aiplatform.user, and roles/iam.serviceAccountUser on the "
-                "service account of the run"
+            return error.message, (
+                "get the role roles/aiplatform.user, and roles/iam.serviceAccountUser "
+                "on the service account of the run"
             )
-    return f"{where} refused: {error.message}"
+    return f"Vertex AI refused: {error.message}", None

@@ -1,6 +1,7 @@
 """Beam's arguments of each runner."""
 
 import os
+import re
 from importlib import metadata
 from pathlib import Path
 
@@ -9,12 +10,12 @@ from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 from tfx.utils import dependency_utils
 
-from contracts.errors import UsageError
 from pipeline.beam import beam_arguments
 from pipeline.config import paths
 from pipeline.config.beam import BeamConfig
 from pipeline.config.recipe import load_config
 from tests import tiny
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -121,34 +122,48 @@ def test_spark_uses_the_jar_that_beam_downloaded(home):
 @pytest.mark.parametrize("runner", ["flink", "spark"])
 def test_missing_job_server_is_refused_with_the_command_to_get_it(home, runner):
     version = metadata.version("apache-beam")
-    with pytest.raises(UsageError) as refused:
+    with refused(
+        "E-job-server-not-found",
+        setting="beam.job_server_jar",
+        got=f"the job server of the runner {runner} is not on this machine",
+        advice=re.compile(
+            "`make job-servers` .* `mvn dependency:get -Dtransitive=false "
+            f"-Dartifact=.*job-server:{version}`"
+        ),
+    ):
         beam_arguments(BeamConfig(runner=runner))
-    message = str(refused.value)
-    assert "\n" not in message
-    assert f"beam.runner is {runner}" in message
-    assert "`make job-servers`" in message
-    assert "mvn dependency:get -Dtransitive=false -Dartifact=" in message
-    assert f"job-server:{version}`" in message
 
 
 def test_missing_java_is_refused_before_a_missing_job_server(home, monkeypatch):
     monkeypatch.setenv("PATH", str(home))
-    with pytest.raises(UsageError, match="`java` is not on the PATH"):
+    got = re.compile("^flink, .* `java` is not on the PATH")
+    with refused("E-job-server-not-found", setting="beam.runner", got=got):
         beam_arguments(BeamConfig(runner="flink"))
 
 
-def test_configured_job_server_must_exist(home):
-    config = BeamConfig(runner="flink", job_server_jar=str(home / "none.jar"))
-    with pytest.raises(UsageError, match=r"job_server_jar .*none\.jar is not a file"):
-        beam_arguments(config)
+@pytest.mark.parametrize(
+    ("jar", "is_here", "got"),
+    [
+        ("none.jar", True, "none.jar is not a file"),
+        (None, False, "not set, but required by the runner flink in a container"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_job_server_must_be_a_file(jar, is_here, got):
+    config = BeamConfig(runner="flink", job_server_jar=jar)
+    with refused("E-job-server-not-found", setting="beam.job_server_jar", got=got):
+        beam_arguments(config, is_here=is_here)
 
 
-def test_job_server_in_a_container_must_be_configured():
-    with pytest.raises(UsageError, match=r"job_server_jar: required .* in a container"):
-        beam_arguments(BeamConfig(runner="flink"), is_here=False)
+def test_job_server_in_a_container_is_the_configured_one():
     config = BeamConfig(runner="flink", job_server_jar="/opt/beam/server.jar")
     arguments = beam_arguments(config, is_here=False)
     assert "--flink_job_server_jar=/opt/beam/server.jar" in arguments
+
+
+def test_dataflow_without_a_project_is_refused():
+    with refused("E-option-missing", setting="beam.dataflow.project"):
+        beam_arguments(BeamConfig(runner="dataflow"))
 
 
 def test_portable_workers_run_the_configured_command():
@@ -166,24 +181,18 @@ def test_portable_workers_run_the_configured_command():
     assert command == "/opt/apache/beam/boot"
 
 
-def test_dataflow_without_a_project_is_refused():
-    with pytest.raises(UsageError, match=r"beam\.dataflow\.project: required"):
-        beam_arguments(BeamConfig(runner="dataflow"))
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"beam.runner": "storm"}, "'in_process', 'multi_processing', 'flink'"),
-        ({"beam.runner": "portable"}, "job_endpoint: required by the runner portable"),
+        ({"beam.runner": "portable"}, "job_endpoint"),
         ({"beam.workers": 0}, "beam.workers"),
-        ({"beam.environment": "docker"}, "environment_config: required"),
-        ({"beam.options": ["fast"]}, "options has 'fast'"),
+        ({"beam.environment": "docker"}, "environment_config"),
+        ({"beam.options": ["fast"]}, "'fast'"),
     ],
 )
-def test_invalid_setting_is_refused_with_the_allowed_values(
-    tmp_path, settings, message
-):
+def test_invalid_setting_is_named_with_the_allowed_values(tmp_path, settings, message):
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
-    with pytest.raises(UsageError, match=message):
+    with refused("E-settings-refused") as caught:
         load_config(recipe, settings)
+    assert message in str(caught.value)

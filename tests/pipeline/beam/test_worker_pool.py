@@ -197,7 +197,8 @@ def test_pool_on_an_address_in_use_is_refused(runner, monkeypatch):
     # Any server of gRPC would share its port with a pool, if the pool let it.
     pool = CliRunner().invoke(worker_pool.main, [runner.address])
     assert pool.exit_code == 2
-    assert f"address {runner.address}: the pool cannot listen there" in pool.output
+    assert f"address: the pool cannot listen on {runner.address}" in pool.output
+    assert "[E-settings-refused]" in pool.output
 
 
 @pytest.mark.nightly

@@ -421,7 +421,7 @@ def test_clean_keeps_everything_while_a_run_is_unknown(output, invoke):
     cleaned = invoke("clean", "--keep", "1", "--yes")
     assert "nothing to delete" in cleaned.stdout
     (line,) = lines_about(record, cleaned.stderr)
-    assert "run.json is missing; restore it" in line
+    assert "run.json: missing; restore it" in line
     assert contents(output.paths.root) == before
 
 
@@ -445,11 +445,11 @@ def test_clean_keeps_what_an_execution_of_no_run_read(output, invoke):
 def test_missing_settings_are_named(output, invoke):
     path = output.paths.run(LAST) / SETTINGS_FILE
     path.unlink()
-    for reason in ("is missing", "cannot be read: it is not YAML"):
+    for reason in ("missing", "cannot be read: not YAML"):
         shown = invoke("show", "latest")
         assert shown.exit_code == 0
         (line,) = lines_about(path, shown.output)
-        assert f"{path} {reason}; restore it from a backup" in line
+        assert f"{path}: {reason}; restore it from a backup" in line
         path.write_text("name: [")
 
 
@@ -585,7 +585,7 @@ def test_damaged_verdict_is_not_overridden(output, invoke):
     replace(TORN)(find_verdict(output))
     result = invoke("override", LAST, "--reason", "x")
     assert result.exit_code == 2
-    assert f"the verdict of run {LAST} in " in " ".join(result.stderr.split())
+    assert f"the verdict of run {LAST} is missing" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("damage", [replace(TORN), replace_by_directory])

@@ -91,7 +91,7 @@ def test_withdrawn_directory_that_is_no_model_is_shown_as_incomplete(invoke, pus
     (directory / ".withdrawn" / "2").mkdir(parents=True)
     assert "2 incomplete" in " ".join(invoke("versions").split())
     error = " ".join(invoke("rollback", 2, exit_code=2).split())
-    assert "version 2 is incomplete: saved_model.pb is missing" in error
+    assert "VERSION: 2 is incomplete: saved_model.pb is missing" in error
 
 
 @pytest.mark.parametrize("name", [".ipynb_checkpoints", "@eaDir", "lost+found"])

@@ -23,9 +23,11 @@ from pipeline.local import run
 from pipeline.runs import run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.runs import RunList
+from report.run_metadata import MetadataError
 from tests import tiny
 from tests.e2e import commands
 from tests.nightly import nightly
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +55,11 @@ def other(paths):
     yield process
     process.kill()
     process.communicate()
+
+
+def hold(paths):
+    with run.hold_output(paths, "run this"):
+        pass
 
 
 def test_output_of_python_and_c_goes_to_the_log(tmp_path, capfd, caplog):
@@ -95,7 +102,7 @@ def test_run_adds_no_tables_to_a_database_of_another_program(
     paths = OutputPaths.of(config)
     paths.root.mkdir()
     paths.metadata.write_bytes(content)
-    with pytest.raises(UsageError, match="cannot be read as ML Metadata: "):
+    with refused("E-record-damaged", kind=MetadataError):
         run.run_locally(config, console)
     assert paths.metadata.read_bytes() == content
     assert not paths.runs.exists()
@@ -113,7 +120,7 @@ def test_run_starts_with_the_empty_database_of_a_killed_run(
         raise UsageError(got="the first component would run", name="E-data-refused")
 
     monkeypatch.setattr(run, "_run", run_no_component)
-    with pytest.raises(UsageError, match="the first component would run"):
+    with refused("E-data-refused", got="the first component would run"):
         run.run_locally(config, console)
 
 
@@ -121,8 +128,11 @@ def test_run_of_uncommitted_files_is_refused_before_it_writes(tmp_path, console)
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
     (tmp_path / policy.FILE).write_text("require_commit: committed\n")
     config = load_config(recipe)
-    message = f"require_commit of {tmp_path / policy.FILE} .* the recipe recipe.yaml"
-    with pytest.raises(UsageError, match=message):
+    with refused(
+        "E-policy-refused",
+        setting=str(tmp_path / policy.FILE),
+        got=re.compile("the recipe recipe.yaml"),
+    ):
         run.run_locally(config, console)
     assert not OutputPaths.of(config).root.exists()
 
@@ -147,7 +157,7 @@ def test_run_adds_no_new_database_to_the_artifacts_of_another(
     (paths.artifacts / "Trainer" / "model").mkdir(parents=True)
     if is_empty:
         paths.metadata.touch()
-    with pytest.raises(UsageError, match="is missing or empty, and "):
+    with refused("E-record-damaged", setting=str(paths.metadata)):
         run.run_locally(config, console)
     assert paths.metadata.exists() == is_empty
     assert not paths.runs.exists()
@@ -174,7 +184,8 @@ def test_second_run_names_the_first_in_one_line_and_exits_with_2(
     second = commands.run("run", "--config", recipe)
     assert second.returncode == exit_status.USAGE
     (line,) = second.stderr.splitlines()
-    assert f"is in use by process {other.pid}, run that; wait until it ends" in line
+    assert f"in use by process {other.pid}, run that; wait until it ends, or" in line
+    assert "name another directory with --output DIR" in line
     assert not (paths.root / "runs").exists()
 
 
@@ -184,16 +195,15 @@ def test_output_that_cannot_be_written_is_named(tmp_path, file):
     blocked.parent.mkdir(parents=True, exist_ok=True)
     blocked.touch()
     paths = OutputPaths(tmp_path / "output", "tiny")
-    message = r"output /.* cannot be written: .* name another directory"
-    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
-        pass
+    with refused("E-storage-failed"):
+        hold(paths)
 
 
 def test_output_that_is_a_link_to_nothing_is_named(paths):
     paths.root.symlink_to("absent")
-    message = rf"written: a link to a missing directory \({paths.root}\); name another"
-    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
-        pass
+    got = re.compile(rf"a link to a missing directory \({paths.root}\)")
+    with refused("E-storage-failed", got=got):
+        hold(paths)
 
 
 @pytest.mark.parametrize(
@@ -203,15 +213,15 @@ def test_what_another_user_left_for_reading_is_named(paths, monkeypatch, file):
     path = paths.root / file
     path.mkdir(parents=True)
     monkeypatch.setattr("os.access", lambda name, _: str(name) != str(path))
-    message = rf"cannot be written: Permission denied \({path}\); name another dir"
-    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
-        pass
+    got = re.compile(rf"Permission denied \({path}\)")
+    with refused("E-storage-failed", got=got):
+        hold(paths)
 
 
 @pytest.mark.parametrize("output", ["out[1]", "out*/a", "out?", r"out\a"])
 def test_output_that_tfx_reads_as_a_pattern_is_refused(tmp_path, console, output):
     recipe = tiny.write_config(tmp_path / "recipe.yaml", output=output)
-    with pytest.raises(UsageError, match=r"output /.*: TensorFlow and Beam read"):
+    with refused("E-path-pattern"):
         run.run_locally(load_config(recipe), console)
     assert len(list(tmp_path.iterdir())) == 3  # recipe, encoder and data
     assert not console.file.getvalue()
@@ -220,7 +230,7 @@ def test_output_that_tfx_reads_as_a_pattern_is_refused(tmp_path, console, output
 @pytest.mark.parametrize("output", ["/dev/null/x", "/proc/x", "x" * 300, "recipe.yaml"])
 def test_output_that_cannot_be_created_leaves_no_record(tmp_path, console, output):
     recipe = tiny.write_config(tmp_path / "recipe.yaml", output=output)
-    with pytest.raises(UsageError, match=r"output /.* cannot be written: .*--output"):
+    with refused("E-storage-failed"):
         run.run_locally(load_config(recipe), console)
     assert len(list(tmp_path.iterdir())) == 3
     assert not console.file.getvalue()
@@ -236,7 +246,7 @@ def test_records_that_tfx_reads_as_a_pattern_are_refused_before_the_first_compon
     directory.parent.mkdir(exist_ok=True)
     (tmp_path / "records").rename(directory)
     data = config.data.model_copy(update={"source": str(tmp_path / source)})
-    with pytest.raises(UsageError, match=r"data /.*records \[1\]: TensorFlow and Beam"):
+    with refused("E-path-pattern"):
         run.run_locally(config.model_copy(update={"data": data}), console)
     assert not (tmp_path / "output" / "artifacts").exists()
 
@@ -248,7 +258,7 @@ def test_tf_config_that_the_trainer_cannot_use_is_named_before_the_data_steps(
     task = '{"type": "chief", "index": 0}'
     monkeypatch.setenv("TF_CONFIG", f'{{"cluster": {cluster}, "task": {task}}}')
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
-    with pytest.raises(UsageError, match=r"the environment variable TF_CONFIG "):
+    with refused("E-tf-config"):
         run.run_locally(config, console)
     assert not (tmp_path / "output").exists()
 
@@ -259,22 +269,20 @@ def test_machine_without_any_lock_is_one_line(paths, tmp_path, monkeypatch):
 
     monkeypatch.setattr("fcntl.flock", fail)
     monkeypatch.setattr("contracts.storage.file_lock._SUBSTITUTES", str(tmp_path))
-    message = (
-        r"^output .* cannot be written: No locks available; name another directory"
-    )
-    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
-        pass
+    got = re.compile("No locks available")
+    with refused("E-storage-failed", got=got):
+        hold(paths)
 
 
 def test_kernel_releases_the_lock_of_a_killed_run(other, paths):
-    with pytest.raises(UsageError), run.hold_output(paths, "run this"):
-        pass
+    got = f"{paths.root} is in use by process {other.pid}, run that"
+    with refused("E-output-in-use", setting="output", got=got):
+        hold(paths)
     other.send_signal(signal.SIGKILL)
     other.wait()
     with run.hold_output(paths, "run this"):
         assert paths.lock.read_text() == f"process {os.getpid()}, run this\n"
-    with run.hold_output(paths, "run this"):  # and at the end of a run
-        pass
+    hold(paths)  # it is released at the end of a run, too
 
 
 def test_run_whose_output_nobody_reads_ends_as_it_would_with_a_reader(paths, tmp_path):

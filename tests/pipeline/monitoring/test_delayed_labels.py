@@ -1,13 +1,14 @@
 """Metrics of served rows whose labels arrive later."""
 
+import re
 from typing import NamedTuple
 
 import pytest
 
-from contracts.errors import UsageError
 from contracts.task.definition import TaskConfig
 from pipeline.monitoring import delayed_labels
 from pipeline.monitoring.predicted_row import PredictedRow
+from tests.refusals import refused
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"], labels="name")
 
@@ -82,21 +83,17 @@ def test_metric_of_outputs_that_are_not_finite_is_an_alarm():
 
 
 @pytest.mark.parametrize(
-    ("name", "row", "problem"),
+    ("name", "rows", "error", "got"),
     [
-        ("labels.csv", "a,maybe", "maybe"),
-        ("labels.xlsx", "a,yes", "allowed are .csv"),
+        ("labels.csv", ["a,maybe"], "E-rows-refused", r"labels\.csv:2: .*maybe"),
+        ("labels.csv", ["a,0", "b,yes"], "E-rows-refused", r":2: label is '0'"),
+        ("labels.xlsx", ["a,yes"], "E-format-unknown", r"labels\.xlsx$"),
     ],
 )
-def test_what_is_no_label_is_refused(tmp_path, name, row, problem):
-    with pytest.raises(UsageError, match=problem):
-        delayed_labels.read_labels(write(tmp_path / name, row), TASK)
-
-
-def test_names_after_an_index_make_the_index_a_wrong_name(tmp_path):
-    path = write(tmp_path / "labels.csv", "a,0", "b,yes")
-    with pytest.raises(UsageError, match="label is '0'"):
-        delayed_labels.read_labels(path, TASK)
+def test_what_is_no_label_is_refused(tmp_path, name, rows, error, got):
+    """The second one has an index, which names make a wrong name."""
+    with refused(error, setting="labels", got=re.compile(got)):
+        delayed_labels.read_labels(write(tmp_path / name, *rows), TASK)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from contracts.errors import UsageError
 from contracts.metrics import Rows
 from contracts.records.evaluation import Estimate, Evaluation
 from contracts.task.definition import TaskConfig
 from pipeline.monitoring import gate
+from tests.refusals import refused
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"], labels="name")
 
@@ -114,9 +114,15 @@ def test_equal_metrics_have_no_correlation():
     assert gate.rank_correlation(pairs) is None
 
 
-def test_damaged_evaluation_is_named(tmp_path):
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "evaluation.json").write_text("{")
-    with pytest.raises(UsageError, match=r"7/evaluation\.json cannot be read"):
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [("{", "E-record-damaged"), ('{"format": 9}', "E-file-format-other")],
+)
+def test_evaluation_that_cannot_be_read_is_named(tmp_path, content, name):
+    file = tmp_path / "7" / "evaluation.json"
+    file.parent.mkdir()
+    file.write_text(content)
+    with refused(name) as caught:
         gate.read_evaluation(str(tmp_path), "7")
+    assert str(file) in str(caught.value)
     assert gate.read_evaluation(str(tmp_path), "8") is None

@@ -72,7 +72,8 @@ def test_file_that_compile_cannot_write_is_refused_before_it_compiles(invoke, tm
     package = tmp_path / "job.txt"
     result = invoke("compile", "--orchestrator", "vertex", "-o", package)
     assert result.exit_code == 2
-    assert "job.txt: the name must end in .yaml" in result.output
+    allowed = "allowed: a name that ends in .yaml, .yml or, for Vertex, .json"
+    assert f"--output: {package}; {allowed} [E-format-unknown]" in result.output
     assert not (tmp_path / "output").exists()  # no input was resolved
 
 
@@ -170,7 +171,10 @@ def test_what_a_run_would_refuse_is_refused_before_anything_is_sent(
             ["--orchestrator", "vertex", "--host", "http://x", "--pod-token"],
             "--host, --pod-token: only for --orchestrator kubeflow",
         ),
-        (["--orchestrator", "vertex"], "Vertex AI writes to gs:// only"),
+        (
+            ["--orchestrator", "vertex"],
+            "set --set vertex.pipeline_root=gs://BUCKET/FOLDER",
+        ),
         (["--orchestrator", "slurm"], "'slurm' is not one of"),
     ],
 )

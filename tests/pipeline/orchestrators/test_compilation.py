@@ -1,17 +1,17 @@
 """The jobs that are compiled for Kubeflow and for Vertex AI."""
 
-import copy
 import json
+import re
 
 import pytest
 import yaml
 
-from contracts.errors import UsageError
 from pipeline.config import tfx_names
 from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
 from tests import tiny
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ VERTEX = {
         "dataflow": {"max_workers": 5, "machine_type": "n1-standard-4"},
     },
 }
-ROOT = "gs://bucket/bert"
+ROOT_KEY, ROOT = "kubeflow.pipeline_root", "gs://bucket/bert"
 VARIANT = {
     "evaluator.incompatible_champion": "refuse",
     "trainer.warm_start": "champion",
@@ -414,7 +414,7 @@ def test_job_of_changed_files_is_refused_by_the_policy(recipe):
     policy = recipe.with_name("pipeline-policy.yaml")
     policy.write_text("require_commit: committed\n")
     try:
-        with pytest.raises(UsageError, match=f"require_commit of {policy}"):
+        with refused("E-policy-refused", setting=str(policy)):
             compilation.compile_job(load_config(recipe), "kubeflow")
     finally:
         policy.unlink()
@@ -483,40 +483,41 @@ def test_file_extension_decides_what_is_written(kubeflow, vertex, tmp_path):
     compilation.write_job(vertex, tmp_path / "job.json")
     job = json.loads((tmp_path / "job.json").read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == ROOT
-    with pytest.raises(UsageError, match=r"job\.txt: the name must end in \.yaml"):
-        compilation.write_job(copy.copy(vertex), tmp_path / "job.txt")
-    (tmp_path / "directory.yaml").mkdir()
-    with pytest.raises(
-        UsageError, match=r"directory\.yaml is a directory; name a file"
-    ):
-        compilation.write_job(kubeflow, tmp_path / "directory.yaml")
+    with refused("E-format-unknown", setting="package"):
+        compilation.write_job(vertex, tmp_path / "job.txt")
+    directory = tmp_path / "directory.yaml"
+    directory.mkdir()
+    got = f"{directory} is a directory"
+    with refused("E-storage-failed", setting="package", got=got):
+        compilation.write_job(kubeflow, directory)
     names = {"pipeline.yaml", "job.json", "directory.yaml"}
     assert {path.name for path in tmp_path.iterdir()} == names  # nothing incomplete
 
 
-def test_missing_section_is_refused_with_what_it_needs(tmp_path):
-    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
-    with pytest.raises(UsageError, match=r"no section kubeflow; .* image and"):
-        compilation.compile_job(config, "kubeflow")
-
-
-def test_name_that_orchestrators_do_not_allow_is_refused(recipe):
-    config = load_config(recipe, {"name": "my_pipeline"})
-    with pytest.raises(UsageError, match=r"name is 'my_pipeline'.*dashes"):
-        compilation.compile_job(config, "kubeflow")
+@pytest.mark.parametrize(
+    ("key", "value", "name", "advice"),
+    [
+        ("kubeflow", None, "E-option-missing", "`kubeflow.image=IMAGE` and"),
+        ("name", "my_pipeline", "E-settings-refused", "`name=NAME`"),
+    ],
+)
+def test_recipe_of_which_no_job_is_made_is_refused(recipe, key, value, name, advice):
+    with refused(name, setting=key, advice=re.compile(advice)):
+        compilation.compile_job(load_config(recipe, {key: value}), "kubeflow")
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("key", "value", "name", "message"),
     [
-        ({"kubeflow.pipeline_root": "bucket/bert"}, "kubeflow.pipeline_root"),
-        ({"kubeflow.pipeline_root": "gs://bucket/[1]"}, "pipeline_root .* read . in a"),
-        ({"vertex.pushed": "gs://bucket/a*"}, "pushed gs://bucket/a.: TensorFlow and"),
-        ({"kubeflow.nodes": 3}, "node_selector"),
-        ({"vertex.beam.dataflow": {"workers": 3}}, "max_workers"),
-        ({"kubeflow.accelerator_count": 0}, "accelerator_count"),
+        (ROOT_KEY, "bucket/bert", "E-settings-refused", ROOT_KEY),
+        (ROOT_KEY, "gs://bucket/[1]", "E-path-pattern", "pipeline_root"),
+        ("vertex.pushed", "gs://bucket/a*", "E-path-pattern", "pushed"),
+        ("kubeflow.nodes", 3, "E-settings-refused", "node_selector"),
+        ("vertex.beam.dataflow", {"workers": 3}, "E-settings-refused", "max_workers"),
+        ("kubeflow.accelerator_count", 0, "E-settings-refused", "accelerator_count"),
     ],
 )
-def test_invalid_setting_is_refused_with_the_allowed_values(recipe, settings, message):
-    with pytest.raises(UsageError, match=message):
-        load_config(recipe, settings)
+def test_invalid_setting_is_named(recipe, key, value, name, message):
+    with refused(name) as caught:
+        load_config(recipe, {key: value})
+    assert message in str(caught.value)

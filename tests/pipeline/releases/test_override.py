@@ -3,13 +3,13 @@
 `e2e` tests the push of a model that a run trained.
 """
 
+import re
 import resource
 from pathlib import Path
 
 import pytest
 
 from contracts import written_files
-from contracts.errors import UsageError
 from contracts.storage import files
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
@@ -21,12 +21,14 @@ from pipeline.runs import run_record
 from pipeline.runs.run_outputs import RunOutputs
 from pipeline.runs.runs import RunList
 from report.run_metadata import MetadataReader
+from tests import refusals
 
 
 def test_overridden_run_is_not_pushed_again_above_a_newer_version(past, push):
     run = past.run("refused", pushed=str(push(1)))
     push(2)
-    with pytest.raises(UsageError, match="was overridden already"):
+    got = f"{run.id} was overridden already: it pushed {run.pushed}"
+    with refusals.refused("E-override-not-refused", setting="run", got=got):
         find_refused(past.paths, run)
 
 
@@ -139,7 +141,9 @@ def test_override_that_was_killed_is_completed_by_another(
 def test_override_that_cannot_be_recorded_changes_nothing(past, refused):
     past.paths.pushed.mkdir(parents=True)
     (past.paths.pushed / journal.FILE).symlink_to("/dev/full")
-    with pytest.raises(UsageError, match=r"jsonl cannot be written: No space left"):
+    file = str(past.paths.pushed / journal.FILE)
+    got = re.compile("No space left")
+    with refusals.refused("E-storage-failed", setting=file, got=got):
         override.override(past.paths, refused, "a typo")
     assert recorded(past, refused) == nothing_recorded()
 
@@ -153,11 +157,11 @@ def test_error_of_an_override_is_one_line_and_another_completes_it(past, refused
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, hard))
     try:
-        with pytest.raises(UsageError) as raised:
+        got = re.compile(f"^the override of run {refused.id} failed: .*$")
+        with refusals.refused("E-storage-failed", got=got) as raised:
             override.override(past.paths, refused, "a typo")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert str(raised.value).startswith(f"the override of run {refused.id} failed: ")
     assert "\n" not in str(raised.value)
     assert recorded(past, refused) == nothing_recorded(("a typo", False))
     version = str(override.override(past.paths, refused, "again").version)
@@ -166,7 +170,8 @@ def test_error_of_an_override_is_one_line_and_another_completes_it(past, refused
 
 def test_directory_that_cannot_be_created_is_named(past, refused):
     past.paths.pushed.parent.touch()
-    with pytest.raises(UsageError, match=r"failed: .*Not a directory: .*serving/tiny"):
+    got = re.compile("failed: .*Not a directory: .*serving/tiny")
+    with refusals.refused("E-storage-failed", got=got):
         override.override(past.paths, refused, "a typo")
 
 
@@ -179,7 +184,7 @@ def test_model_that_was_rolled_back_after_a_killed_override_is_not_pushed(
         with pytest.raises(Killed):
             override.override(past.paths, refused, "a typo")
     roll_back(past.paths.pushed, 1, "")
-    with pytest.raises(UsageError, match="was rolled back"):
+    with refusals.refused("E-rolled-back", setting="run"):
         override.override(past.paths, refused, "a typo")
     assert served_versions.list_versions(str(past.paths.pushed)) == ["1"]
 
@@ -187,6 +192,7 @@ def test_model_that_was_rolled_back_after_a_killed_override_is_not_pushed(
 def test_override_of_a_served_model_is_refused_without_a_record(past, refused):
     override.override(past.paths, refused, "a typo")
     refused.pushed = None  # as if another run had pushed the same model
-    with pytest.raises(UsageError, match="which is served already"):
+    got = re.compile("which is served already$")
+    with refusals.refused("E-version-unknown", setting="run", got=got):
         override.override(past.paths, refused, "a typo")
     assert len(journal.read(past.paths.pushed)) == 1

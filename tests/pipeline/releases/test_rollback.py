@@ -1,6 +1,7 @@
 """A rollback switches the served version once, and can be undone."""
 
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -9,12 +10,12 @@ import sys
 
 import pytest
 
-from contracts.errors import UsageError
 from contracts.versions import served_versions
 from pipeline.config.paths import REPOSITORY
 from pipeline.releases import journal
 from pipeline.releases.pushed_versions import list_pushed
 from pipeline.releases.rollback import roll_back
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -88,30 +89,34 @@ def test_user_without_a_name_can_roll_back(directory, monkeypatch):
 
 def test_incomplete_version_is_neither_chosen_nor_accepted(directory):
     (directory / "2" / "saved_model.pb").write_bytes(b"half")
-    with pytest.raises(UsageError, match="version 2 is incomplete"):
+    got = re.compile("^2 is incomplete: ")
+    with refused("E-model-damaged", setting="version", got=got):
         roll_back(directory, 2, "")
     assert roll_back(directory, None, "").version == 1
 
 
 @pytest.mark.parametrize(
-    ("version", "message"),
-    [(3, "is served already"), (7, "is not in"), (0, "is not in")],
+    ("version", "reason", "name", "setting", "got"),
+    [
+        (3, "", "E-version-unknown", "version", "3 is served already"),
+        (7, "", "E-version-unknown", "version", "7 is not in "),
+        (0, "", "E-version-unknown", "version", "0 is not in "),
+        # No terminal can print it.
+        (None, "cut \ud83d", "E-text-refused", "reason", "has a lone surrogate"),
+    ],
 )
-def test_version_that_cannot_be_rolled_back_to_is_refused(directory, version, message):
-    with pytest.raises(UsageError, match=message):
-        roll_back(directory, version, "")
-    assert served_versions.find_newest(str(directory)) == "3"
-
-
-def test_reason_that_no_terminal_can_print_is_refused_before_a_version_moves(directory):
-    with pytest.raises(UsageError, match="the reason has a lone surrogate"):
-        roll_back(directory, None, "cut \ud83d")
+def test_refused_rollback_moves_no_version(
+    directory, version, reason, name, setting, got
+):
+    with refused(name, setting=setting, got=re.compile(f"^{got}")):
+        roll_back(directory, version, reason)
     assert served_versions.find_newest(str(directory)) == "3"
 
 
 def test_only_version_has_no_previous_one(past, push):
     push(1)
-    with pytest.raises(UsageError, match="no earlier version"):
+    got = f"no earlier one in {past.paths.pushed}"
+    with refused("E-version-unknown", setting="version", got=got):
         roll_back(past.paths.pushed, None, "")
 
 
@@ -147,10 +152,12 @@ def test_rollback_names_what_is_in_the_way_before_it_moves_a_version(
     (directory / obstacle).mkdir(parents=True)
     (directory / obstacle / "README.md").write_text("a stub")
     before = sorted(directory.rglob("*"))
-    with pytest.raises(UsageError) as raised:
+    with refused(
+        "E-destination-exists",
+        setting=str(directory / moved),
+        got=f"cannot be moved: {directory / obstacle} exists",
+    ):
         roll_back(directory, serve, "")
-    expected = f"{directory / moved} cannot be moved: {directory / obstacle} exists"
-    assert expected in str(raised.value)
     assert sorted(directory.rglob("*")) == before
 
 
@@ -167,19 +174,23 @@ def replace_the_directory_of_withdrawn_versions(directory):
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("fault", "file", "got"),
     [
-        (lead_to_a_full_disk, r"releases\.jsonl cannot be written: No space left"),
-        (replace_the_journal, r"releases\.jsonl cannot be written: Is a directory"),
+        (lead_to_a_full_disk, journal.FILE, "written: No space left"),
+        (replace_the_journal, journal.FILE, "written: Is a directory"),
         (
             replace_the_directory_of_withdrawn_versions,
-            r"\.withdrawn cannot be created: File exists",
+            served_versions.WITHDRAWN,
+            "created: File exists",
         ),
     ],
 )
-def test_nothing_is_moved_if_the_rollback_cannot_be_recorded(directory, fault, message):
+def test_nothing_is_moved_if_the_rollback_cannot_be_recorded(
+    directory, fault, file, got
+):
     fault(directory)
-    with pytest.raises(UsageError, match=message):
+    setting, got = str(directory / file), re.compile(f"^cannot be {got}")
+    with refused("E-storage-failed", setting=setting, got=got):
         roll_back(directory, 1, "")
     assert served_versions.list_versions(str(directory)) == ["3", "2", "1"]
 
@@ -201,7 +212,8 @@ def test_rollback_that_cannot_be_confirmed_is_repaired_by_another(
     with monkeypatch.context() as patched:
         patched.setattr(pathlib.Path, "rename", rename_and_fill_the_disk)
         try:
-            with pytest.raises(UsageError, match="cannot be written: File too large"):
+            got = "cannot be written: File too large"
+            with refused("E-storage-failed", got=got):
                 roll_back(directory, None, "slow")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

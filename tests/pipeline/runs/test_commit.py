@@ -1,17 +1,18 @@
 """The commits of recipe and code: found, warned about, and required by a policy."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
 
 import pytest
 
-from contracts.errors import UsageError
 from pipeline.config import policy
 from pipeline.config.recipe import load_config
 from pipeline.runs import commit
 from tests import tiny
+from tests.refusals import refused
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
@@ -165,11 +166,13 @@ def test_policy_refuses_changes_until_they_are_committed(checked, code):
     require(code, "require_commit: committed\n")
     assert checked().code.id == head(code)
     (code / "modules" / "module.py").write_text("x = 2\n")
-    with pytest.raises(UsageError) as refused:
+    with refused(
+        "E-policy-refused",
+        setting=str(code / policy.FILE),
+        got=re.compile(r"is committed, but modules/module\.py .* trainer\.epochs$"),
+        advice=re.compile("^commit the changes, and run"),
+    ):
         checked(trainer__epochs=2)
-    start = f"require_commit of {code / policy.FILE} is committed: modules/module.py "
-    assert start in str(refused.value)
-    assert "in no commit: trainer.epochs. Commit the changes, and" in str(refused.value)
     git(code, "commit", "--quiet", "--all", "--message", "second")
     assert checked().code.id == head(code)
 
@@ -180,8 +183,8 @@ def test_policy_refuses_a_commit_that_is_not_on_the_branch_of_reviews(
     require(code, "require_commit: submitted\nbranch: origin/main\n")
     git(code, "commit", "--quiet", "--allow-empty", "--message", "second")
     git(code, "push", "--quiet", "origin", "main:mine")
-    message = f"commit {head(code)[:12]} is not on origin/main.*reviewed"
-    with pytest.raises(UsageError, match=message):
+    got = re.compile(f"commit {head(code)[:12]} is not on origin/main")
+    with refused("E-policy-refused", got=got, advice=re.compile("reviewed")):
         checked()
     require(code, "require_commit: submitted\n")
     assert checked().code.is_submitted
@@ -192,10 +195,12 @@ def test_policy_refuses_a_commit_that_is_not_on_the_branch_of_reviews(
 
 def test_policy_refuses_what_git_does_not_know(checked, code):
     require(code, "require_commit: submitted\n")
-    with pytest.raises(UsageError, match=r"is not on a branch of a remote"):
+    got = re.compile("is not on a branch of a remote")
+    with refused("E-policy-refused", got=got):
         checked()  # there is no remote
     shutil.rmtree(code / ".git")
-    with pytest.raises(UsageError, match="git has no commit of the code and the rec"):
+    got = re.compile("git has no commit of the code and the recipe")
+    with refused("E-policy-refused", got=got):
         checked()
 
 

@@ -2,13 +2,13 @@
 
 import dataclasses
 import math
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from contracts.errors import UsageError
 from contracts.task.definition import TaskConfig
 from pipeline.runs.comparison import Comparison, compare, differing_settings
 from tests.pipeline.runs.finished import (
@@ -19,6 +19,7 @@ from tests.pipeline.runs.finished import (
     write_examples,
     write_run,
 )
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -73,9 +74,8 @@ def test_three_runs_are_compared_with_the_first(tmp_path, two):
 
 def test_rows_with_other_texts_are_not_the_same(tmp_path, two):
     other = write_run(tmp_path, "c", seed=2, texts="new {}")
-    with pytest.raises(
-        UsageError, match="a and c have no row of the split eval in com"
-    ):
+    got = re.compile("^a and c have no row of eval in common")
+    with refused("E-runs-not-comparable", setting="split", got=got):
         compare([two[0], other])
     comparison = compare([two[0], other], with_texts=False)
     assert comparison.rows == 200
@@ -171,22 +171,28 @@ def test_metric_of_a_class_that_decides_is_tested(tmp_path):
     assert "precision/equivalent" not in tests
 
 
-def test_other_classes_are_refused(tmp_path, two):
-    task = TaskConfig(classes=["no", "maybe", "yes"])
-    other = write_run(tmp_path, "c", task)
-    with pytest.raises(UsageError) as caught:
-        compare([two[0], other])
-    assert caught.value.message == (
-        "the tasks differ: a predicts the classes not_equivalent, equivalent, c the "
-        "classes no, maybe, yes; only runs of one task can be compared"
-    )
-    assert caught.value.name == "E-runs-not-comparable"
+@pytest.mark.parametrize(
+    ("classes", "other", "got"),
+    [
+        (
+            TASK.classes,
+            TaskConfig(classes=["no", "maybe", "yes"]),
+            "^a predicts the classes not_equivalent, .* b the classes no, maybe, yes",
+        ),
+        # One label of a row, and several of the same names.
+        (LABELS.classes, LABELS, "^a predicts the classes joy, .* b any of"),
+    ],
+)
+def test_other_classes_are_refused(tmp_path, classes, other, got):
+    task = TASK.model_copy(update={"classes": classes})
+    runs = [write_run(tmp_path, "a", task), write_run(tmp_path, "b", other)]
+    with refused("E-runs-not-comparable", setting="task", got=re.compile(got)):
+        compare(runs)
 
 
 def test_split_without_predictions_is_refused(two):
-    with pytest.raises(
-        UsageError, match="run a has no predictions of the split 'test'"
-    ):
+    got = re.compile("^run a, split test: the predictions are missing")
+    with refused("E-record-damaged", setting=two[0].model_run, got=got):
         compare(two, split="test")
 
 
@@ -226,12 +232,3 @@ def test_several_labels_of_a_row_change_together(tmp_path):
         likelihoods = np.where(labels[row.id], outputs[row.id], 1 - outputs[row.id])
         assert row.probabilities[1] == pytest.approx(likelihoods.prod())
     assert "" in {row.label for row in comparison.changed}  # a row without a label
-
-
-def test_one_label_of_a_row_and_several_are_different_tasks(tmp_path):
-    one = TASK.model_copy(update={"classes": LABELS.classes})
-    first, second = (
-        write_run(tmp_path, name, task) for name, task in (("a", one), ("b", LABELS))
-    )
-    with pytest.raises(UsageError, match=r"a predicts the classes joy, .* b any of"):
-        compare([first, second])

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from contracts.errors import UsageError
 from pipeline.runs import run_record
 from pipeline.runs.runs import RunList
+from tests.refusals import refused
 
 
 def test_runs_are_listed_from_the_newest_and_a_killed_one_is_interrupted(past):
@@ -27,14 +27,16 @@ def test_run_is_found_by_the_start_of_its_id_and_as_the_latest(past):
     runs = RunList(past.paths)
     assert runs.find("latest").id == second.id
     assert runs.find("20260101-01").id == first.id
-    with pytest.raises(UsageError, match=f"{second.id}, {first.id}"):
+    got = f"2026 is ambiguous: {second.id}, {first.id}"
+    with refused("E-run-unknown", setting="run", got=got):
         runs.find("2026")
-    with pytest.raises(UsageError, match="has an id that starts with this"):
+    with refused("E-run-unknown", setting="run", advice="`runs` lists the ids"):
         runs.find("2025")
 
 
 def test_directory_without_runs_has_no_latest_run(past):
-    with pytest.raises(UsageError, match="there are no runs"):
+    got = f"no runs in {past.paths.root}"
+    with refused("E-run-unknown", setting="output", got=got):
         RunList(past.paths).find("latest")
 
 
@@ -62,7 +64,7 @@ def test_damaged_record_hides_no_other_run(past, content):
     record, other = RunList(past.paths)
     assert record.id == damaged.id
     assert record.state == "failed"
-    assert "run.json cannot be read: " in record.damage
+    assert "run.json: cannot be read: " in record.damage
     assert other.state == "pushed"
 
 
@@ -75,7 +77,8 @@ def test_record_of_an_unknown_format_is_refused_and_one_without_a_format_is_read
     without, unknown = RunList(past.paths)
     assert without.state == "refused"
     assert unknown.state == "failed"
-    assert "run.json has the format 2, and this release reads" in unknown.damage
+    assert "run.json" in unknown.damage
+    assert "this release reads" in unknown.damage
 
 
 def test_copy_of_a_record_is_named_after_its_directory(past):

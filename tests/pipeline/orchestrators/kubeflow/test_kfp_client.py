@@ -1,6 +1,7 @@
 """How kfp's client logs in, and the errors of servers that are unreachable."""
 
 import json
+import re
 import socket
 import ssl
 import threading
@@ -8,7 +9,6 @@ import threading
 import kfp.client.auth
 import pytest
 
-from contracts.errors import UsageError
 from pipeline.orchestrators.kubeflow import kfp_client
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from tests.pipeline.orchestrators import credentials
@@ -16,46 +16,69 @@ from tests.pipeline.orchestrators.kubeflow.kubeflow_server import (
     KubeflowPipelines,
     handler,
 )
+from tests.refusals import refused
 
 
-def test_token_of_the_environment_is_sent(kubeflow, submit, monkeypatch):
-    kubeflow.token = "a-secret"
-    monkeypatch.setenv("KF_PIPELINES_TOKEN", "a-secret\n")
+@pytest.mark.parametrize(
+    ("variable", "value", "header", "sent"),
+    [
+        ("KF_PIPELINES_TOKEN", "a-secret\n", "authorization", "Bearer a-secret"),
+        ("KF_PIPELINES_COOKIES", "session=abc", "cookie", "session=abc"),
+    ],
+)
+def test_secret_of_the_environment_is_sent(
+    kubeflow, submit, monkeypatch, variable, value, header, sent
+):
+    monkeypatch.setenv(variable, value)
     submit(wait_seconds=60)
-    sent = {request.headers["authorization"] for request in kubeflow.requests}
-    assert sent == {"Bearer a-secret"}
+    assert {request.headers[header] for request in kubeflow.requests} == {sent}
 
 
 def test_refused_token_is_not_printed(kubeflow, submit, monkeypatch):
     kubeflow.token = "another"
     monkeypatch.setenv("KF_PIPELINES_TOKEN", "a-secret")
-    with pytest.raises(UsageError, match=r"401 Unauthorized.*Ways to log in") as error:
+    got = re.compile(
+        r"401 Unauthorized.*the token Bearer \$KF_PIPELINES_TOKEN is not valid"
+    )
+    with refused("E-orchestrator-refused", setting="host", got=got) as error:
         submit()
-    assert "the token Bearer $KF_PIPELINES_TOKEN is not valid" in str(error.value)
+    assert "log in with a bearer token in $KF_PIPELINES_TOKEN" in error.value.advice
     assert "a-secret" not in str(error.value)
     assert len(kubeflow.requests) == 1
 
 
-def test_token_that_no_header_can_have_is_not_printed(submit, monkeypatch):
-    monkeypatch.setenv("KF_PIPELINES_TOKEN", "a-se\ncret")
-    with pytest.raises(UsageError, match=r"^\$KF_PIPELINES_TOKEN has char") as error:
-        submit()
+@pytest.mark.usefixtures("no_login")
+@pytest.mark.parametrize(
+    ("login", "token", "setting", "advice"),
+    [
+        ({}, "a-se\ncret", "KF_PIPELINES_TOKEN", ""),
+        ({"pod_token": True}, "", "pod_token", "mount .*KF_PIPELINES_SA_TOKEN_PATH"),
+        ({"iap_client_id": "1.apps"}, "", "GOOGLE_APPLICATION_CREDENTIALS", "key file"),
+        (
+            {"iap_client_id": "1.apps", "iap_desktop_client_id": "2.apps"},
+            "",
+            kfp_client.IAP_SECRET_VARIABLE,
+            "the secret of its client ID",
+        ),
+    ],
+)
+def test_incomplete_login_is_refused(
+    kubeflow, submit, monkeypatch, login, token, setting, advice
+):
+    monkeypatch.setenv("KF_PIPELINES_TOKEN", token)
+    with refused(
+        "E-orchestrator-refused", setting=setting, advice=re.compile(advice)
+    ) as error:
+        submit(KubeflowServer(kubeflow.host, **login))
     assert "a-se" not in str(error.value)
 
 
 def test_forbidden_request_is_reported_with_the_ways_to_log_in(kubeflow, submit):
     kubeflow.forbids = "cannot list pipelines in namespace team"
-    with pytest.raises(
-        UsageError, match=r"403 Forbidden\): cannot list.*KF_PIPELINES_TOKEN.*COOKIES"
-    ):
+    got = re.compile(r"403 Forbidden\): cannot list")
+    advice = re.compile("KF_PIPELINES_TOKEN.*COOKIES")
+    with refused("E-orchestrator-refused", setting="host", got=got, advice=advice):
         submit()
-
-
-def test_cookies_of_the_environment_are_sent(kubeflow, submit, monkeypatch):
-    monkeypatch.setenv("KF_PIPELINES_COOKIES", "authservice_session=abc")
-    submit()
-    sent = {request.headers["cookie"] for request in kubeflow.requests}
-    assert sent == {"authservice_session=abc"}
 
 
 def test_token_of_the_pod_is_sent(kubeflow, submit, monkeypatch, tmp_path):
@@ -63,11 +86,6 @@ def test_token_of_the_pod_is_sent(kubeflow, submit, monkeypatch, tmp_path):
     monkeypatch.setenv("KF_PIPELINES_SA_TOKEN_PATH", str(tmp_path / "token"))
     kubeflow.token = "of-the-pod"
     assert submit(KubeflowServer(kubeflow.host, pod_token=True)).run_id == "run-0"
-
-
-def test_missing_token_of_the_pod_is_refused(kubeflow, submit):
-    with pytest.raises(UsageError, match=r"mount it .*KF_PIPELINES_SA_TOKEN_PATH"):
-        submit(KubeflowServer(kubeflow.host, pod_token=True))
 
 
 def test_service_account_gets_through_identity_aware_proxy(
@@ -79,24 +97,10 @@ def test_service_account_gets_through_identity_aware_proxy(
     assert submit(server).run_id == "run-0"
 
 
-@pytest.mark.usefixtures("no_login")
-def test_identity_aware_proxy_without_credentials_is_refused(kubeflow, submit):
-    server = KubeflowServer(kubeflow.host, iap_client_id="1.apps.example")
-    with pytest.raises(UsageError, match=r"Proxy of .*GOOGLE_APPLICATION_CREDENTIALS"):
-        submit(server)
-
-
-def test_desktop_app_without_its_secret_is_refused(kubeflow, submit):
-    server = KubeflowServer(
-        kubeflow.host, iap_client_id="1.apps", iap_desktop_client_id="2.apps"
-    )
-    with pytest.raises(UsageError, match=r"2\.apps needs its secret: set \$KF_PIPELI"):
-        submit(server)
-
-
 def test_log_in_page_is_not_mistaken_for_the_api(kubeflow, submit):
     kubeflow.shows_login = True
-    with pytest.raises(UsageError, match=r"responded with text/html.*a log-in page"):
+    got = re.compile("responded with text/html.* a log-in page")
+    with refused("E-orchestrator-refused", setting="host", got=got):
         submit()
 
 
@@ -104,7 +108,12 @@ def test_host_without_a_server_cannot_be_reached(submit):
     with socket.socket() as unused:
         unused.bind(("localhost", 0))
         host = f"http://localhost:{unused.getsockname()[1]}"
-    with pytest.raises(UsageError, match=f"{host} cannot be reached .*port-forward"):
+    with refused(
+        "E-network-failed",
+        setting="host",
+        got=re.compile(f"^{host} cannot be reached"),
+        advice=re.compile("port-forward"),
+    ):
         submit(KubeflowServer(host))
 
 
@@ -114,20 +123,19 @@ def test_host_that_never_responds_times_out(submit, monkeypatch):
         silent.bind(("localhost", 0))
         silent.listen()
         host = f"http://localhost:{silent.getsockname()[1]}"
-        with pytest.raises(UsageError, match=f"{host} cannot be reached .*timed out"):
+        got = re.compile(f"^{host} cannot be reached .*timed out")
+        with refused("E-network-failed", setting="host", got=got):
             submit(KubeflowServer(host))
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
+    ("path", "got"),
     [
         ("pipelines", "cannot be reached .*timed out"),
         ("runs", "did not respond in 0.2"),
     ],
 )
-def test_server_that_hangs_after_login_times_out(
-    submit, serve, monkeypatch, path, message
-):
+def test_server_that_hangs_after_login_times_out(submit, serve, monkeypatch, path, got):
     monkeypatch.setattr(kfp_client, "TIMEOUT", (0.2, 0.2))
     monkeypatch.setattr(kfp_client, "WRITE_TIMEOUT", 0.2)
     released = threading.Event()
@@ -141,7 +149,7 @@ def test_server_that_hangs_after_login_times_out(
 
     host = f"http://localhost:{serve(Hanging).server_port}"
     try:
-        with pytest.raises(UsageError, match=f"{host} .*{message}"):
+        with refused("E-network-failed", got=re.compile(f"^{host} {got}")):
             submit(KubeflowServer(host))
     finally:
         released.set()
@@ -154,9 +162,9 @@ def test_credentials_are_not_sent_in_clear_text(
 ):
     monkeypatch.setenv(variable, "a-secret")
     server = KubeflowServer(kubeflow.host.replace("localhost", host))
-    with pytest.raises(
-        UsageError, match=f"http://{host}:.* clear text.* https://.* TLS.*forward"
-    ):
+    got = re.compile(f"^http://{host}:.* clear text")
+    advice = re.compile("https://.* TLS.*forward")
+    with refused("E-settings-refused", setting="host", got=got, advice=advice):
         submit(server)
     assert kubeflow.requests == []
 
@@ -167,7 +175,7 @@ def test_credentials_of_kfps_context_are_not_sent_in_clear_text(
     context = {"namespace": "team", "client_authentication_cookie": "session=abc"}
     context_file.write_text(json.dumps(context))
     server = KubeflowServer(kubeflow.host.replace("localhost", "0.0.0.0"))
-    with pytest.raises(UsageError, match="in clear text"):
+    with refused("E-settings-refused", got=re.compile("in clear text")):
         submit(server)
     assert kubeflow.requests == []
 
@@ -190,6 +198,6 @@ def test_private_authority_is_trusted_with_its_ca_file(submit, tmp_path, serve):
     context.load_cert_chain(certificate, key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     host = f"https://localhost:{server.server_port}"
-    with pytest.raises(UsageError, match=r"cannot be reached .*set --ca-file"):
+    with refused("E-network-failed", advice=re.compile("set `ca_file=FILE`")):
         submit(KubeflowServer(host))
     assert submit(KubeflowServer(host, ca_file=certificate)).state == "PENDING"

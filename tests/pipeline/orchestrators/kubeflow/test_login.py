@@ -1,19 +1,23 @@
 """The address of Kubeflow Pipelines."""
 
+from pathlib import Path
+
 import pytest
 
-from contracts.errors import UsageError
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
+from tests.refusals import refused
 
 
-def test_host_without_a_protocol_is_refused():
-    with pytest.raises(UsageError, match=r"write https://ml\.example "):
-        KubeflowServer("ml.example")
-
-
-def test_ca_file_that_is_missing_is_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"the CA file .*ca\.pem is not a file"):
-        KubeflowServer("https://ml.example", ca_file=tmp_path / "ca.pem")
+@pytest.mark.parametrize(
+    ("name", "setting", "login"),
+    [
+        ("E-settings-refused", "host", {"host": "ml.example"}),
+        ("E-data-not-found", "ca_file", {"host": "https://ml", "ca_file": Path("a")}),
+    ],
+)
+def test_impossible_login_is_refused(name, setting, login):
+    with refused(name, setting=setting):
+        KubeflowServer(**login)
 
 
 def test_run_link_starts_with_the_host_or_the_address_of_the_user_interface(

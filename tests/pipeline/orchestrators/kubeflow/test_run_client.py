@@ -1,14 +1,15 @@
 """kfp's own client starts and watches runs on a server on loopback."""
 
 import math
+import re
 
 import pytest
 import yaml
 
-from contracts.errors import UsageError
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from pipeline.orchestrators.run_client import RunFailedError, RunTimeoutError
 from tests.pipeline.orchestrators import greeter
+from tests.refusals import refused
 
 
 def test_first_submission_creates_pipeline_and_experiment_and_runs_it(
@@ -58,7 +59,11 @@ def test_second_submission_adds_a_version_and_uses_the_experiment(kubeflow, subm
 def test_run_name_that_exists_is_refused(submit):
     submit()
     submit(run_name="run-2")
-    with pytest.raises(UsageError, match=r"run-2 already exists.*another name"):
+    with refused(
+        "E-orchestrator-refused",
+        got=re.compile("run-2 already exists"),
+        advice="choose another `run_name`",
+    ):
         submit(run_name="run-2")
 
 
@@ -75,7 +80,8 @@ def test_pipeline_and_experiment_are_in_the_namespace(kubeflow, submit, context_
 
 def test_server_of_several_users_needs_a_namespace(kubeflow, submit):
     kubeflow.multi_user = True
-    with pytest.raises(UsageError, match="several users: set --namespace"):
+    got = f"missing, but {kubeflow.host} has several users"
+    with refused("E-option-missing", setting="namespace", got=got):
         submit()
 
 
@@ -113,7 +119,8 @@ def test_waiting_survives_a_restart_of_the_api_server(kubeflow, submit):
 
 def test_waiting_ends_if_the_api_server_stays_away(kubeflow, submit):
     kubeflow.outages = 99
-    with pytest.raises(UsageError, match=r"503 .*the API server restarts"):
+    got = re.compile("503 .*the API server restarts")
+    with refused("E-orchestrator-refused", got=got):
         submit(wait_seconds=60)
 
 
@@ -138,5 +145,5 @@ def test_waiting_ends_if_no_new_token_is_available(kubeflow, submit, monkeypatch
         if line == "RUNNING":
             kubeflow.token = "second"
 
-    with pytest.raises(UsageError, match="401"):
+    with refused("E-orchestrator-refused", got=re.compile("401")):
         submit(wait_seconds=60, report=report)

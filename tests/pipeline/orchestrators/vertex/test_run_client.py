@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import grpc
 import pytest
@@ -9,7 +10,6 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
 from google.protobuf import json_format
 
-from contracts.errors import UsageError
 from pipeline.config.orchestrators import VertexConfig
 from pipeline.orchestrators.run_client import (
     RunFailedError,
@@ -19,6 +19,7 @@ from pipeline.orchestrators.run_client import (
 from pipeline.orchestrators.run_client import submit as submit_run
 from pipeline.orchestrators.vertex.run_client import VertexRunClient
 from tests.pipeline.orchestrators import credentials, greeter
+from tests.refusals import refused
 
 SETTINGS = VertexConfig(
     image="registry/bert:1",
@@ -138,50 +139,58 @@ def test_name_of_another_context_is_refused_as_experiment(vertex, submit):
     vertex.contexts[name] = aiplatform.gapic.Context(
         name=name, schema_title="system.Pipeline"
     )
-    with pytest.raises(UsageError, match=r"experiment spring: .*not created.*type"):
+    got = re.compile("^spring: .*not created.*type")
+    with refused("E-settings-refused", setting="experiment", got=got):
         submit(experiment="spring")
     assert vertex.created == []
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "setting", "got"),
     [
-        ({"pipeline_root": "/tmp/root"}, "root is /tmp/root; Vertex AI writes to gs:"),
-        ({"region": "atlantis"}, "refuses a setting: Unsupported region"),
+        ({"pipeline_root": "/tmp/root"}, "vertex.pipeline_root", "^/tmp/root$"),
+        ({"region": "atlantis"}, "vertex", "refuses a setting: Unsupported region"),
     ],
 )
 def test_impossible_setting_is_refused_before_anything_is_sent(
-    vertex, submit, settings, message
+    vertex, submit, settings, setting, got
 ):
-    with pytest.raises(UsageError, match=message):
+    with refused("E-settings-refused", setting=setting, got=re.compile(got)):
         submit(settings=settings)
     assert vertex.created == []
 
 
 @pytest.mark.parametrize(
-    ("status", "message"),
+    ("status", "problem", "advice"),
     [
-        ("UNAUTHENTICATED", "no login.*gcloud auth application-default login"),
-        ("PERMISSION_DENIED", "no login.*roles/aiplatform.user"),
-        ("UNAVAILABLE", "region europe-west4 cannot be reached .*no login"),
-        ("INVALID_ARGUMENT", "project a-project, region europe-west4 refused: no log"),
+        ("UNAUTHENTICATED", "no login$", "^run `gcloud auth application-default login"),
+        ("PERMISSION_DENIED", "no login$", "roles/aiplatform.user"),
+        ("UNAVAILABLE", r"Vertex AI cannot be reached \(.*no login", "the network"),
+        ("INVALID_ARGUMENT", "Vertex AI refused: no login$", "^$"),
     ],
 )
-def test_refusal_is_reported_with_what_to_do(vertex, submit, status, message):
+def test_refusal_is_reported_with_what_to_do(vertex, submit, status, problem, advice):
     vertex.refusal = (grpc.StatusCode[status], "no login")
-    with pytest.raises(UsageError, match=message):
+    got = re.compile(f"^project a-project, region europe-west4: {problem}")
+    advice = re.compile(advice)
+    with refused("E-orchestrator-refused", setting="vertex", got=got, advice=advice):
         submit()
 
 
 def test_missing_credentials_are_reported_with_how_to_get_them(vertex, submit, request):
     request.getfixturevalue("no_login")
-    with pytest.raises(UsageError, match=r"no credentials .*application-default login"):
+    with refused(
+        "E-orchestrator-refused",
+        got=re.compile("no credentials$"),
+        advice=re.compile("application-default login"),
+    ):
         submit()
     assert vertex.created == []
 
 
 def test_deleted_key_is_refused(vertex, submit, log_in):
     log_in(credentials.DeletedKey)
-    with pytest.raises(UsageError, match=r"not accepted .*key was deleted"):
+    got = re.compile("not accepted .*key was deleted")
+    with refused("E-orchestrator-refused", got=got):
         submit()
     assert vertex.created == []
