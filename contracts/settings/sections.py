@@ -39,7 +39,7 @@ class Sections(Settings):
         not in the cache key.
 
         Args:
-          text: JSON of the settings by section. Other sections are ignored.
+          text: JSON of the settings by section.
           **parameters: By section, parameters of the run that replace settings; a
             string is JSON.
 
@@ -51,8 +51,7 @@ class Sections(Settings):
             values.setdefault(section, {}).update(
                 (name, _decode(value)) for name, value in replaced.items()
             )
-        known = {name: values[name] for name in cls.model_fields if name in values}
-        sections = cls.model_validate_json(json.dumps(known))
+        sections = cls.model_validate_json(json.dumps(values))
         _remove_unset(sections)
         return sections
 

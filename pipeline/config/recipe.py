@@ -21,6 +21,7 @@ from contracts.settings import cluster
 from contracts.settings.data import TEST, TFDS_PREFIX, DataConfig, find_slice_problem
 from contracts.settings.data_gate import DataGateConfig
 from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.settings.serving import ServingConfig
 from contracts.settings.trainer import TrainerConfig
 from contracts.settings.tuner import TunerConfig
@@ -122,6 +123,11 @@ class Config(Settings):
         source = self.data.source or self.task.tfds_source
         assert source is not None  # _check_source
         return source
+
+    @property
+    def sections(self) -> Sections:
+        """The sections that components read."""
+        return Sections(**{name: getattr(self, name) for name in Sections.model_fields})
 
     @property
     def halving(self) -> Halving | None:

@@ -234,7 +234,8 @@ class _Builder:
         )
         paths = OutputPaths(self._directory / _OUTPUT_FOLDER, config.name)
         resolved = encoder_source.resolve_encoder(config, paths, self._report)
-        inspector = Inspector(config, resolved.vocab_file, progress)
+        columns = config.data.slice_columns
+        inspector = Inspector(task, resolved.vocab_file, columns, progress)
         on_bad_rows = data_set.settings.on_bad_rows
         with BadRows(on_bad_rows, self._directory) as bad_rows:
             halving = config.halving

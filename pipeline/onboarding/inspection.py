@@ -7,7 +7,7 @@ import itertools
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -15,8 +15,7 @@ import numpy as np
 from contracts import wording
 from contracts.errors import named
 from contracts.settings.data_gate import DataGateConfig
-from contracts.settings.sections import Sections
-from contracts.task.definition import TRAIN_SPLIT
+from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.splits import GoodRow
 from ingest.rows.row_errors import Location
@@ -153,8 +152,9 @@ class Inspector:
     """Collects the facts of all splits.
 
     Args:
-      config: Names the columns.
+      task: Names the columns.
       vocab_file: The vocabulary of the encoder.
+      slice_columns: The columns that the evaluation is sliced by.
       progress: Called with the number of rows so far.
 
     Attributes:
@@ -163,13 +163,14 @@ class Inspector:
 
     def __init__(
         self,
-        config: Config,
+        task: TaskConfig,
         vocab_file: str,
+        slice_columns: Sequence[str],
         progress: Progress = lambda rows: None,
     ) -> None:
-        self._task = config.task
+        self._task = task
         self._vocab_file = vocab_file
-        self._slice_columns = config.data.slice_columns
+        self._slice_columns = slice_columns
         self._progress = progress
         self._locations = _Locations()
         self._splits: dict[str, SplitInspection] = {}
@@ -214,7 +215,7 @@ class Inspector:
           bad_rows: The bad rows of all splits.
           columns: The columns of the training rows.
         """
-        settings = Sections.parse(config.model_dump_json())
+        settings = config.sections.model_copy(update={"task": self._task})
         described = list(map(ColumnInspection.of, columns))
         inspection = Inspection(
             described, self._splits, config.preprocessing.max_seq_length

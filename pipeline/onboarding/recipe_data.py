@@ -56,7 +56,7 @@ def _inspect(
     config: Config, vocab_file: str, report: Report, progress: Progress
 ) -> Inspection:
     settings = config.data
-    inspector = Inspector(config, vocab_file, progress)
+    inspector = Inspector(config.task, vocab_file, settings.slice_columns, progress)
     with (
         tempfile.TemporaryDirectory() as directory,
         BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 from contracts.records.data import DataVerdict
-from contracts.settings.sections import Sections
 from ingest.examples.bad_rows import BadRowsError
 from pipeline.config.recipe import Config
 from report.content import MODEL_PICTURE, PAGE_FILE, Report
@@ -32,4 +31,4 @@ def report_bad_rows(config: Config, error: BadRowsError) -> Report:
             if line.startswith(" ")
         ],
     )
-    return describe_refused_data(Sections.parse(config.model_dump_json()), verdict, {})
+    return describe_refused_data(config.sections, verdict, {})

@@ -197,7 +197,7 @@ def test_report_that_fails_leaves_a_page_and_the_run_succeeds(story):
     arguments = container_of(spec, component)["args"]
     option, path = arguments[0].split("=")
     content = files.read_json(path)
-    content["parameters"]["settings"] = "{}"
+    content["parameters"]["settings"] = '{"task": 1}'
     failing = path.replace(".json", "_failing.json")
     arguments[0] = f"{option}={failing}"
     files.write_json(failing, content)

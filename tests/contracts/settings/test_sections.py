@@ -42,6 +42,6 @@ def test_other_settings_do_not_change_what_a_component_gets():
 
 def test_parameters_of_a_run_replace_settings():
     parameters = {"thresholds": '{"accuracy": 0.5}', "significance": 0.1}
-    settings = Sections.parse('{"name": "a", "beam": {}}', evaluator=parameters)
+    settings = Sections.parse("{}", evaluator=parameters)
     assert settings.evaluator.thresholds == {"accuracy": 0.5}
     assert settings.evaluator.significance == 0.1
