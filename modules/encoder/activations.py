@@ -41,11 +41,7 @@ class ElementwiseActivation(tf_keras.layers.Activation):
 
 @tf.custom_gradient
 def gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """Applies the Gaussian error linear unit (Hendrycks and Gimpel 2016).
-
-    Args:
-      inputs: float[...].
-    """
+    """Applies the Gaussian error linear unit (Hendrycks and Gimpel 2016)."""
     probability = 0.5 * tf.math.erf(inputs * math.sqrt(0.5)) + 0.5
 
     def gradient(upstream: tf.Tensor) -> tf.Tensor:
@@ -58,11 +54,7 @@ def gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
 
 @tf.custom_gradient
 def approximate_gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """Applies the unit's approximation by a hyperbolic tangent, as Google's BERT does.
-
-    Args:
-      inputs: float[...].
-    """
+    """Applies the unit's approximation by a tangent, as Google's BERT does."""
     cubic = 0.044715 * _ROOT_2_OVER_PI
     squared = tf.square(inputs)
     tangent = tf.tanh(inputs * (_ROOT_2_OVER_PI + cubic * squared))

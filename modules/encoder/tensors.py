@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules.encoder.directory import EncoderError
-from modules.encoder_files import TYPES_KEY
+from modules.encoder_files import TYPES_KEY, damaged
 
 Shape = tuple[int, ...]
 
@@ -27,11 +26,7 @@ def variable_name(variable: tf.Variable) -> str:
 
 
 def variable_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
-    """Returns the shape of every variable of an encoder by its name.
-
-    Args:
-      config: The encoder's configuration.
-    """
+    """Returns the shape of every variable of an encoder by its name."""
     hidden, inner = (config["hidden_size"],), (config["intermediate_size"],)
     heads = config["num_attention_heads"]
     by_head = (heads, config["hidden_size"] // heads)
@@ -65,11 +60,6 @@ def check_tensors(
 ) -> None:
     """Compares stored tensors with the encoder's.
 
-    Args:
-      path: Path of the stored tensors, for the message.
-      stored: Shape of each stored tensor by name.
-      expected: Shape of each tensor of the encoder by name.
-
     Raises:
       EncoderError: They differ. The message names every tensor that is missing,
         unexpected or of another shape.
@@ -85,6 +75,4 @@ def check_tensors(
         if stored[name] != expected[name]
     ]
     if problems:
-        raise EncoderError(
-            got=f"{path}: {'; '.join(problems)}", name="E-encoder-file-damaged"
-        )
+        raise damaged(path, "; ".join(problems))
