@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -10,11 +11,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from contracts.errors import UsageError
 from contracts.versions import served_versions
 from ingest.config import DataConfig
 from prediction.predict_file import predict_file
 from prediction.predictor import Predictor
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -113,7 +114,8 @@ def test_improbable_class_is_empty_and_counted(served, tmp_path, target):
 def test_encoding_of_the_file_is_set(served, tmp_path):
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_bytes("left,right\ncafé,x\n".encode("cp1252"))
-    with pytest.raises(UsageError, match=r"in\.csv:2: column 4.*data\.encoding=cp1252"):
+    got = re.compile("^column 4.*data.encoding=cp1252")
+    with refused("E-rows-refused", setting=f"{source}:2", got=got):
         predict_file(str(served), str(source), str(target))
     settings = DataConfig(encoding="cp1252")
     predict_file(str(served), str(source), str(target), settings)
@@ -189,51 +191,64 @@ def test_columns_of_the_input_named_as_ours_are_kept_under_another_name(
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "target", "message"),
+    ("name", "text", "target", "row", "got"),
     [
-        ("in.jsonl", '{"left": "a"}\n', "out.jsonl", r":1: no column right; the"),
-        ("in.jsonl", '{"left": "a"\n', "out.jsonl", r":1: not JSON"),
-        ("in.jsonl", '["a"]\n', "out.jsonl", r":1: not a JSON object"),
-        ("in.jsonl", '{"n": "\\ud800"}', "out.jsonl", r":1: column n is not Unicode"),
-        ("in.jsonl", f'{{"n": {"1" * 5000}}}', "out.jsonl", r":1: not JSON: Exceeds"),
+        ("in.jsonl", '{"left": "a"}\n', "out.jsonl", 1, "no column right; the"),
+        ("in.jsonl", '{"left": "a"\n', "out.jsonl", 1, "not JSON"),
+        ("in.jsonl", '["a"]\n', "out.jsonl", 1, "not a JSON object"),
+        ("in.jsonl", '{"n": "\\ud800"}', "out.jsonl", 1, "column n is not Unicode"),
+        ("in.jsonl", f'{{"n": {"1" * 5000}}}', "out.jsonl", 1, "not JSON: Exceeds"),
+        ("in.jsonl", '{"n": "\udcff"}', "out.jsonl", 1, "column 8: the byte 0xff"),
+        ("in.tsv", "left\tright\na\n", "out.tsv", 2, "1 field, the header has 2"),
+        ("in.tsv", "left\tn\n", "out.csv", 1, "no column right; the model takes"),
         (
-            "in.jsonl",
-            '{"n": "\udcff"}',
-            "out.jsonl",
-            r":1: column 8: the byte 0xff is not utf-8",
-        ),
-        ("in.tsv", "left\tright\na\n", "out.tsv", r":2: 1 field, the header has 2"),
-        ("in.txt", "left,right\n", "out.tsv", r"in\.txt: one output file needs \.csv"),
-        ("in.tsv", "left\tn\n", "out.csv", r":1: no column right; the model takes"),
-        (
-            "in.tsv",
-            "left\tright\na\tb\n",
-            "out.txt",
-            r"out\.txt: allowed are \.csv, \.tsv and",
+            *("in.jsonl", '{"left": "a\\tb", "right": "."}', "out.tsv", 1),
+            "TSV cannot hold a value .* write csv or jsonl",
         ),
         (
             "in.jsonl",
-            '{"left": "a\\tb", "right": "."}',
-            "out.tsv",
-            r":1: TSV cannot hold a value .* write csv or jsonl",
+            '{"left": "a", "right": "."}\n{"left": "a", "right": ".", "n": 1}\n',
+            *("out.tsv", 2, "column n is not one of"),
         ),
     ],
 )
-def test_bad_file_is_refused_with_its_line_and_nothing_is_written(
-    served, tmp_path, name, text, target, message
+def test_bad_row_is_refused_and_nothing_is_written(
+    served, tmp_path, name, text, target, row, got
 ):
-    (tmp_path / name).write_text(text, errors="surrogateescape")
-    with pytest.raises(UsageError, match=message):
-        predict_file(str(served), str(tmp_path / name), str(tmp_path / target))
+    source = tmp_path / name
+    source.write_text(text, errors="surrogateescape")
+    with refused("E-rows-refused", setting=f"{source}:{row}", got=re.compile(got)):
+        predict_file(str(served), str(source), str(tmp_path / target))
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_row_with_a_column_that_the_first_row_lacks_is_refused_as_tsv(served, tmp_path):
+@pytest.mark.parametrize(
+    ("source", "target", "name", "setting"),
+    [
+        ("in.txt", "out.tsv", "E-format-unknown", "source"),
+        ("in.tfrecord", "out.tsv", "E-format-unknown", "source"),
+        ("none.tsv", "out.tsv", "E-data-not-found", "source"),
+        ("in.tsv", "out.txt", "E-format-unknown", "destination"),
+        ("gs://bucket/in.tsv", "out.tsv", "E-local-path-required", "source"),
+        ("in.tsv", "gs://bucket/out.tsv", "E-local-path-required", "destination"),
+    ],
+)
+def test_other_files_are_refused(
+    served, tmp_path, monkeypatch, source, target, name, setting
+):
+    monkeypatch.chdir(tmp_path)
+    for file in ("in.tsv", "in.txt", "in.tfrecord"):
+        Path(file).write_text("left\tright\nlonger\tx\n")
+    got = source if setting == "source" else target
+    with refused(name, setting=setting, got=got):
+        predict_file(str(served), source, target)
+    assert len([*tmp_path.iterdir()]) == 3
+
+
+def test_json_lines_keep_a_column_that_the_first_row_lacks(served, tmp_path):
     source = tmp_path / "in.jsonl"
     row = {"left": "a", "right": "."}
     source.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'n': 1})}\n")
-    with pytest.raises(UsageError, match=r"in\.jsonl:2: column n is not one of"):
-        predict_file(str(served), str(source), str(tmp_path / "out.tsv"))
     assert predict_file(str(served), str(source), str(tmp_path / "out.jsonl")) == (2, 0)
 
 
@@ -276,10 +291,7 @@ def test_output_that_cannot_be_written_is_refused_before_the_model_is_loaded(
     source.write_text("left\tright\na\tb\n")
     (tmp_path / "directory.tsv").mkdir()
     monkeypatch.setattr("prediction.predict_file.Predictor", None)
-    message = (
-        r"--output .* (cannot be written: .+; name another|is a directory; name a)"
-    )
-    with pytest.raises(UsageError, match=message):
+    with refused("E-storage-failed"):
         predict_file(str(served), str(source), str(tmp_path / target))
 
 
@@ -300,10 +312,10 @@ def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(
         return predict_batch(*arguments)
 
     monkeypatch.setattr(Predictor, "predict_batch", predict_beside_another)
-    with pytest.raises(UsageError, match=r"predictions are in .*incomplete") as error:
+    with refused("E-storage-failed", setting="destination") as caught:
         predict_file(str(served), str(source), str(target))
-    kept = Path(error.value.message.partition("are in ")[2])
-    assert "first" in kept.read_text()
+    kept = caught.value.advice.removeprefix("take the predictions from ")
+    assert "first" in Path(kept).read_text()
 
 
 def test_model_of_a_bucket_predicts_a_local_file(served, tmp_path, bucket):
@@ -312,14 +324,3 @@ def test_model_of_a_bucket_predicts_a_local_file(served, tmp_path, bucket):
     source.write_text("left\tright\nlonger\tx\n")
     assert predict_file(f"{bucket}/serving", str(source), str(target)) == (1, 0)
     assert target.read_text().splitlines()[1] == "longer\tx\tsecond\t0.9"
-
-
-@pytest.mark.parametrize("option", ["--input", "--output"])
-def test_file_in_a_bucket_is_refused(served, tmp_path, monkeypatch, option):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "in.tsv").write_text("left\tright\nlonger\tx\n")
-    paths = {"--input": "in.tsv", "--output": "out.tsv"}
-    paths[option] = f"gs://bucket/{paths[option]}"
-    with pytest.raises(UsageError, match=f"{option} gs://bucket/.*a local --input"):
-        predict_file(str(served), *paths.values())
-    assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
