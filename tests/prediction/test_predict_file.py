@@ -1,8 +1,6 @@
 """Predictions of one file into one file."""
 
-import codecs
 import gzip
-import json
 import re
 from pathlib import Path
 
@@ -20,33 +18,101 @@ from tests.refusals import refused
 pytestmark = pytest.mark.slow
 
 
-def test_table_of_a_regression_gets_one_more_column(scorer, tmp_path):
-    source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
-    source.write_text("n\tsentence\n1\tthe cat\n")
-    assert predict_file(scorer, str(source), str(target)) == (1, 0)
-    assert target.read_text() == "n\tsentence\tprediction\n1\tthe cat\t0.7\n"
+def predict(model, source, target, **options):
+    return predict_file(str(model), str(source), str(target), **options)
+
+
+IMPROBABLE = "left,right\nsame,same\nlonger,x\n"
+LABELLED = '{"sentence": "ab", "tags": ["x"]}\n{"sentence": "c", "tags": []}'
+
+
+@pytest.mark.parametrize(
+    ("model", "source", "text", "target", "counts", "expected"),
+    [
+        (
+            *("scorer", "in.tsv", "n\tsentence\n1\tthe cat\n", "out.tsv", (1, 0)),
+            "n\tsentence\tprediction\n1\tthe cat\t0.7\n",
+        ),
+        (
+            *("scorer", "in.csv", "sentence\n", "out.csv", (0, 0)),
+            "sentence,prediction\n",
+        ),
+        (  # a spreadsheet in Europe
+            *("served", "in.csv"),
+            '\ufeffleft;right;n\r\n"a, ""b""";c;1\r\nd;"two\nlines";2\r\n',
+            *("out.csv", (2, 0)),
+            'left,right,n,prediction,probability\n"a, ""b""",c,1,second,0.9\n'
+            'd,"two\nlines",2,first,0.9\n',
+        ),
+        (
+            *("labeller", "in.jsonl", LABELLED, "out.tsv", (2, 0)),
+            "sentence\ttags\tprediction\tprobability_with a\tprobability_with b\n"
+            "ab\t['x']\twith a|with b\t0.9\t0.9\nc\t[]\t\t0.2\t0.2\n",
+        ),
+        (
+            *("labeller", "in.jsonl", LABELLED, "out.jsonl", (2, 0)),
+            '{"sentence": "ab", "tags": ["x"], "prediction": ["with a", "with b"], '
+            '"probability_with a": 0.9, "probability_with b": 0.9}\n'
+            '{"sentence": "c", "tags": [], "prediction": [], '
+            '"probability_with a": 0.2, "probability_with b": 0.2}\n',
+        ),
+        (
+            *("labeller", "in.csv", "sentence\n", "out.csv", (0, 0)),
+            "sentence,prediction,probability_with a,probability_with b\n",
+        ),
+        (
+            *("served", "in.csv", IMPROBABLE, "out.csv", (2, 1)),
+            "left,right,prediction,probability\nsame,same,,0.6\nlonger,x,second,0.9\n",
+        ),
+        (
+            *("served", "in.csv", IMPROBABLE, "out.tsv", (2, 1)),
+            "left\tright\tprediction\tprobability\n"
+            "same\tsame\t\t0.6\nlonger\tx\tsecond\t0.9\n",
+        ),
+        (
+            *("served", "in.csv", IMPROBABLE, "out.jsonl", (2, 1)),
+            '{"left": "same", "right": "same", "prediction": null, '
+            '"probability": 0.6}\n'
+            '{"left": "longer", "right": "x", "prediction": "second", '
+            '"probability": 0.9}\n',
+        ),
+        (  # fields that the first row lacks, and characters that tables quote
+            *("served", "in.jsonl"),
+            '{"left": "a", "right": "bb"}\n'
+            '{"id": "é", "left": "a\\tb\\n", "right": "."}',
+            *("out.jsonl", (2, 0)),
+            '{"left": "a", "right": "bb", "prediction": "first", "probability": 0.9}\n'
+            '{"id": "é", "left": "a\\tb\\n", "right": ".", "prediction": "second", '
+            '"probability": 0.9}\n',
+        ),
+        (  # columns that are named as ours
+            *("served", "in.csv"),
+            "prediction,left,input_probability,right,probability\nx,ab,y,.,z\n",
+            *("out.csv", (1, 0)),
+            "input_prediction,left,input_probability,right,input_input_probability,"
+            "prediction,probability\nx,ab,y,.,z,second,0.9\n",
+        ),
+    ],
+)
+def test_file_is_predicted(
+    request, tmp_path, model, source, text, target, counts, expected
+):
+    options = {"min_probability": 0.61} if model == "served" else {}
+    model, source = request.getfixturevalue(model), tmp_path / source
+    source.write_bytes(text.encode())
+    assert predict(model, source, tmp_path / target, **options) == counts
+    assert (tmp_path / target).read_bytes().decode() == expected
 
 
 def test_table_keeps_its_columns_and_order_and_gets_two_more_columns(served, tmp_path):
     source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
     rows = [f'{i}\t"quoted {i}\t{"x" * (i % 30 + 1)}' for i in range(600)]
     source.write_text("\n".join(["n\tleft\tright", *rows]) + "\n")
-    assert predict_file(str(served), str(source), str(target)) == (600, 0)
+    assert predict(served, source, target) == (600, 0)
     lines = target.read_text().splitlines()
     assert lines[0] == "n\tleft\tright\tprediction\tprobability"
     assert [line.rsplit("\t", 2)[0] for line in lines[1:]] == rows
     assert lines[3] == f"{rows[2]}\tsecond\t0.9"
-
-
-def test_spreadsheet_in_europe_is_predicted_into_quoted_csv(served, tmp_path):
-    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
-    text = 'left;right;n\r\n"a, ""b""";c;1\r\nd;"two\nlines";2\r\n'
-    source.write_bytes(codecs.BOM_UTF8 + text.encode())
-    assert predict_file(str(served), str(source), str(target)) == (2, 0)
-    assert target.read_bytes().decode() == (
-        'left,right,n,prediction,probability\n"a, ""b""",c,1,second,0.9\n'
-        'd,"two\nlines",2,first,0.9\n'
-    )
 
 
 @pytest.mark.parametrize("name", ["in.parquet", "in.arrow", "in.csv.gz", "in.jsonl"])
@@ -64,51 +130,8 @@ def test_file_of_any_format_is_predicted_in_order(served, tmp_path, name):
         table = pa.Table.from_pandas(frame)
         with pa.ipc.new_stream(str(source), table.schema) as writer:
             writer.write_table(table)
-    assert predict_file(str(served), str(source), str(target)) == (300, 0)
+    assert predict(served, source, target) == (300, 0)
     assert list(pd.read_csv(target)["left"]) == [row["left"] for row in rows]
-
-
-def test_labels_are_joined_in_tables_and_a_list_in_json_lines(labeller, tmp_path):
-    source = tmp_path / "in.jsonl"
-    source.write_text(
-        '{"sentence": "ab", "tags": ["x"]}\n{"sentence": "c", "tags": []}'
-    )
-    for name in ("out.tsv", "out.jsonl"):
-        assert predict_file(labeller, str(source), str(tmp_path / name)) == (2, 0)
-    assert (tmp_path / "out.tsv").read_text().splitlines() == [
-        "sentence\ttags\tprediction\tprobability_with a\tprobability_with b",
-        "ab\t['x']\twith a|with b\t0.9\t0.9",
-        "c\t[]\t\t0.2\t0.2",
-    ]
-    lines = (tmp_path / "out.jsonl").read_text().splitlines()
-    assert [json.loads(line)["prediction"] for line in lines] == [
-        ["with a", "with b"],
-        [],
-    ]
-    assert json.loads(lines[1])["probability_with b"] == 0.2
-    source.with_name("none.csv").write_text("sentence\n")
-    target = tmp_path / "none-out.csv"
-    assert predict_file(labeller, str(tmp_path / "none.csv"), str(target)) == (0, 0)
-    header = "sentence,prediction,probability_with a,probability_with b\n"
-    assert target.read_text() == header
-
-
-@pytest.mark.parametrize("target", ["out.csv", "out.tsv", "out.jsonl"])
-def test_improbable_class_is_empty_and_counted(served, tmp_path, target):
-    source, target = tmp_path / "in.csv", tmp_path / target
-    source.write_text("left,right\nsame,same\nlonger,x\n")
-    counts = predict_file(str(served), str(source), str(target), min_probability=0.61)
-    assert counts == (2, 1)
-    lines = target.read_text().splitlines()
-    if target.suffix == ".jsonl":
-        assert [json.loads(line)["prediction"] for line in lines] == [None, "second"]
-        assert json.loads(lines[0])["probability"] == 0.6
-    else:
-        comma = "," if target.suffix == ".csv" else "\t"
-        assert [line.split(comma)[2:] for line in lines[1:]] == [
-            ["", "0.6"],
-            ["second", "0.9"],
-        ]
 
 
 def test_encoding_of_the_file_is_set(served, tmp_path):
@@ -116,9 +139,9 @@ def test_encoding_of_the_file_is_set(served, tmp_path):
     source.write_bytes("left,right\ncafé,x\n".encode("cp1252"))
     got = re.compile("^column 4.*data.encoding=cp1252")
     with refused("E-rows-refused", setting=f"{source}:2", got=got):
-        predict_file(str(served), str(source), str(target))
+        predict(served, source, target)
     settings = DataConfig(encoding="cp1252")
-    predict_file(str(served), str(source), str(target), settings)
+    predict(served, source, target, settings=settings)
     assert "café" in target.read_text()
 
 
@@ -136,58 +159,24 @@ def test_table_without_rows_is_predicted_into_its_header(
             pass
     else:
         source.write_text("n,left,right,,\n".replace(",", ",\t"[name == "in.tsv"]))
-    assert predict_file(str(served), str(source), str(target)) == (0, 0)
+    assert predict(served, source, target) == (0, 0)
     header = "n,left,right,prediction,probability\n"
     if target.suffix == ".tsv":
         header = header.replace(",", "\t")
     assert target.read_text() == ("" if target.suffix == ".jsonl" else header)
 
 
-def test_header_of_a_score_has_no_probability(scorer, tmp_path):
-    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
-    source.write_text("sentence\n")
-    assert predict_file(scorer, str(source), str(target)) == (0, 0)
-    assert target.read_text() == "sentence,prediction\n"
-
-
 @pytest.mark.parametrize("name", ["out.csv.gz", "out.TSV.GZ", "out.jsonl.gz"])
 def test_gzipped_file_is_written(served, tmp_path, name):
     source, target = tmp_path / "in.csv", tmp_path / name
     source.write_text("left,right\nlonger,x\n")
-    assert predict_file(str(served), str(source), str(target)) == (1, 0)
+    assert predict(served, source, target) == (1, 0)
     text = gzip.decompress(target.read_bytes()).decode()
     assert text.count("longer") == 1
     assert "prediction" in text
     assert "second" in text
     # It is read back.
-    assert predict_file(str(served), str(target), str(tmp_path / f"again-{name}")) == (
-        1,
-        0,
-    )
-
-
-def test_json_lines_keep_their_fields(served, tmp_path):
-    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    row = {"id": "é", "left": "a\tb\nc", "right": "."}
-    source.write_text(json.dumps(row) + "\n")
-    predict_file(str(served), str(source), str(target))
-    expected = {**row, "prediction": "second", "probability": 0.9}
-    assert json.loads(target.read_text()) == expected
-
-
-def test_columns_of_the_input_named_as_ours_are_kept_under_another_name(
-    served, tmp_path
-):
-    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
-    source.write_text(
-        "prediction,left,input_probability,right,probability\nx,ab,y,.,z\n"
-    )
-    predict_file(str(served), str(source), str(target))
-    assert target.read_text().splitlines() == [
-        "input_prediction,left,input_probability,right,input_input_probability,"
-        "prediction,probability",
-        "x,ab,y,.,z,second,0.9",
-    ]
+    assert predict(served, target, tmp_path / f"again-{name}") == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +207,7 @@ def test_bad_row_is_refused_and_nothing_is_written(
     source = tmp_path / name
     source.write_text(text, errors="surrogateescape")
     with refused("E-rows-refused", setting=f"{source}:{row}", got=re.compile(got)):
-        predict_file(str(served), str(source), str(tmp_path / target))
+        predict(served, source, tmp_path / target)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -241,15 +230,8 @@ def test_other_files_are_refused(
         Path(file).write_text("left\tright\nlonger\tx\n")
     got = source if setting == "source" else target
     with refused(name, setting=setting, got=got):
-        predict_file(str(served), source, target)
+        predict(served, source, target)
     assert len([*tmp_path.iterdir()]) == 3
-
-
-def test_json_lines_keep_a_column_that_the_first_row_lacks(served, tmp_path):
-    source = tmp_path / "in.jsonl"
-    row = {"left": "a", "right": "."}
-    source.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'n': 1})}\n")
-    assert predict_file(str(served), str(source), str(tmp_path / "out.jsonl")) == (2, 0)
 
 
 def test_two_predictions_into_one_file_do_not_mix(served, tmp_path, monkeypatch):
@@ -262,12 +244,12 @@ def test_two_predictions_into_one_file_do_not_mix(served, tmp_path, monkeypatch)
     def start_another(predictor, *arguments):
         incomplete.extend(tmp_path.glob(".incomplete-*"))
         monkeypatch.setattr(Predictor, "predict_batch", predict_batch)
-        predict_file(str(served), str(source), str(target))
+        predict(served, source, target)
         assert len(target.read_text().splitlines()) == 401
         return predict_batch(predictor, *arguments)
 
     monkeypatch.setattr(Predictor, "predict_batch", start_another)
-    assert predict_file(str(served), str(source), str(target)) == (400, 0)
+    assert predict(served, source, target) == (400, 0)
     assert len(incomplete) == 1
     assert len(target.read_text().splitlines()) == 401
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.tsv", "out.tsv"]
@@ -292,7 +274,7 @@ def test_output_that_cannot_be_written_is_refused_before_the_model_is_loaded(
     (tmp_path / "directory.tsv").mkdir()
     monkeypatch.setattr("prediction.predict_file.Predictor", None)
     with refused("E-storage-failed"):
-        predict_file(str(served), str(source), str(tmp_path / target))
+        predict(served, source, tmp_path / target)
 
 
 def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(
@@ -301,7 +283,7 @@ def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(
     source, link = tmp_path / "in.tsv", tmp_path / "link.tsv"
     source.write_text("left\tright\na\tb\n")
     link.symlink_to(tmp_path / "out.tsv")
-    predict_file(str(served), str(source), str(link))
+    predict(served, source, link)
     assert link.is_symlink()
     assert "first" in (tmp_path / "out.tsv").read_text()
     target = tmp_path / "directory.tsv"
@@ -313,7 +295,7 @@ def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(
 
     monkeypatch.setattr(Predictor, "predict_batch", predict_beside_another)
     with refused("E-storage-failed", setting="destination") as caught:
-        predict_file(str(served), str(source), str(target))
+        predict(served, source, target)
     kept = caught.value.advice.removeprefix("take the predictions from ")
     assert "first" in Path(kept).read_text()
 
@@ -322,5 +304,5 @@ def test_model_of_a_bucket_predicts_a_local_file(served, tmp_path, bucket):
     served_versions.push(str(served / "9"), f"{bucket}/serving", "9")
     source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
     source.write_text("left\tright\nlonger\tx\n")
-    assert predict_file(f"{bucket}/serving", str(source), str(target)) == (1, 0)
+    assert predict(f"{bucket}/serving", source, target) == (1, 0)
     assert target.read_text().splitlines()[1] == "longer\tx\tsecond\t0.9"
