@@ -81,7 +81,7 @@ def list_files(directory: str) -> list[str]:
     except OSError as error:
         raise EncoderError(
             directory,
-            error.strerror,
+            f"cannot be listed: {error.strerror}",
             advice="make the directory readable",
             name="E-storage-failed",
         ) from error

@@ -96,7 +96,7 @@ def test_directory_that_cannot_be_listed_is_refused_with_one_line(tmp_path):
     with unprivileged(tmp_path / "encoder") as encoder:
         settings = config.encoder.model_copy(update={"source": str(encoder)})
         encoder.chmod(0o300)
-        with pytest.raises(UsageError, match=f"^{encoder} .*: Permission denied"):
+        with pytest.raises(UsageError, match=f"^{encoder}.*: Permission denied"):
             resolve_encoder(config.model_copy(update={"encoder": settings}))
 
 
