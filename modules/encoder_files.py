@@ -41,6 +41,35 @@ class EncoderError(UsageError):
     """An encoder is incomplete, not a BERT, or does not match its configuration."""
 
 
+def missing(path: str, got: str, advice: str) -> EncoderError:
+    """Returns the error of an encoder without a file or a variable that it needs."""
+    return EncoderError(path, got, advice=advice, name="E-encoder-not-found")
+
+
+def damaged(path: str, got: str, **fields: str) -> EncoderError:
+    """Returns the error of a file with damaged or wrong content.
+
+    Args:
+      path: The file.
+      got: The problem.
+      **fields: `allowed`, `advice`; the default is the advice to copy the file again.
+    """
+    fields = fields or {"advice": "copy it again from the encoder's source"}
+    return EncoderError(path, got, **fields, name="E-encoder-file-damaged")
+
+
+def unsupported(path: str, got: str, **fields: str) -> EncoderError:
+    """Returns the error of an encoder that computes something else than BERT.
+
+    Args:
+      path: A file or the directory.
+      got: The difference from BERT.
+      **fields: `allowed`, `advice`; the default is the advice to use another encoder.
+    """
+    fields = fields or {"advice": "use another encoder"}
+    return EncoderError(path, got, **fields, name="E-encoder-not-supported")
+
+
 def list_files(directory: str) -> list[str]:
     """Returns the names in a directory; empty if it does not exist.
 
@@ -51,7 +80,9 @@ def list_files(directory: str) -> list[str]:
         return sorted(files.list_names(directory))
     except OSError as error:
         raise EncoderError(
-            got=f"{directory} cannot be listed: {error.strerror}; make it readable",
+            directory,
+            f"cannot be listed: {error.strerror}",
+            advice="make the directory readable",
             name="E-storage-failed",
         ) from error
 
@@ -83,12 +114,7 @@ def read_json(path: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise EncoderError(
-            got=f"{path} is not JSON: {error}", name="E-encoder-file-damaged"
-        ) from error
+        raise damaged(path, f"not JSON: {error}") from error
     if not isinstance(content, dict):
-        raise EncoderError(
-            got=f"{path} holds a {type(content).__name__}, not an object",
-            name="E-encoder-file-damaged",
-        )
+        raise damaged(path, f"a {type(content).__name__}", allowed="a JSON object")
     return content

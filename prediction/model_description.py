@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from contracts.errors import UsageError
 from contracts.storage import files
 from contracts.task.definition import input_name
 from contracts.versions import served_versions
@@ -19,7 +18,7 @@ from modules.export.signatures import (
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
 )
-from prediction.predictor import read_labels
+from prediction.predictor import not_pushed, read_labels
 
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}
 
@@ -58,10 +57,7 @@ class ModelDescription:
 
 
 def describe_model(directory: str) -> ModelDescription:
-    """Reads the signatures of a SavedModel.
-
-    Args:
-      directory: A SavedModel, local or remote.
+    """Reads the signatures of a SavedModel, local or remote.
 
     Raises:
       UsageError: It has no signature that takes text, or the names of its labels are
@@ -72,11 +68,7 @@ def describe_model(directory: str) -> ModelDescription:
     with files.open_binary(f"{directory}/{served_versions.GRAPH_FILE}") as file:
         graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
     if SERVING_DEFAULT not in graph.signature_def:
-        raise UsageError(
-            got=f"--model {directory} has no signature {SERVING_DEFAULT}; give a model "
-            "that this pipeline pushed",
-            name="E-model-not-found",
-        )
+        raise not_pushed(directory, f"signature {SERVING_DEFAULT}")
     signature = graph.signature_def[SERVING_DEFAULT]
     features: dict[str, Feature] = {}
     if SERVE_EXAMPLES in graph.signature_def:
@@ -117,10 +109,6 @@ def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
 
 def check_features(serialized: bytes, expected: Mapping[str, Feature]) -> None:
     """Refuses an Example that the model cannot parse, or would read as empty.
-
-    Args:
-      serialized: The Example.
-      expected: The model's features by name.
 
     Raises:
       RowError: The bytes are not an Example, or a feature is missing, has a different

@@ -66,34 +66,39 @@ def predict_file(
         The destination cannot be written. Or it cannot be replaced; the predictions
         are kept next to it.
     """
-    for option, path in (("--input", source), ("--output", destination)):
+    for name, path in (("source", source), ("destination", destination)):
         if not uris.is_local(path):
             raise UsageError(
-                got=f"{option} {path}: one file needs a local --input and --output; if "
-                "--output is a directory, both may be remote",
+                name,
+                path,
+                "a local file",
+                "or name a directory with `destination`: then both may be remote",
                 name="E-local-path-required",
             )
     if not os.path.isfile(source):
-        raise UsageError(got=f"--input {source} is not a file", name="E-data-not-found")
+        raise UsageError("source", source, "a file", name="E-data-not-found")
     input_format = settings.format or formats.format_of(source)
     if input_format is None or input_format == formats.TFRECORD:
         raise UsageError(
-            got=f"--input {source}: one output file needs .csv, .tsv, .jsonl, .parquet or "
-            ".arrow; set the format of another name with --format, or name a directory "
-            "with --output",
+            "source",
+            source,
+            "a .csv, .tsv, .jsonl, .parquet or .arrow file for one output file",
+            "set the format of another name with `input_format`, or name a directory "
+            "with `destination`",
             name="E-format-unknown",
         )
     file_format = formats.format_of(destination)
     if file_format not in WRITTEN_FORMATS:
         raise UsageError(
-            got=f"--output {destination}: allowed are .csv, .tsv and .jsonl, and .gz after "
-            "them",
+            "destination",
+            destination,
+            ".csv, .tsv and .jsonl, and .gz after them",
             name="E-format-unknown",
         )
     source_file = RowFile(source, input_format, settings)
     directory = find_model(model)
     target = os.path.realpath(destination)  # of a symbolic link, which is kept
-    output_directory.make_for_file(Path(target), f"--output {destination}")
+    output_directory.make_for_file(Path(target), "destination")
     predictor = Predictor(directory, min_probability)
     predictions = _predict(predictor, source_file.read())
     serializer: serializers.JsonLines | serializers.Table | None = None
@@ -128,8 +133,9 @@ def predict_file(
         os.replace(incomplete, target)
     except OSError as error:
         raise UsageError(
-            got=f"all rows are predicted, but --output {destination} cannot be replaced "
-            f"({error}); the predictions are in {incomplete}",
+            "destination",
+            f"{destination} cannot be replaced ({error})",
+            advice=f"take the predictions from {incomplete}",
             name="E-storage-failed",
         ) from error
     return Counts(count, abstained)
@@ -157,7 +163,8 @@ def _usage_errors(location: Location) -> Iterator[None]:
         yield
     except RowError as error:
         raise UsageError(
-            got=f"{location}: {error}. If --output is a directory, the other rows are "
-            "predicted",
+            str(location),
+            str(error),
+            advice="name a directory with `destination` to predict the other rows",
             name="E-rows-refused",
         ) from error

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from contracts.errors import UsageError
 from contracts.storage import uris
 from contracts.versions import description, served_versions
@@ -64,6 +62,16 @@ class Prediction:
         }
 
 
+def not_pushed(directory: str, absent: str) -> UsageError:
+    """Returns the error of a SavedModel that this pipeline did not push."""
+    return UsageError(
+        "model",
+        f"{directory} has no {absent}",
+        advice="give a model that this pipeline pushed",
+        name="E-model-not-found",
+    )
+
+
 def read_labels(directory: str) -> tuple[str, ...]:
     """Reads the labels of a SavedModel that predicts several, in their order.
 
@@ -72,11 +80,7 @@ def read_labels(directory: str) -> tuple[str, ...]:
     """
     described = description.read_description(directory)
     if described is None:
-        raise UsageError(
-            got=f"--model {directory} has no {description.FILE} with the names of its "
-            "labels; give a model that this pipeline pushed",
-            name="E-model-not-found",
-        )
+        raise not_pushed(directory, f"{description.FILE} with the names of its labels")
     return tuple(described["classes"])
 
 
@@ -97,10 +101,6 @@ def example_columns(
 
 def rename_taken(names: Collection[str], predicted: Iterable[str]) -> dict[str, str]:
     """Returns new names for columns of the input that have the name of a prediction's.
-
-    Args:
-      names: The columns of the input.
-      predicted: The columns of a prediction.
 
     Returns:
       The new name, `input_prediction` for `prediction`, by the old one. `input_` is put
@@ -134,30 +134,30 @@ def find_model(directory: str) -> str:
       UsageError: There is no complete SavedModel, it cannot be read, a file differs
         from what was pushed, or TensorFlow would read its path as a file pattern.
     """
-    uris.refuse_pattern("--model", directory)
+    uris.refuse_pattern("model", directory)
     try:
         if served_versions.is_saved_model(directory):
-            problem = served_versions.find_problem(directory)
-            if problem:
-                raise UsageError(
-                    got=f"--model {directory} is incomplete: {problem}",
-                    name="E-model-damaged",
+            if problem := served_versions.find_problem(directory):
+                raise served_versions.VersionError(
+                    f"{directory} is incomplete: {problem}; give another version"
                 )
             return _verify(directory)
         for version in served_versions.list_complete(directory):
             return _verify(uris.join(directory, version))
     except served_versions.VersionError as error:
-        raise UsageError(
-            got=f"--model {directory}: {error}", name="E-model-damaged"
-        ) from error
+        raise UsageError("model", str(error), name="E-model-damaged") from error
     except OSError as error:
         raise UsageError(
-            got=f"--model {directory} cannot be read: {error.filename}: {error.strerror}",
+            "model",
+            f"{error.filename} cannot be read: {error.strerror}",
+            advice="make it readable",
             name="E-storage-failed",
         ) from error
     raise UsageError(
-        got=f"--model {directory} has no SavedModel; give the directory after `pushed` "
-        "in the last line of the output of `run`",
+        "model",
+        f"{directory} has no SavedModel",
+        advice="give the directory after `pushed` in the last line of the output of "
+        "`run`",
         name="E-model-not-found",
     )
 
@@ -181,8 +181,9 @@ def check_min_probability(
         else "any number of labels, each by its threshold"
     )
     raise UsageError(
-        got=f"--min-probability {min_probability:g}: the model predicts {predicted}; leave "
-        "the option out",
+        "min_probability",
+        f"{min_probability:g}; the model predicts {predicted}",
+        advice="leave `min_probability` out",
         name="E-options-conflict",
     )
 
@@ -231,7 +232,15 @@ class Predictor:
         """
         for batch in split_batches(rows):
             for texts in batch:
-                self._check_number(texts)
+                if len(texts) != len(self.columns):
+                    is_pair = len(texts) == 2
+                    raise UsageError(
+                        "pair" if is_pair else "text",
+                        f"the model takes {'single texts' if is_pair else 'pairs'} "
+                        f"({' and '.join(self.columns)})",
+                        advice=f"give `{'text' if is_pair else 'pair'}` instead",
+                        name="E-options-conflict",
+                    )
             yield from self.predict_batch(batch, self.columns)
 
     def predict_batch(
@@ -248,11 +257,7 @@ class Predictor:
         return self._to_predictions(self.signatures[SERVING_DEFAULT](**inputs))
 
     def predict_examples(self, batch: Sequence[bytes]) -> list[Prediction]:
-        """Predicts serialized `tf.Example`s in one call of `serve_examples`.
-
-        Args:
-          batch: Examples of text or tokens, as the model was trained on.
-        """
+        """Predicts serialized `tf.Example`s in one call of `serve_examples`."""
         examples = self._tf.constant(batch)
         return self._to_predictions(self.signatures[SERVE_EXAMPLES](examples=examples))
 
@@ -261,7 +266,13 @@ class Predictor:
             return [Prediction(float(score)) for score in outputs[SCORE].numpy()]
         if self.labels:
             columns = (outputs[name].numpy() for name in (LABELS, PROBABILITIES))
-            return [self._to_labels(*row) for row in zip(*columns, strict=True)]
+            return [
+                Prediction(
+                    list(itertools.compress(self.labels, is_set)),
+                    probabilities=dict(zip(self.labels, shares.tolist(), strict=True)),
+                )
+                for is_set, shares in zip(*columns, strict=True)
+            ]
         # A model with a threshold may predict the less probable class of two.
         names, class_ids, probabilities = (
             outputs[name].numpy() for name in (CLASS, CLASS_ID, PROBABILITIES)
@@ -277,27 +288,6 @@ class Predictor:
                 names, class_ids, probabilities, is_abstained, strict=True
             )
         ]
-
-    def _to_labels(self, is_set: np.ndarray, probabilities: np.ndarray) -> Prediction:
-        assert self.labels
-        shares = dict(zip(self.labels, probabilities.tolist(), strict=True))
-        labels = list(itertools.compress(self.labels, is_set.tolist()))
-        return Prediction(labels, probabilities=shares)
-
-    def _check_number(self, texts: tuple[str, ...]) -> None:
-        if len(texts) == len(self.columns):
-            return
-        if len(self.columns) == 1:
-            raise UsageError(
-                got=f"the model takes single texts ({self.columns[0]}), not pairs; give "
-                "them with --text TEXT",
-                name="E-options-conflict",
-            )
-        raise UsageError(
-            got=f"the model takes pairs ({' and '.join(self.columns)}), not single texts; "
-            "give them with --pair A B",
-            name="E-options-conflict",
-        )
 
 
 def split_batches(rows: Iterable[Any]) -> Iterator[list[Any]]:

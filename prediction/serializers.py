@@ -32,7 +32,7 @@ class JsonLines:
             return json.dumps(row, ensure_ascii=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise RowError(
-                f"JSON cannot hold the row ({error}); use another --output-format"
+                f"JSON cannot hold the row ({error}); use another `output_format`"
             ) from error
 
 
@@ -185,8 +185,10 @@ def _infer_schema(rows: Sequence[dict[str, Any]], columns: list[str]) -> pa.Sche
             dtype = _infer_type([row.get(column) for row in rows])
         except (pa.ArrowException, OverflowError) as error:
             raise UsageError(
-                got=f"column {column} of the first {len(rows)} rows has several types "
-                f"({error}), which Parquet cannot hold; use --output-format jsonl",
+                "output_format",
+                f"Parquet cannot hold column {column} of the first {len(rows)} rows, "
+                f"which has several types ({error})",
+                advice="use `output_format=jsonl`",
                 name="E-prediction-columns",
             ) from error
         # A column without values becomes text.

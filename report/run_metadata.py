@@ -73,11 +73,7 @@ class ComponentRun:
 
 
 class MetadataReader:
-    """Reads a store of ML Metadata, also while a run writes to it.
-
-    Args:
-      store: The store.
-    """
+    """Reads a store of ML Metadata, also while a run writes to it."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -232,8 +228,9 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
         return _connect(database, is_writable=is_writable)
     except UnicodeEncodeError as error:
         raise MetadataError(
-            got=f"{database} cannot be read: ML Metadata reads only paths in UTF-8; rename "
-            "the directory",
+            str(database),
+            "ML Metadata reads only paths in UTF-8",
+            advice="rename the directory",
             name="E-path-pattern",
         ) from error
     except (sqlite3.Error, RuntimeError) as error:
@@ -248,7 +245,9 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
             advice = "repeat the command as a user who may write to it"
         (reason, *_) = str(error).splitlines()
         raise MetadataError(
-            got=f"{database} cannot be read as ML Metadata: {reason}; {advice}",
+            str(database),
+            f"cannot be read as ML Metadata: {reason}",
+            advice=advice,
             name="E-record-damaged",
         ) from error
 
@@ -314,12 +313,7 @@ def writing(database: Path) -> Iterator[MetadataStore]:
 
 
 def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
-    """Marks artifacts as deleted, so that TFX's cache does not return them.
-
-    Args:
-      database: A SQLite database of ML Metadata.
-      artifacts: Their ids.
-    """
+    """Marks artifacts as deleted, so that TFX's cache does not return them."""
     if artifacts:
         store = connect(database, is_writable=True)
         marked = store.get_artifacts_by_id(artifacts)
@@ -329,12 +323,7 @@ def mark_as_deleted(database: Path, artifacts: Sequence[int]) -> None:
 
 
 def skip_executions(database: Path, last: int) -> None:
-    """Makes the ids of later executions start above an id.
-
-    Args:
-      database: A SQLite database of ML Metadata, which no other process writes to.
-      last: The id.
-    """
+    """Makes the ids of later executions start above an id."""
     sequence = "UPDATE sqlite_sequence SET seq = ? WHERE name = 'Execution' AND seq < ?"
     with contextlib.closing(sqlite3.connect(database)) as connection, connection:
         connection.execute(sequence, (last, last))
@@ -366,7 +355,8 @@ class _Properties(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         raise MetadataError(
-            got=f"ML Metadata has no property {name} of {self._item}; restore it from a "
-            "backup",
+            self._item,
+            f"no property {name} in ML Metadata",
+            advice="restore the database from a backup",
             name="E-record-damaged",
         )

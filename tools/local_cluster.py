@@ -24,9 +24,6 @@ from pipeline.config.paths import JOB_SERVERS
 def find_libraries(runner: Runner) -> list[Path]:
     """Returns the jars that a job server was assembled from.
 
-    Args:
-      runner: `flink` or `spark`.
-
     Raises:
       UsageError: The job server was not assembled, or Java is missing.
     """
@@ -34,11 +31,7 @@ def find_libraries(runner: Runner) -> list[Path]:
 
 
 def open_packages(runner: Runner) -> list[str]:
-    """Returns the options that open Java's packages as a job server's manifest does.
-
-    Args:
-      runner: `flink` or `spark`.
-    """
+    """Returns the options that open Java's packages as a job server's manifest does."""
     with zipfile.ZipFile(_find_job_server(runner)) as jar:
         manifest = jar.read("META-INF/MANIFEST.MF").decode()
     lines = manifest.replace("\r\n ", "").splitlines()
@@ -50,8 +43,9 @@ def _find_job_server(runner: Runner) -> Path:
     jars = assembled(artifact_of(BeamConfig(runner=runner)))
     if not jars or shutil.which("java") is None:
         raise UsageError(
-            got=f"a {runner} cluster needs the jars that `make job-servers` writes to "
-            f"{JOB_SERVERS}, and `java` (11 or 17) on the PATH",
+            str(JOB_SERVERS),
+            f"no jars of {runner}, or no java on the PATH",
+            advice="run `make job-servers`, and install Java 11 or 17",
             name="E-job-server-not-found",
         )
     return jars[0]
@@ -77,12 +71,7 @@ def free_ports(address: str, count: int) -> list[int]:
 
 
 def run_until_interrupted(directory: Path, beam: BeamConfig) -> None:
-    """Prints the settings that run Beam on a cluster, and waits for Ctrl-C.
-
-    Args:
-      directory: Where the cluster's logs are.
-      beam: The settings.
-    """
+    """Prints the settings that run Beam on a cluster, and waits for Ctrl-C."""
     settings = {"beam": beam.model_dump(exclude_defaults=True)}
     with contextlib.suppress(KeyboardInterrupt):  # it may come right after the text
         click.echo(f"# logs: {directory}\n{yaml.safe_dump(settings)}", nl=False)

@@ -20,9 +20,10 @@ from modules.encoder_files import (
     TOKENIZER_CONFIG,
     TOKENIZER_FILE,
     TYPES_KEY,
-    EncoderError,
+    damaged,
     find_config,
     read_json,
+    unsupported,
 )
 
 _SUBWORD_PREFIX = "##"
@@ -113,9 +114,8 @@ def read_words(path: str) -> list[str]:
             try:
                 text = file.read().decode("utf-8-sig")
             except UnicodeDecodeError as error:
-                raise EncoderError(
-                    got=f"{path} is not UTF-8: {error}; save it as UTF-8",
-                    name="E-encoder-file-damaged",
+                raise damaged(
+                    path, f"not UTF-8: {error}", advice="save it as UTF-8"
                 ) from error
         # Not `splitlines`: a token may be a line separator of Unicode.
         return [line.rstrip(" \t\r") for line in text.rstrip(" \t\r\n").split("\n")]
@@ -126,16 +126,10 @@ def read_words(path: str) -> list[str]:
     tokens: dict[int, str] = {}
     for token, index in ids.items():
         if tokens.setdefault(index, token) != token:
-            raise EncoderError(
-                got=f"{path} gives the id {index} to {tokens[index]!r} and to {token!r}",
-                name="E-encoder-file-damaged",
-            )
+            raise damaged(path, f"{tokens[index]!r} and {token!r} have the id {index}")
     gaps = [index for index in range(max(tokens, default=0)) if index not in tokens]
     if gaps:
-        raise EncoderError(
-            got=f"{path} has {len(gaps)} ids without a token, such as {gaps[0]}",
-            name="E-encoder-file-damaged",
-        )
+        raise damaged(path, f"{len(gaps)} ids without a token, such as {gaps[0]}")
     return [tokens[index] for index in range(len(tokens))]
 
 
@@ -172,7 +166,7 @@ def find_settings(directory: str) -> dict[str, Any]:
     for name, content in contents.items():
         path = os.path.join(directory, name)
         if name == ADDED_TOKENS_FILE:
-            _check_added(path, content)
+            _check_added(path, "it", content)
             continue
         settings = content
         with _refusing_other_forms(path):
@@ -184,13 +178,20 @@ def find_settings(directory: str) -> dict[str, Any]:
             value = settings.get(field.name)
             if value is None:
                 continue
-            _check_value(path, field.name, value)
+            is_length = field.name == _LONGEST
+            expected, allowed = (
+                (int, "a whole number above 0")
+                if is_length
+                else (bool, "true or false")
+            )
+            if type(value) is not expected or (is_length and value < 1):
+                raise damaged(path, f"{field.name} {value!r}", allowed=allowed)
             earlier, origin = found.setdefault(field.name, (value, path))
             if name == TOKENIZER_FILE and earlier != value:
-                raise EncoderError(
-                    got=f"{path} has {field.name} {value!r}, {origin} has {earlier!r}; "
-                    "write what the encoder was trained with in both",
-                    name="E-encoder-file-damaged",
+                raise damaged(
+                    path,
+                    f"{field.name} {value!r}; {origin} has {earlier!r}",
+                    advice="write what the encoder was trained with in both",
                 )
     return {key: value for key, (value, _) in found.items()}
 
@@ -200,73 +201,56 @@ def _refusing_other_forms(path: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError) as error:
-        raise EncoderError(
-            got=f"{path} is not a file of Hugging Face's tokenizers "
-            f"({type(error).__name__}: {error}); copy it from the encoder's source",
-            name="E-encoder-file-damaged",
+        raise damaged(
+            path,
+            f"not a file of Hugging Face's tokenizers ({type(error).__name__}: "
+            f"{error})",
         ) from error
-
-
-def _check_value(path: str, key: str, value: object) -> None:
-    if key == _LONGEST:
-        if type(value) is not int or value < 1:
-            raise EncoderError(
-                got=f"{path}: {key} is {value!r}; write a whole number above 0",
-                name="E-encoder-file-damaged",
-            )
-    elif not isinstance(value, bool):
-        raise EncoderError(
-            got=f"{path}: {key} is {value!r}; write true or false",
-            name="E-encoder-file-damaged",
-        )
 
 
 def _check_keys(path: str, config: dict[str, Any]) -> None:
     """Refuses a configuration of Transformers that changes how text is split."""
     name = str(config.get("tokenizer_class") or _CLASSES[0])
     if name.removesuffix(_FAST) not in _CLASSES:
-        raise EncoderError(
-            got=f"{path}: tokenizer_class is {name!r}; supported are {', '.join(_CLASSES)} "
-            f"(or ...{_FAST}), which split text as BERT does",
-            name="E-encoder-not-supported",
+        raise unsupported(
+            path,
+            f"tokenizer_class {name!r}",
+            allowed=f"{', '.join(_CLASSES)}, or one of them and {_FAST}, which split "
+            "text as BERT does",
         )
     if "AutoTokenizer" in (config.get("auto_map") or {}):
-        raise EncoderError(
-            got=f"{path}: auto_map has an AutoTokenizer, {config['auto_map']!r}; a "
-            "tokenizer of its own code is not supported",
-            name="E-encoder-not-supported",
+        raise unsupported(
+            path,
+            f"auto_map has an AutoTokenizer with its own code, {config['auto_map']!r}",
         )
     for key, supported in _SUPPORTED.items():
         value = config.get(key)
         if isinstance(value, dict):  # a token with its attributes
             value = value.get("content")
         if value is not None and value != supported:
-            raise EncoderError(
-                got=f"{path}: {key} is {value!r}; only {supported!r} is supported",
-                name="E-encoder-not-supported",
-            )
+            raise unsupported(path, f"{key} {value!r}", allowed=f"{supported!r}")
     for key in ("bos_token", "eos_token"):
-        _check_added(f"{path}: {key}", filter(None, [config.get(key)]))
+        _check_added(path, key, filter(None, [config.get(key)]))
     for key in (
         *("never_split", "additional_special_tokens", "extra_special_tokens"),
         "added_tokens_decoder",
     ):
         tokens = config.get(key) or ()
-        _check_added(
-            f"{path}: {key}", tokens.values() if isinstance(tokens, dict) else tokens
-        )
+        values = tokens.values() if isinstance(tokens, dict) else tokens
+        _check_added(path, key, values)
 
 
-def _check_added(origin: str, tokens: Iterable[Any]) -> None:
+def _check_added(path: str, key: str, tokens: Iterable[Any]) -> None:
     """Refuses tokens that are looked for in a text before it is split into words."""
     contents = [t["content"] if isinstance(t, dict) else t for t in tokens]
-    others = [token for token in contents if token not in (*SPECIAL_TOKENS, MASK_TOKEN)]
+    known = (*SPECIAL_TOKENS, MASK_TOKEN)
+    others = [token for token in contents if token not in known]
     if others:
-        raise EncoderError(
-            got=f"{origin} has {others[0]!r}, which is found in a text before it is split "
-            f"into words; only BERT's {', '.join((*SPECIAL_TOKENS, MASK_TOKEN))} are "
-            "supported",
-            name="E-encoder-not-supported",
+        raise unsupported(
+            path,
+            f"{key} has {others[0]!r}, which is found in a text before it is split "
+            "into words",
+            allowed=", ".join(known),
         )
 
 
@@ -292,19 +276,17 @@ def _read_tokenizer(
         if name == "model" and kind is None and _LONGEST in parts[name]:
             continue  # old versions of `tokenizers` wrote none: bert-base-uncased
         if kind not in supported:
-            raise EncoderError(
-                got=f"{path}: {name} is {kind}; BERT's is {' or '.join(supported)}",
-                name="E-encoder-not-supported",
-            )
+            raise unsupported(path, f"{name} {kind}", allowed=" or ".join(supported))
     model, processor = parts["model"], parts["post_processor"]
     prefix = model.get("continuing_subword_prefix", _SUBWORD_PREFIX)
     if prefix != _SUBWORD_PREFIX:
-        raise EncoderError(
-            got=f"{path} continues words with {prefix!r}, BERT with {_SUBWORD_PREFIX!r}",
-            name="E-encoder-not-supported",
+        raise unsupported(
+            path,
+            f"continuing_subword_prefix {prefix!r}",
+            allowed=f"{_SUBWORD_PREFIX!r}",
         )
-    _check_keys(f"{path}: model", {"unk_token": model.get("unk_token")})
-    _check_added(f"{path}: added_tokens", tokenizer.get("added_tokens") or ())
+    _check_keys(path, {"unk_token": model.get("unk_token")})
+    _check_added(path, "added_tokens", tokenizer.get("added_tokens") or ())
     if processor["type"] == "BertProcessing":
         around = [processor["cls"][0], processor["sep"][0]]
         is_berts = around == ["[CLS]", "[SEP]"]
@@ -320,18 +302,16 @@ def _read_tokenizer(
         expected = [(t, 0) for t, _ in PAIR] if has_one_type else PAIR
         is_berts = (single, pair) == (SINGLE, expected)
     if not is_berts:
-        raise EncoderError(
-            got=f"{path}: post_processor does not pack [CLS] A [SEP] and [CLS] A [SEP] B "
-            "[SEP], as BERT does",
-            name="E-encoder-not-supported",
+        raise unsupported(
+            path,
+            "another post_processor",
+            allowed="one that packs [CLS] A [SEP] and [CLS] A [SEP] B [SEP], as BERT "
+            "does",
         )
     normalizer = parts["normalizer"]
     if normalizer.get("clean_text") is False:
         # The op of tensorflow-text crashes on U+0011 in a text that was not cleaned.
-        raise EncoderError(
-            got=f"{path}: clean_text of the normalizer is False; only True is supported",
-            name="E-encoder-not-supported",
-        )
+        raise unsupported(path, "clean_text False of the normalizer", allowed="True")
     return {
         LOWER_CASE_KEY: normalizer.get("lowercase"),
         "strip_accents": normalizer.get("strip_accents"),

@@ -6,12 +6,12 @@ imported here, so that an edit in it does not retrain a model.
 
 from modules.encoder.directory import (
     EncoderDirectory,
-    EncoderError,
     describe_architecture,
     open_encoder,
 )
 from modules.encoder.model import DropoutRates, build_encoder, dropout_rates
 from modules.encoder.restoring import check_tensor_names, restore_encoder
+from modules.encoder_files import EncoderError
 
 __all__ = [
     "DropoutRates",

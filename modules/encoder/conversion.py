@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from typing import Any, NamedTuple
 
@@ -16,7 +15,6 @@ from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import restoring, saved_model
 from modules.encoder.directory import (
     EncoderDirectory,
-    EncoderError,
     open_encoder,
     open_without_vocabulary,
     read_vocabulary,
@@ -35,7 +33,9 @@ from modules.encoder_files import (
     SIZE_KEYS,
     TOKENIZER_FILE,
     VOCAB_FILE,
+    EncoderError,
     find_config,
+    missing,
 )
 
 
@@ -64,7 +64,7 @@ class _Source(NamedTuple):
 
 
 def needs_import(source: str) -> bool:
-    """Returns whether a run must import a source first.
+    """Returns whether a run must import a source, local or remote, first.
 
     Returns:
       True for a SavedModel, and for a folder with its vocabulary in `tokenizer.json`
@@ -76,7 +76,7 @@ def needs_import(source: str) -> bool:
 
 
 def source_files(source: str) -> list[str]:
-    """Returns the paths of all files that an import reads.
+    """Returns the paths of all files that an import of a directory reads.
 
     Raises:
       EncoderError: A file is missing, or the directory is not an encoder.
@@ -108,9 +108,10 @@ def convert(
     encoder = read(source, preprocessor)
     tokenizer = TokenizerSettings.of(encoder.description.config, encoder.words)
     dropout_rates(encoder.description)  # refuses those that a training would
-    config = json.dumps(_portable_config(encoder.description, tokenizer), indent=2)
-    _write(destination, MODEL_GARDEN_CONFIG, f"{config}\n")
-    _write(destination, VOCAB_FILE, "".join(f"{word}\n" for word in encoder.words))
+    config = _portable_config(encoder.description, tokenizer)
+    files.write_json(os.path.join(destination, MODEL_GARDEN_CONFIG), config)
+    vocabulary = "".join(f"{word}\n" for word in encoder.words)
+    files.write(os.path.join(destination, VOCAB_FILE), vocabulary)
     path = os.path.join(destination, MODEL_GARDEN_WEIGHTS)
     tf.train.Checkpoint(encoder=encoder.model).write(path)
     # TensorFlow ignores it if it cannot delete this.
@@ -134,8 +135,10 @@ def _read_directory(source: str, preprocessor: str | None) -> _Source:
     vocabulary = _vocabulary_file(encoder)
     if preprocessor is not None:
         raise EncoderError(
-            got=f"--preprocessor {preprocessor} is for a SavedModel; {source} has its "
-            f"vocabulary in {os.path.basename(vocabulary)}",
+            "preprocessor",
+            preprocessor,
+            "the preprocessor of a SavedModel",
+            f"leave `preprocessor` out: the vocabulary is {vocabulary}",
             name="E-options-conflict",
         )
     config = {**encoder.config, **tokenizer_files.find_settings(source)}
@@ -174,15 +177,11 @@ def _vocabulary_file(encoder: EncoderDirectory) -> str:
     for name in (VOCAB_FILE, TOKENIZER_FILE):
         if _exists(encoder.directory, name):
             return encoder.path(name)
-    raise EncoderError(
-        got=f"encoder {encoder.directory} has neither {VOCAB_FILE} nor {TOKENIZER_FILE}",
-        name="E-encoder-not-found",
+    raise missing(
+        encoder.directory,
+        f"neither {VOCAB_FILE} nor {TOKENIZER_FILE}",
+        "copy the encoder's vocabulary into the directory",
     )
-
-
-def _write(directory: str, name: str, text: str) -> None:
-    with tf.io.gfile.GFile(os.path.join(directory, name), "w") as file:
-        file.write(text)
 
 
 def _exists(directory: str, name: str) -> bool:

@@ -25,10 +25,12 @@ from modules.encoder_files import (
     SPECIAL_TOKENS,
     TOKENIZER_FILE,
     VOCAB_FILE,
-    EncoderError,
+    damaged,
     find_config,
     list_files,
+    missing,
     read_json,
+    unsupported,
 )
 
 # Values of `hidden_act`. Which "gelu" is meant depends on the format.
@@ -46,6 +48,8 @@ _ARCHITECTURE = {
 _UNSUPPORTED = re.compile(r"[\0\x11\r\n\ud800-\udfff]|[ \t]$")
 _MAX_TOKEN_BYTES = 256
 _TOKEN_SHOWN = 40
+_COPY = "copy all files of the weights"
+_OWN_VOCABULARY = "use the vocabulary that the encoder was trained with"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,11 +85,6 @@ class EncoderDirectory:
     def vocab_file(self) -> str:
         """Path of the vocabulary, one token a line."""
         return self.path(VOCAB_FILE)
-
-    @property
-    def checkpoint_path(self) -> str:
-        """Path of a Model Garden checkpoint, without the files' suffixes."""
-        return self.path(self.checkpoint)
 
     @property
     def weights_files(self) -> list[str]:
@@ -136,29 +135,33 @@ def open_encoder(directory: str) -> EncoderDirectory:
     """
     encoder = open_without_vocabulary(directory)
     if not tf.io.gfile.exists(encoder.vocab_file):
-        raise EncoderError(
-            got=f"encoder {directory} has no {VOCAB_FILE}; copy the encoder's vocabulary "
-            "into the directory",
-            name="E-encoder-not-found",
+        raise missing(
+            directory,
+            f"no {VOCAB_FILE}",
+            "copy the encoder's vocabulary into the directory",
         )
     read_vocabulary(encoder.vocab_file, encoder.config)
     return encoder
 
 
 def read_vocabulary(path: str, config: dict[str, Any]) -> list[str]:
-    """Reads an encoder's vocabulary, and checks it as `check_vocabulary` does.
+    """Reads an encoder's vocabulary, one token a line.
 
     Returns:
       The tokens in the order of their ids.
+
+    Raises:
+      EncoderError: There are more tokens than embeddings, a special token is missing, a
+        token is repeated, or it is one that the tokenizer does not support.
     """
     words = tokenizer_files.read_words(path)
-    check_vocabulary(path, words, config)
+    _check_vocabulary(path, words, config)
     tokenizer = os.path.join(os.path.dirname(path), TOKENIZER_FILE)
     if tf.io.gfile.exists(tokenizer) and tokenizer_files.read_words(tokenizer) != words:
-        raise EncoderError(
-            got=f"{tokenizer} and {path} have different tokens; delete the one that the "
-            "encoder was not trained with",
-            name="E-encoder-file-damaged",
+        raise damaged(
+            tokenizer,
+            f"its tokens differ from {path}",
+            advice="delete the file that the encoder was not trained with",
         )
     return words
 
@@ -188,11 +191,11 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     """
     config_file = find_config(directory)
     if config_file is None:
-        raise EncoderError(
-            got=f"encoder {directory} has neither {MODEL_GARDEN_CONFIG} (a Model Garden "
-            f"checkpoint) nor {HUGGING_FACE_CONFIG} (a Hugging Face folder), nor is it "
-            "a SavedModel",
-            name="E-encoder-not-found",
+        raise missing(
+            directory,
+            f"neither {MODEL_GARDEN_CONFIG} (a Model Garden checkpoint) nor "
+            f"{HUGGING_FACE_CONFIG} (a Hugging Face folder), nor a SavedModel",
+            "name the directory that has the files of the encoder",
         )
     path = os.path.join(directory, config_file)
     config = read_json(path)
@@ -209,96 +212,76 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
 
 
 def check_config(path: str, config: dict[str, Any]) -> None:
-    """Refuses a configuration that is not that of a BERT encoder.
-
-    Raises:
-      EncoderError: A key is missing, or a value is not supported.
-    """
+    """Refuses a configuration that does not describe a BERT encoder."""
     for key, allowed in _ARCHITECTURE.items():
         if config.get(key, allowed) != allowed:
-            raise EncoderError(
-                got=f"{path} has {key} {config[key]!r}; only {allowed!r} is supported",
-                name="E-encoder-not-supported",
-            )
-    missing = [key for key in SIZE_KEYS if key not in config]
-    if missing:
-        raise EncoderError(
-            got=f"{path} has no {', '.join(missing)}: not a BERT configuration",
-            name="E-encoder-file-damaged",
+            raise unsupported(path, f"{key} {config[key]!r}", allowed=f"{allowed!r}")
+    absent = [key for key in SIZE_KEYS if key not in config]
+    if absent:
+        raise damaged(
+            path, f"no {', '.join(absent)}", advice="use the configuration of a BERT"
         )
     for key in SIZE_KEYS:
         if not isinstance(config[key], int) or config[key] < 1:
-            raise EncoderError(
-                got=f"{path} has {key} {config[key]!r}; it must be a whole number above 0",
-                name="E-encoder-file-damaged",
+            raise damaged(
+                path, f"{key} {config[key]!r}", allowed="a whole number above 0"
             )
     hidden, heads = config["hidden_size"], config["num_attention_heads"]
     if hidden % heads:
-        raise EncoderError(
-            got=f"{path} has hidden_size {hidden}, which is not a multiple of "
-            f"num_attention_heads {heads}",
-            name="E-encoder-file-damaged",
+        raise damaged(
+            path,
+            f"hidden_size {hidden}",
+            allowed=f"a multiple of num_attention_heads ({heads})",
         )
     if config.get("embedding_size") not in (None, hidden):
-        raise EncoderError(
-            got=f"{path} has embedding_size {config['embedding_size']!r}; only "
-            f"hidden_size ({hidden}) is supported",
-            name="E-encoder-not-supported",
+        raise unsupported(
+            path,
+            f"embedding_size {config['embedding_size']!r}",
+            allowed=f"hidden_size ({hidden})",
         )
     if config.get("hidden_act", "gelu") not in ACTIVATIONS:
-        raise EncoderError(
-            got=f"{path} has hidden_act {config['hidden_act']!r}; supported are "
-            f"{', '.join(ACTIVATIONS)}",
-            name="E-encoder-not-supported",
+        raise unsupported(
+            path, f"hidden_act {config['hidden_act']!r}", allowed=", ".join(ACTIVATIONS)
         )
     for key in ("initializer_range", "layer_norm_eps"):
         value = config.get(key, 1.0)
         if not isinstance(value, int | float) or not value >= 0:
-            raise EncoderError(
-                got=f"{path} has {key} {value!r}; it must be 0 or above",
-                name="E-encoder-file-damaged",
-            )
+            raise damaged(path, f"{key} {value!r}", allowed="0 or above")
 
 
-def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> None:
+def _check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> None:
     """Refuses a vocabulary that the encoder or its tokenizer cannot use.
 
     The table of embeddings may be longer: frameworks pad it to a multiple of 8 or more.
-
-    Raises:
-      EncoderError: There are more tokens than embeddings, a special token is missing, a
-        token is repeated, or it is one that the tokenizer does not support.
     """
     if len(words) > config["vocab_size"]:
-        raise EncoderError(
-            got=f"{path} has {len(words)} tokens, the encoder's vocab_size is "
-            f"{config['vocab_size']}; use the vocabulary that the encoder was trained "
-            "with",
-            name="E-encoder-file-damaged",
+        raise damaged(
+            path,
+            f"{len(words)} tokens; the encoder's vocab_size is {config['vocab_size']}",
+            advice=_OWN_VOCABULARY,
         )
     absent = [token for token in SPECIAL_TOKENS if token not in words]
     if absent:
-        raise EncoderError(
-            got=f"{path} has no {', '.join(absent)}: not a BERT vocabulary",
-            name="E-encoder-file-damaged",
+        raise damaged(
+            path, f"no {', '.join(absent)}", advice="use the vocabulary of a BERT"
         )
     ids: dict[str, int] = {}
     for index, word in enumerate(words):
         if ids.setdefault(word, index) != index:
-            raise EncoderError(
-                got=f"{path} has the token {word!r} twice, with the ids {ids[word]} and "
-                f"{index}; use the vocabulary that the encoder was trained with",
-                name="E-encoder-file-damaged",
+            raise damaged(
+                path,
+                f"the token {word!r} has the ids {ids[word]} and {index}",
+                advice=_OWN_VOCABULARY,
             )
         if (
             _UNSUPPORTED.search(word)
             or len(word.removeprefix("##").encode()) > _MAX_TOKEN_BYTES
         ):
-            raise EncoderError(
-                got=f"{path} has the token {word[:_TOKEN_SHOWN]!r} with the id {index}; "
-                f"tokens have at most {_MAX_TOKEN_BYTES} bytes, no NUL, no U+0011, no "
-                "line break and no white space at the end",
-                name="E-encoder-file-damaged",
+            raise damaged(
+                path,
+                f"the token {word[:_TOKEN_SHOWN]!r} with the id {index}",
+                allowed=f"at most {_MAX_TOKEN_BYTES} bytes, no NUL, no U+0011, no line "
+                "break and no white space at the end",
             )
 
 
@@ -311,12 +294,13 @@ def _model_garden_weights(directory: str) -> tuple[str, tuple[str, ...]]:
         pattern = rf"{re.escape(MODEL_GARDEN_WEIGHTS)}-\d+\.index"
         indices = sorted(name for name in present if re.fullmatch(pattern, name))
         checkpoints = [name.removesuffix(".index") for name in indices]
-    if len(checkpoints) != 1:
-        names = ", ".join(checkpoints)
-        several = f", but {names}: delete all but one" if names else ""
-        raise EncoderError(
-            got=f"encoder {directory} has no {MODEL_GARDEN_WEIGHTS}.index{several}",
-            name="E-encoder-not-found",
+    if not checkpoints:
+        raise missing(directory, f"no {MODEL_GARDEN_WEIGHTS}.index", _COPY)
+    if len(checkpoints) > 1:
+        raise missing(
+            directory,
+            f"{', '.join(checkpoints)} instead of {MODEL_GARDEN_WEIGHTS}",
+            "delete all but one",
         )
     prefix = f"{checkpoints[0]}.data-"
     pattern = rf"{re.escape(prefix)}\d+-of-(\d+)"
@@ -332,27 +316,23 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
         return (HUGGING_FACE_WEIGHTS,)
     index = os.path.join(directory, HUGGING_FACE_INDEX)
     if not tf.io.gfile.exists(index):
-        raise EncoderError(
-            got=f"encoder {directory} has neither {HUGGING_FACE_WEIGHTS} nor "
-            f"{HUGGING_FACE_INDEX}; weights in other formats, such as "
-            "pytorch_model.bin, must be saved as safetensors first",
-            name="E-encoder-not-found",
+        raise missing(
+            directory,
+            f"neither {HUGGING_FACE_WEIGHTS} nor {HUGGING_FACE_INDEX}",
+            "save weights in other formats, such as pytorch_model.bin, as safetensors",
         )
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise EncoderError(
-            got=f"{index} has no weight_map: not an index of safetensors files",
-            name="E-encoder-file-damaged",
-        )
+        raise damaged(index, "no weight_map, which an index of safetensors files has")
     names = sorted(set(map(str, weight_map.values())))
     # Such a name would be read, and staged for a remote run, outside of the folder.
     if outside := [
         name for name in names if name != os.path.basename(name) or not name
     ]:
-        raise EncoderError(
-            got=f"{index} names files that are not in its folder: "
-            f"{', '.join(outside)}; use the folder as it was published",
-            name="E-encoder-file-damaged",
+        raise damaged(
+            index,
+            f"files that are not in its folder: {', '.join(outside)}",
+            advice="use the folder as it was published",
         )
     present = {n for n in names if tf.io.gfile.exists(os.path.join(directory, n))}
     _require(directory, names, present)
@@ -360,10 +340,6 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
 
 
 def _require(directory: str, names: list[str], present: set[str]) -> None:
-    missing = [name for name in names if name not in present]
-    if missing:
-        raise EncoderError(
-            got=f"encoder {directory} has no {', '.join(missing)}; copy all files of its "
-            "weights",
-            name="E-encoder-not-found",
-        )
+    absent = [name for name in names if name not in present]
+    if absent:
+        raise missing(directory, f"no {', '.join(absent)}", _COPY)

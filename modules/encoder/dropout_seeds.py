@@ -39,11 +39,7 @@ def seeds_at_step(seed: int, step: tf.Variable) -> Iterator[None]:
 
 @contextlib.contextmanager
 def seeds_from(base: tf.Tensor) -> Iterator[None]:
-    """Derives the seeds drawn in the context from another seed and the replica.
-
-    Args:
-      base: The other seed, int64[2].
-    """
+    """Derives the seeds drawn in the context from another seed and the replica."""
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
     # Numbers the layers as they are traced, always in the same order.
     layers = itertools.count()

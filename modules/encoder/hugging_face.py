@@ -12,7 +12,7 @@ import safetensors
 import tensorflow as tf
 from absl import logging
 
-from modules.encoder.directory import EncoderDirectory, EncoderError
+from modules.encoder.directory import EncoderDirectory
 from modules.encoder.model import BertEncoder
 from modules.encoder.tensors import (
     EMBEDDING_NORM,
@@ -25,6 +25,7 @@ from modules.encoder.tensors import (
     variable_name,
     variable_shapes,
 )
+from modules.encoder_files import damaged, unsupported
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype(np.float64),
@@ -107,10 +108,8 @@ class HuggingFaceWeights:
         others = [t for t in tensors.values() if t.dtype not in _DTYPES]
         if others:
             names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in others)
-            raise EncoderError(
-                got=f"{path}: not floating-point: {names}; allowed are "
-                f"{', '.join(_DTYPES)}",
-                name="E-encoder-not-supported",
+            raise unsupported(
+                path, f"not floating-point: {names}", allowed=", ".join(_DTYPES)
             )
 
     def restore(self, model: BertEncoder) -> None:
@@ -197,28 +196,20 @@ def _header(path: str) -> list[_Stored]:
         size = file.size()
         length = int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")
         if not 0 < length <= size - _HEADER_LENGTH_BYTES:
-            raise EncoderError(
-                got=f"{path} is not a safetensors file: it has {size} bytes and a header "
-                f"of {length}",
-                name="E-encoder-file-damaged",
+            raise damaged(
+                path,
+                f"not a safetensors file: it has {size} bytes and a header of {length}",
             )
         text = file.read(length)
     try:
         header = json.loads(text)
     except ValueError as error:
-        raise EncoderError(
-            got=f"{path} is not a safetensors file: {error}",
-            name="E-encoder-file-damaged",
-        ) from error
+        raise damaged(path, f"not a safetensors file: {error}") from error
     header.pop("__metadata__", None)
     ends = [entry["data_offsets"][1] for entry in header.values()]
     whole = _HEADER_LENGTH_BYTES + length + max(ends, default=0)
     if size != whole:
-        raise EncoderError(
-            got=f"{path} has {size} bytes, but its header lists {whole}: the file is "
-            "incomplete; copy it again",
-            name="E-encoder-file-damaged",
-        )
+        raise damaged(path, f"{size} bytes; its header lists {whole}")
     return [
         _Stored(name, tuple(entry["shape"]), entry["dtype"])
         for name, entry in header.items()

@@ -343,12 +343,7 @@ def dropout_mask(shape: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
 
 @tf.custom_gradient
 def add_bias(rows: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """Adds a bias, whose gradient is a matrix product: faster than `BiasAddGrad`.
-
-    Args:
-      rows: float[rows, outputs].
-      bias: float[outputs].
-    """
+    """Adds a bias, whose gradient is a matrix product: faster than `BiasAddGrad`."""
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)

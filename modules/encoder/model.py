@@ -10,6 +10,7 @@ from official.nlp.modeling import layers as upstream
 
 from modules.data.preprocessing import ENCODER_INPUTS
 from modules.encoder import tensors
+from modules.encoder.activations import Activation, approximate_gelu, gelu
 from modules.encoder.directory import EncoderDirectory, EncoderError
 from modules.encoder.layers import (
     Activation,
@@ -21,7 +22,7 @@ from modules.encoder.layers import (
     gelu,
     initializer,
 )
-from modules.encoder_files import TYPES_KEY
+from modules.encoder_files import TYPES_KEY, EncoderError
 
 # The values of keys that a configuration leaves out: the Model Garden's, Google's and
 # most of Hugging Face's.
@@ -160,8 +161,10 @@ def dropout_rates(encoder: EncoderDirectory) -> DropoutRates:
         rate = config[key]
         if not isinstance(rate, int | float) or not 0 <= rate < 1:
             raise EncoderError(
-                got=f"{encoder.path(encoder.config_file)}: {key} is {rate!r}; allowed are "
-                "0 to below 1; correct the file, or set trainer.dropout",
+                encoder.path(encoder.config_file),
+                f"{key} {rate!r}",
+                "0 to below 1",
+                "correct the file, or set `trainer.dropout`",
                 name="E-settings-refused",
             )
     rates = DropoutRates.of_hidden(float(config[hidden]), float(config[attention]))

@@ -7,7 +7,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from modules.encoder.directory import EncoderDirectory, EncoderError
+from modules.encoder.directory import EncoderDirectory
 from modules.encoder.model import BertEncoder, build_encoder
 from modules.encoder.object_checkpoint import (
     KEY_SUFFIX,
@@ -21,7 +21,7 @@ from modules.encoder.tensors import (
     variable_name,
     variable_shapes,
 )
-from modules.encoder_files import SIZE_KEYS
+from modules.encoder_files import SIZE_KEYS, unsupported
 
 
 def read_weights(
@@ -40,7 +40,9 @@ def read_weights(
       EncoderError: The checkpoint cannot be read, or a tensor is missing, unexpected,
         or of another shape.
     """
-    checkpoint = ObjectCheckpoint(encoder.checkpoint_path, encoder.weights_files)
+    checkpoint = ObjectCheckpoint(
+        encoder.path(encoder.checkpoint), encoder.weights_files
+    )
     expected = variable_shapes(encoder.config)
     root = _find_encoder(checkpoint)
     if model is None:
@@ -85,10 +87,10 @@ def _find_encoder(checkpoint: ObjectCheckpoint) -> int:
         if node is not None:
             return node
     names = ", ".join(checkpoint.children(ROOT)) or "nothing"
-    raise EncoderError(
-        got=f"{checkpoint.path} holds {names}; an encoder's checkpoint is written with "
-        "tf.train.Checkpoint(encoder=...) or (model=...)",
-        name="E-encoder-not-supported",
+    raise unsupported(
+        checkpoint.path,
+        f"{names} in the checkpoint",
+        advice="write it with tf.train.Checkpoint(encoder=...) or (model=...)",
     )
 
 

@@ -12,9 +12,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from contracts.storage import uris
-from modules.encoder.directory import EncoderError
 from modules.encoder.model import BertEncoder
 from modules.encoder.tensors import Shape, variable_name
+from modules.encoder_files import damaged, unsupported
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -36,35 +36,29 @@ class ObjectCheckpoint:
 
     def __init__(self, path: str, data_files: Iterable[str]) -> None:
         self.path = path
-        uris.refuse_pattern("encoder", os.path.dirname(path))
+        uris.refuse_pattern("encoder.source", os.path.dirname(path))
         try:
             self._reader = tf.train.load_checkpoint(path)
             shapes = self._reader.get_variable_to_shape_map()
             if _OBJECT_GRAPH not in shapes:
-                raise EncoderError(
-                    got=f"{path} is a TensorFlow 1 checkpoint; convert it first, with "
+                raise unsupported(
+                    path,
+                    "a TensorFlow 1 checkpoint",
+                    advice="convert it with "
                     "official.nlp.tools.tf2_bert_encoder_checkpoint_converter",
-                    name="E-encoder-not-supported",
                 )
             graph = self._reader.get_tensor(_OBJECT_GRAPH)
             self._nodes = TrackableObjectGraph.FromString(graph).nodes
         # RuntimeError: TensorFlow's reader does not translate a wrong checksum.
         except (ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
-            raise EncoderError(
-                got=f"{path} is not a readable checkpoint: {error}",
-                name="E-encoder-file-damaged",
-            ) from error
+            raise damaged(path, f"not a readable checkpoint: {error}") from error
         del shapes[_OBJECT_GRAPH]
         self.shapes: dict[str, Shape] = {k: tuple(v) for k, v in shapes.items()}
         dtypes = self._reader.get_variable_to_dtype_map()
         needed = sum(math.prod(shapes[key]) * dtypes[key].size for key in shapes)
         size = sum(tf.io.gfile.stat(file).length for file in data_files)
         if size < needed:
-            raise EncoderError(
-                got=f"{path} has {size} bytes of data, but its index lists {needed}: the "
-                "checkpoint is incomplete; copy it again",
-                name="E-encoder-file-damaged",
-            )
+            raise damaged(path, f"{size} bytes of data; its index lists {needed}")
 
     def children(self, node: int) -> dict[str, int]:
         """Returns the nodes below a node, by the name of the attribute."""

@@ -17,8 +17,7 @@ from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf import saved_model_pb2
 
 from contracts.versions.saved_model_files import GRAPH_FILE
-from modules.encoder.directory import EncoderError
-from modules.encoder_files import APPROXIMATE_GELU_KEY
+from modules.encoder_files import APPROXIMATE_GELU_KEY, damaged, unsupported
 
 # Version 1 of small_bert was published with version 3 of bert_*, 2 with 4.
 READABLE_HANDLES = (
@@ -46,16 +45,14 @@ class SavedGraph:
         try:
             graphs = saved_model_pb2.SavedModel.FromString(content).meta_graphs
         except DecodeError as error:
-            raise EncoderError(
-                got=f"{path} is not a readable SavedModel: {error}",
-                name="E-encoder-file-damaged",
-            ) from error
+            raise damaged(path, f"not a readable SavedModel: {error}") from error
         if len(graphs) != 1 or not graphs[0].HasField("object_graph_def"):
-            raise EncoderError(
-                got=f"SavedModel {directory} was written by TensorFlow 1, as TF Hub's "
-                "google/bert_* and google/small_bert/* were. Take the same encoder "
-                f"from {READABLE_HANDLES}, or export it with TensorFlow 2",
-                name="E-encoder-not-supported",
+            raise unsupported(
+                directory,
+                "a SavedModel of TensorFlow 1, as TF Hub's google/bert_* and "
+                "google/small_bert/*",
+                advice=f"take the same encoder from {READABLE_HANDLES}, or export it "
+                "with TensorFlow 2",
             )
         functions = graphs[0].graph_def.library.function
         self._nodes = [node for function in functions for node in function.node_def]
@@ -75,10 +72,10 @@ class SavedGraph:
             for node in self._nodes
         )
         if normalizes_first:
-            raise EncoderError(
-                got=f"SavedModel {self._directory} has the variables of a BERT, but "
-                "normalizes before the attention; BERT normalizes after it",
-                name="E-encoder-not-supported",
+            raise unsupported(
+                self._directory,
+                "the variables of a BERT, but it normalizes before the attention",
+                allowed="normalizing after it",
             )
         return {**self._activation(), "layer_norm_eps": self._epsilon()}
 
@@ -98,10 +95,10 @@ class SavedGraph:
         is_exact = bool(self._ops & {"Erf", "Erfc"})
         # The pooler has a Tanh as well; the approximation also has a third power.
         if not is_exact and not self._ops >= {"Tanh", "Pow"}:
-            raise EncoderError(
-                got=f"SavedModel {self._directory} has the variables of a BERT, but no op "
-                "of its activation: supported are GELU (Erf, or Tanh and Pow) and Relu",
-                name="E-encoder-not-supported",
+            raise unsupported(
+                self._directory,
+                "the variables of a BERT, but no op of its activation",
+                allowed="GELU (Erf, or Tanh and Pow) and Relu",
             )
         return {"hidden_act": "gelu", APPROXIMATE_GELU_KEY: not is_exact}
 
@@ -111,19 +108,21 @@ class SavedGraph:
         # The shortest number that float32 rounds to the same value.
         values = {float(str(np.float32(value))) for value in stored}
         if not values:
-            raise EncoderError(
-                got=f"{os.path.join(self._directory, GRAPH_FILE)} has no epsilon of a "
-                "layer normalization: a constant layer_norm/batchnorm/add/y, or the "
-                "attribute of layer_norm/FusedBatchNormV3. Use the encoder's Model "
-                "Garden checkpoint with its bert_config.json, or export it again with "
-                "the Model Garden's export_tfhub",
-                name="E-encoder-not-supported",
+            raise unsupported(
+                os.path.join(self._directory, GRAPH_FILE),
+                "no epsilon of a layer normalization: a constant "
+                "layer_norm/batchnorm/add/y, or the attribute of "
+                "layer_norm/FusedBatchNormV3",
+                advice="use the encoder's Model Garden checkpoint with its "
+                "bert_config.json, or export it again with the Model Garden's "
+                "export_tfhub",
             )
         if len(values) > 1:
-            raise EncoderError(
-                got=f"SavedModel {self._directory} has layer normalizations of epsilon "
-                f"{', '.join(map(str, sorted(values)))}; BERT has one for all",
-                name="E-encoder-not-supported",
+            raise unsupported(
+                self._directory,
+                "layer normalizations of epsilon "
+                f"{', '.join(map(str, sorted(values)))}",
+                allowed="one for all",
             )
         return values.pop()
 

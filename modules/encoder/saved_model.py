@@ -14,7 +14,6 @@ from typing import Any
 import tensorflow as tf
 
 from contracts.versions.saved_model_files import ASSETS, GRAPH_FILE, VARIABLES
-from modules.encoder.directory import EncoderError, list_files
 from modules.encoder.object_checkpoint import (
     ROOT,
     CheckpointWeights,
@@ -29,7 +28,13 @@ from modules.encoder.tensors import (
     check_tensors,
     variable_shapes,
 )
-from modules.encoder_files import LOWER_CASE_KEY, VOCAB_FILE
+from modules.encoder_files import (
+    LOWER_CASE_KEY,
+    VOCAB_FILE,
+    list_files,
+    missing,
+    unsupported,
+)
 
 _WORD_EMBEDDINGS = f"{WORD_EMBEDDINGS}/embeddings"
 
@@ -91,18 +96,18 @@ def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
         if VOCAB_FILE in texts:
             texts = [VOCAB_FILE]
         if len(texts) > 1:
-            raise EncoderError(
-                got=f"{assets} has several texts: {', '.join(texts)}; name the vocabulary "
-                f"{VOCAB_FILE}",
-                name="E-encoder-not-found",
+            raise missing(
+                assets,
+                f"several texts: {', '.join(texts)}",
+                f"rename the vocabulary to {VOCAB_FILE}",
             )
         if texts:
             return os.path.join(assets, texts[0])
-    raise EncoderError(
-        got=f"{preprocessor or directory} has no vocabulary (assets/vocab.txt); name the "
-        "encoder's preprocessor: python -m pipeline import-encoder SOURCE DEST "
-        "--preprocessor HANDLE_OR_DIR, and use DEST",
-        name="E-encoder-not-found",
+    raise missing(
+        preprocessor or directory,
+        f"no vocabulary ({ASSETS}/{VOCAB_FILE})",
+        "name the encoder's preprocessor: run `import-encoder` with `preprocessor`, "
+        "and use the directory that it writes",
     )
 
 
@@ -169,20 +174,21 @@ def _without_prefix(directory: str, keys: dict[str, str]) -> dict[str, str]:
     # Until mid-2020 the attention's output was a layer next to the attention.
     old = [name for name in keys if "/self_attention_output/" in name]
     if old:
-        raise EncoderError(
-            got=f"SavedModel {directory} has the variable {old[0]}: an old layout, as in "
-            "versions 1 and 2 of TF Hub's tensorflow/bert_*. Take version 4 of the "
-            "same handle, or the encoder's Model Garden checkpoint",
-            name="E-encoder-not-supported",
+        raise unsupported(
+            directory,
+            f"the variable {old[0]} of an old layout, as in versions 1 and 2 of TF "
+            "Hub's tensorflow/bert_*",
+            advice="take version 4 of the same handle, or the encoder's Model Garden "
+            "checkpoint",
         )
     for name in keys:
         if name.endswith(_WORD_EMBEDDINGS):
             prefix = name.removesuffix(_WORD_EMBEDDINGS)
             return {name.removeprefix(prefix): key for name, key in keys.items()}
-    raise EncoderError(
-        got=f"SavedModel {directory} has no variable {_WORD_EMBEDDINGS}: not a BERT "
-        "encoder of the Model Garden's; a preprocessor is given with --preprocessor",
-        name="E-encoder-not-found",
+    raise missing(
+        directory,
+        f"no variable {_WORD_EMBEDDINGS}, which an encoder of the Model Garden has",
+        "name the encoder; `preprocessor` takes a preprocessor",
     )
 
 
@@ -195,12 +201,12 @@ def _sizes(directory: str, shapes: dict[str, Shape]) -> dict[str, int]:
         "transformer/layer_0/self_attention/query/kernel",
         "transformer/layer_0/intermediate/kernel",
     )
-    missing = [name for name in names if name not in shapes]
-    if missing:
-        raise EncoderError(
-            got=f"SavedModel {directory} has no variable {', '.join(missing)}: not a BERT "
-            f"encoder of the Model Garden's, as TF Hub's {READABLE_HANDLES}",
-            name="E-encoder-not-found",
+    absent = [name for name in names if name not in shapes]
+    if absent:
+        raise missing(
+            directory,
+            f"no variable {', '.join(absent)}",
+            f"use an encoder of the Model Garden, such as TF Hub's {READABLE_HANDLES}",
         )
     words, positions, types, query, inner = (shapes[name] for name in names)
     matches = (re.match(r"transformer/layer_\d+/", name) for name in shapes)

@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules.encoder.directory import EncoderError
-from modules.encoder_files import TYPES_KEY
+from modules.encoder_files import TYPES_KEY, damaged
 
 Shape = tuple[int, ...]
 
@@ -61,11 +60,6 @@ def check_tensors(
 ) -> None:
     """Compares stored tensors with the encoder's.
 
-    Args:
-      path: Path of the stored tensors, for the message.
-      stored: Shape of each stored tensor by name.
-      expected: Shape of each tensor of the encoder by name.
-
     Raises:
       EncoderError: They differ. The message names every tensor that is missing,
         unexpected or of another shape.
@@ -81,6 +75,4 @@ def check_tensors(
         if stored[name] != expected[name]
     ]
     if problems:
-        raise EncoderError(
-            got=f"{path}: {'; '.join(problems)}", name="E-encoder-file-damaged"
-        )
+        raise damaged(path, "; ".join(problems))

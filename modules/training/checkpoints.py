@@ -307,7 +307,9 @@ def _read_state(directory: str) -> Any:
         if files.read(path) is None:
             return None
     raise UsageError(
-        got=f"{path} is damaged. Restore it from a backup to resume the training, or "
-        "delete this file: the training then starts from its first step",
+        path,
+        "damaged",
+        advice="restore it from a backup to resume the training, or delete it: the "
+        "training then starts from its first step",
         name="E-record-damaged",
     )

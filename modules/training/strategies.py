@@ -69,9 +69,10 @@ def refuse_several_processes(strategy: tf.distribute.Strategy, user: str) -> Non
     )
     if isinstance(strategy, several):
         raise UsageError(
-            got=f"{user} works in one process, but the strategy is "
-            f"{type(strategy).__name__}; set trainer.strategy to one_device, mirrored "
-            f"or tpu, or leave {user} out",
+            "trainer.strategy",
+            f"{type(strategy).__name__}; {user} works in one process",
+            "one_device, mirrored or tpu",
+            f"or leave `{user}` out",
             name="E-settings-refused",
         )
 

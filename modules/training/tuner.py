@@ -148,8 +148,10 @@ class SettingsTuner(base_tuner.BaseTuner):
         sizes = self._space.get("batch_size", [self._trainer.batch_size])
         if isinstance(sizes, Range) and strategy.num_replicas_in_sync > 1:
             raise UsageError(
-                got=f"tuner.space.batch_size is a range, but {type(strategy).__name__} has "
-                f"{strategy.num_replicas_in_sync} replicas; list multiples of that",
+                "tuner.space.batch_size",
+                f"a range; {type(strategy).__name__} has "
+                f"{strategy.num_replicas_in_sync} replicas",
+                advice="list multiples of that number",
                 name="E-settings-refused",
             )
         for size in () if isinstance(sizes, Range) else sizes:

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from apache_beam.io.filesystems import FileSystems
@@ -85,9 +85,11 @@ class LocalDestination:
             self._working.publish(Path(self.directory), last=SUMMARY)
         except OSError as error:
             raise UsageError(
-                got=f"all rows are predicted, but --output {self.directory} cannot be "
-                f"written ({error}). Move the files from {self.working}: the next "
-                "prediction deletes them",
+                "destination",
+                f"all rows are predicted, but {self.directory} cannot be written "
+                f"({error})",
+                advice=f"move the files from {self.working}: the next prediction "
+                "deletes them",
                 name="E-storage-failed",
             ) from error
 
@@ -123,7 +125,7 @@ class RemoteDestination:
         self._heartbeat = Heartbeat(
             self._rewrite_marker, seconds=_BEAT_SECONDS, path=self._marker
         )
-        self._refuse_unmarked(self._list())
+        self._find_suffixes(self._list())
 
     def begin(self) -> None:
         """Writes the marker, and deletes the files of killed predictions.
@@ -162,19 +164,22 @@ class RemoteDestination:
                 FileSystems.delete([self._marker])
         except Exception as error:
             raise UsageError(
-                got=f"all rows are predicted, but --output {self.directory} cannot be "
-                f"written ({error}). Its files with {self.suffix} in their names are "
-                f"complete, but {SUMMARY} may be missing. To keep them, delete the "
-                f"marker {self._marker}: otherwise the next prediction deletes them "
-                f"once the marker is {_STALE_SECONDS:g} s old",
+                "destination",
+                f"all rows are predicted, but {self.directory} cannot be written "
+                f"({error}); its files with {self.suffix} in their names are complete, "
+                f"but {SUMMARY} may be missing",
+                advice=f"to keep them, delete the marker {self._marker}: otherwise the "
+                f"next prediction deletes them once the marker is {_STALE_SECONDS:g} s "
+                "old",
                 name="E-storage-failed",
             ) from error
         if not has_marker:
             self.abandon()
             raise UsageError(
-                got=f"--output {self.directory} was taken over by another prediction, "
-                "because this prediction did not write its marker for "
-                f"{_STALE_SECONDS:g} s. Name a new directory",
+                "destination",
+                f"{self.directory} was taken over by another prediction, because this "
+                f"one did not write its marker for {_STALE_SECONDS:g} s",
+                advice="name a new directory",
                 name="E-output-in-use",
             )
 
@@ -185,34 +190,30 @@ class RemoteDestination:
           UsageError: There are other files, or files of a running prediction.
         """
         times = self._list()
-        self._refuse_unmarked(times)
-        markers = [path for path in times if self._is_marker(path)]
-        markers.remove(self._marker)
-        for marker in markers:
+        suffixes = self._find_suffixes(times)
+        suffixes.remove(self.suffix)
+        for marker in (self._prefix + suffix for suffix in suffixes):
             # Times of the server's clock. Some file systems report 0 instead.
             age = times[self._marker] - times[marker]
             if age < _STALE_SECONDS or not times[marker]:
                 raise UsageError(
-                    got=f"--output {self.directory} is in use by another prediction: its "
-                    f"marker {marker} is {age:.0f} s old. Name a new directory. If "
-                    "that prediction was killed, delete its files, or try again when "
-                    f"the marker is {_STALE_SECONDS:g} s old",
+                    "destination",
+                    f"{self.directory} is in use by another prediction: its marker "
+                    f"{marker} is {age:.0f} s old",
+                    advice="name a new directory; if that prediction was killed, "
+                    "delete its files, or try again when the marker is "
+                    f"{_STALE_SECONDS:g} s old",
                     name="E-output-in-use",
                 )
-        return [marker.removeprefix(self._prefix) for marker in markers]
+        return suffixes
 
-    def _refuse_unmarked(self, paths: Iterable[str]) -> None:
-        paths = list(paths)
-        markers = filter(self._is_marker, paths)
-        suffixes = [marker.removeprefix(self._prefix) for marker in markers]
-        _refuse(
-            self.directory,
-            [path for path in paths if not any(s in path for s in suffixes)],
-        )
-
-    def _is_marker(self, path: str) -> bool:
-        suffix = path.removeprefix(self._prefix)
-        return suffix != path and _SUFFIX.fullmatch(suffix) is not None
+    def _find_suffixes(self, paths: Collection[str]) -> list[str]:
+        """Returns the suffixes of predictions with a marker; refuses other files."""
+        ends = [path.removeprefix(self._prefix) for path in paths]
+        suffixes = list(filter(_SUFFIX.fullmatch, ends))
+        others = [path for path in paths if not any(s in path for s in suffixes)]
+        _refuse(self.directory, others)
+        return suffixes
 
     def _write_marker(self) -> None:
         _write(self._marker, b"A prediction writes to this directory.\n")
@@ -250,7 +251,7 @@ def create(directory: str) -> Destination:
     """
     is_local = uris.is_local(directory)
     uris.refuse_pattern(
-        "--output", os.path.realpath(directory) if is_local else directory
+        "destination", os.path.realpath(directory) if is_local else directory
     )
     return (LocalDestination if is_local else RemoteDestination)(directory)
 
@@ -263,8 +264,8 @@ def _write(path: str, content: bytes) -> None:
 def _refuse(directory: str, names: list[str]) -> None:
     if names:
         raise UsageError(
-            got=f"--output {directory} is not new: it has "
-            f"{', '.join(sorted(names)[:3])}. Name a new directory, or a "
-            ".tsv or .jsonl file",
+            "destination",
+            f"{directory} has {', '.join(sorted(names)[:3])}",
+            "a new directory, or a .tsv or .jsonl file",
             name="E-destination-exists",
         )

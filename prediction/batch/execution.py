@@ -100,7 +100,7 @@ def _log_running(result: Any, job: job_lib.Job) -> None:
     _LOGGER.error(
         "the Beam job %s may still run and write files, so none are deleted. Cancel "
         "the job with the tools of its runner and wait until it has ended. Then delete "
-        "%s. Until then, predict to another --output",
+        "%s. Until then, predict to another directory",
         job_id,
         f"{job.directory}/*{job.suffix}*" if job.suffix else job.directory,
     )

@@ -32,6 +32,7 @@ SCORE = "score"
 CLASS_PREFIX = "class "
 
 _VALUES = "values"  # the main output of a DoFn
+_ROWS = beam.metrics.Metrics.counter(COUNTS, ROWS_METRIC)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +114,7 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
         | "Paths" >> beam.Create(job.paths)
         # With Reshuffle instead, Flink would ignore the Reshuffle of SpreadRows.
         | "SpreadFiles" >> beam.Distinct()
-        | "Read" >> beam.ParDo(_Read(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
+        | "Read" >> beam.FlatMap(_read, job).with_outputs(REFUSED, COUNTS, main=_VALUES)
     )
     handler = SavedModelHandler(
         job.model,
@@ -126,7 +127,7 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
         | "SpreadRows" >> beam.Reshuffle()
         | "Predict" >> RunInference(KeyedModelHandler(handler))
         | "Serialize"
-        >> beam.ParDo(_Serialize(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
+        >> beam.FlatMap(_serialize, job).with_outputs(REFUSED, COUNTS, main=_VALUES)
     )
     predicted[_VALUES] | "Write" >> _write_rows(job)
     refused = (requests[REFUSED], predicted[REFUSED]) | "Refused" >> beam.Flatten()
@@ -167,51 +168,39 @@ def _write_rows(job: Job) -> beam.PTransform:
     )
 
 
-class _Read(beam.DoFn):
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self._job = job
-
-    def process(self, path: str) -> Iterator[Any]:
-        count = 0
-        rows = RowFile(path, self._job.file_format, self._job.settings).read()
-        for location, row in rows:
-            count += 1
-            try:
-                request = self._job.to_request(row)
-            except RowError as error:
-                yield _refuse(location, error)
-            else:
-                yield (location, row), request
-        yield _count(READ, count)
-
-
-class _Serialize(beam.DoFn):
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self._job = job
-        self._rows = beam.metrics.Metrics.counter(COUNTS, ROWS_METRIC)
-
-    def process(self, element: Any) -> Iterator[Any]:
-        (location, row), predicted = element
+def _read(path: str, job: Job) -> Iterator[Any]:
+    count = 0
+    for location, row in RowFile(path, job.file_format, job.settings).read():
+        count += 1
         try:
-            if isinstance(predicted, RowError):
-                raise predicted
-            serialized = self._job.serialize(row, predicted)
+            request = job.to_request(row)
         except RowError as error:
             yield _refuse(location, error)
-            return
-        self._rows.inc()
-        yield serialized
-        yield _count(PREDICTED)
-        value = predicted[PREDICTION]
-        if value is None:
-            yield _count(ABSTAINED)
-        elif isinstance(value, float):
-            yield _count(SCORE, value)
         else:
-            for name in value if isinstance(value, list) else [value]:
-                yield _count(CLASS_PREFIX + name)
+            yield (location, row), request
+    yield _count(READ, count)
+
+
+def _serialize(element: Any, job: Job) -> Iterator[Any]:
+    (location, row), predicted = element
+    try:
+        if isinstance(predicted, RowError):
+            raise predicted
+        serialized = job.serialize(row, predicted)
+    except RowError as error:
+        yield _refuse(location, error)
+        return
+    _ROWS.inc()
+    yield serialized
+    yield _count(PREDICTED)
+    value = predicted[PREDICTION]
+    if value is None:
+        yield _count(ABSTAINED)
+    elif isinstance(value, float):
+        yield _count(SCORE, value)
+    else:
+        for name in value if isinstance(value, list) else [value]:
+            yield _count(CLASS_PREFIX + name)
 
 
 def _refuse(location: Location, error: RowError) -> beam.pvalue.TaggedOutput:

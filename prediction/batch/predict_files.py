@@ -118,8 +118,9 @@ def predict_files(
         (*formats.SPREADSHEETS, ".txt", ".json", ".csv", ".tsv", ".jsonl")
     ):
         raise UsageError(
-            got=f"--output {destination}: Beam writes a directory; name one without the "
-            "extension of a file",
+            "destination",
+            destination,
+            "a directory, whose name has no extension of a file",
             name="E-format-unknown",
         )
     target = destination_lib.create(destination)
@@ -139,8 +140,10 @@ def predict_files(
                 rows = [json.loads(line) for line in itertools.islice(lines, 3)]
             shown = "; ".join(f"{r['file']}:{r['row']}: {r['reason']}" for r in rows)
             raise UsageError(
-                got=f"{refused} of {counts[job_lib.READ]} rows cannot be predicted, and "
-                f"with --strict nothing is written: {shown}",
+                "source",
+                f"{refused} of {counts[job_lib.READ]} rows cannot be predicted: "
+                f"{shown}",
+                advice="leave `strict` out to write the other rows",
                 name="E-rows-refused",
             )
         cleanup.pop_all()
@@ -179,8 +182,9 @@ def _plan(
     """Creates the job, and refuses it if none of the first rows can be predicted."""
     if file_format == formats.TFRECORD and not model.features:
         raise UsageError(
-            got=f"--model {model.directory} has no signature {SERVE_EXAMPLES}; give text "
-            "in .csv, .tsv, .jsonl or .parquet",
+            "model",
+            f"{model.directory} has no signature {SERVE_EXAMPLES}",
+            advice="give text in .csv, .tsv, .jsonl or .parquet with `source`",
             name="E-format-unknown",
         )
     check_min_probability(
@@ -210,13 +214,19 @@ def _plan(
                 texts_of(known[0], model.columns)
             except RowError as error:
                 raise UsageError(
-                    got=f"{paths[0]}: {error}", name="E-column-missing"
+                    paths[0],
+                    str(error),
+                    advice="rename the column",
+                    name="E-column-missing",
                 ) from error
     try:
         serializer = serializers.create(output_format, known, predicted, schema)
     except RowError as error:
         raise UsageError(
-            got=f"the names of the columns: {error}", name="E-prediction-columns"
+            "output_format",
+            f"the names of the columns: {error}",
+            advice="rename the column, or use `output_format=jsonl`",
+            name="E-prediction-columns",
         ) from error
     is_gzip = paths[0].endswith(".gz") and output_format != formats.PARQUET
     job = Job(
@@ -241,7 +251,9 @@ def _plan(
     if refusals and len(refusals) == len(first):
         number = "first row" if len(first) == 1 else f"first {len(first)} rows"
         raise UsageError(
-            got=f"none of the {number} can be predicted. {refusals[0]}",
+            "source",
+            f"none of the {number} can be predicted: {refusals[0]}",
+            advice="correct the rows, or give the model that takes them",
             name="E-rows-refused",
         )
     return job

@@ -51,13 +51,7 @@ class SavedModelHandler(base.ModelHandler):
         model: predictor.Predictor,
         inference_args: dict[str, Any] | None = None,
     ) -> Iterable[dict[str, Any] | RowError]:
-        """Predicts a batch. A row that the model fails on does not affect the others.
-
-        Args:
-          batch: Texts, or serialized Examples.
-          model: The loaded model.
-          inference_args: Not used.
-        """
+        """Predicts a batch. If the model fails on a row, the others are predicted."""
         import tensorflow as tf  # the process that submits a job does not need it
 
         try:

@@ -186,10 +186,7 @@ class _Builder:
 
 
 def _quantize(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quantizes each row with its own scale.
-
-    Args:
-      rows: float32[rows, columns].
+    """Quantizes each row of float32[rows, columns] with its own scale.
 
     Returns:
       int8[rows, columns] and the scales, float32[rows, 1].

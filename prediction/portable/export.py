@@ -67,18 +67,24 @@ def export(
     """
     if target_format != "onnx" and (is_int8 or examples):
         raise UsageError(
-            got="--int8 and --examples apply to --format onnx",
+            "target_format",
+            target_format,
+            advice="set `target_format=onnx`, or leave `is_int8` and `examples` out",
             name="E-options-conflict",
         )
     if is_int8 and not examples:
         raise UsageError(
-            got="--int8 changes predictions: give the TFRecords of the split that measures "
-            "them with --examples FILES",
+            "is_int8",
+            "it changes predictions",
+            advice="give the TFRecords of the split that measures them with "
+            "`examples=FILES`",
             name="E-option-missing",
         )
     if not uris.is_local(destination):
         raise UsageError(
-            got=f"--output {destination} is remote; name a local directory",
+            "destination",
+            destination,
+            "a local directory",
             name="E-local-path-required",
         )
     target = Path(destination).absolute()

@@ -35,10 +35,6 @@ def find_python(report: Callable[[str], None]) -> str:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = cache / "bert-fine-tuning-pipeline" / f"onnxruntime-{key}"
     python = directory / "bin" / "python"
-    advice = (
-        "export without --examples and --int8, or install onnxruntime in the "
-        "environment of this command"
-    )
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         lock = directory.with_suffix(".lock")
@@ -52,17 +48,16 @@ def find_python(report: Callable[[str], None]) -> str:
             for command in (create, [*sync, str(_LOCK)]):
                 subprocess.run([*uv, *command], check=True, stderr=subprocess.PIPE)
             files.write(str(directory / _INSTALLED), "")
-    except subprocess.CalledProcessError as error:
-        lines = error.stderr.decode(errors="replace").strip().splitlines()
+    except (subprocess.CalledProcessError, OSError) as error:
+        reason = str(error)
+        if isinstance(error, subprocess.CalledProcessError):
+            lines = error.stderr.decode(errors="replace").strip().splitlines()
+            reason = lines[-1].strip() if lines else reason
         raise UsageError(
-            got=f"ONNX Runtime cannot be installed in {directory}: "
-            f"{lines[-1].strip() if lines else error}; {advice}",
-            name="E-network-failed",
-        ) from error
-    except OSError as error:
-        raise UsageError(
-            got=f"ONNX Runtime cannot be installed in {directory}: {error.strerror}; "
-            f"{advice}",
+            str(directory),
+            f"ONNX Runtime cannot be installed: {reason}",
+            advice="leave `examples` and `is_int8` out, or install onnxruntime in the "
+            "environment of this command",
             name="E-network-failed",
         ) from error
     return str(python)

@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ class Evaluation:
 
 
 def find_files(pattern: str) -> list[str]:
-    """Returns the paths of `--examples`.
+    """Returns the files of Examples that match a pattern.
 
     Raises:
       UsageError: No file matches.
@@ -64,8 +63,10 @@ def find_files(pattern: str) -> list[str]:
         return files.list_records([pattern])
     except files.MissingRecordsError as error:
         raise UsageError(
-            got=f"--examples {pattern}: no file matches; name TFRecords of Examples, such "
-            'as "OUTPUT/artifacts/ImportExampleGen/examples/*/Split-test/*"',
+            "examples",
+            f"{pattern} matches no file",
+            "TFRecords of Examples, such as "
+            '"OUTPUT/artifacts/ImportExampleGen/examples/*/Split-test/*"',
             name="E-data-not-found",
         ) from error
 
@@ -102,7 +103,12 @@ def evaluate(
             logits |= {path.name: predicted[str(path)] for path in paths}
     classes = model.kind.names or None
     predicted_rows = {
-        name: _describe(model, labels, values) for name, values in logits.items()
+        name: Rows.of(
+            labels,
+            model.kind.from_logits(values, model.temperature),
+            threshold=model.threshold,
+        )
+        for name, values in logits.items()
     }
     predictions = {name: rows.predictions for name, rows in predicted_rows.items()}
     return Evaluation(
@@ -141,35 +147,35 @@ def _read(
                 if isinstance(record, RowError):
                     raise record
                 assert isinstance(record, bytes)
-                values = _read_values(record, label_column)
+                # Other features may be any bytes.
+                feature = tf_examples.parse(record).features.feature.get(label_column)
+                kind = feature.WhichOneof("kind") if feature else None
+                values = list(getattr(feature, kind).value) if kind else []
                 label = model.kind.read(values)
                 if label is None:
                     shown = values[0] if len(values) == 1 else values or None
                     raise RowError(
-                        f"{label_column} is {shown!r}, which is no label of the model "
-                        f"({model.kind.low} to {model.kind.high}); name its feature "
-                        "with --label-column"
+                        f"{label_column} is {shown!r}, not a label of the model "
+                        f"({model.kind.low} to {model.kind.high})"
                     )
             except RowError as error:
                 raise UsageError(
-                    got=f"--examples {location}: {error}", name="E-rows-refused"
+                    str(location),
+                    str(error),
+                    advice="name the feature of the label with `label_column`, or "
+                    "correct the Example",
+                    name="E-rows-refused",
                 ) from error
             examples.append(record)
             labels.append(label)
     if not examples:
         raise UsageError(
-            got=f"--examples {pattern} has no Examples; name a split with rows",
+            "examples",
+            f"{pattern} has no Examples",
+            advice="name a split with rows",
             name="E-data-not-found",
         )
     return examples, np.array(labels)
-
-
-def _read_values(record: bytes, column: str) -> list[Any]:
-    """Returns the values of a feature. Other features may be any bytes."""
-    features = tf_examples.parse(record).features.feature
-    feature = features.get(column)
-    kind = feature.WhichOneof("kind") if feature else None
-    return list(getattr(feature, kind).value) if kind else []
 
 
 def _predict(
@@ -194,9 +200,3 @@ def _predict(
         inputs.append(np.pad(tokens, [(0, 0), (0, 0), (0, padding)]))
     columns = np.concatenate(inputs, axis=1).astype(np.int64)
     return np.concatenate(logits), dict(zip(bert_graph.INPUTS, columns, strict=True))
-
-
-def _describe(model: PushedModel, labels: np.ndarray, logits: np.ndarray) -> Rows:
-    """Returns what metrics read of logits, or of scores float32[rows, 1]."""
-    outputs = model.kind.from_logits(logits, model.temperature)
-    return Rows.of(labels, outputs, threshold=model.threshold)

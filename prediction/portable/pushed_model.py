@@ -23,7 +23,7 @@ from modules.encoder.object_checkpoint import ROOT, ObjectCheckpoint
 from modules.encoder.tensors import Shape, check_tensors, variable_shapes
 from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS
 from modules.export.signatures import SCORE
-from prediction.predictor import find_model
+from prediction.predictor import find_model, not_pushed
 
 _HEAD = "sentence_prediction/logits"
 # Our name of an activation -> Hugging Face's `hidden_act`.
@@ -86,10 +86,7 @@ class PushedModel:
 
 
 def read_pushed(model: str) -> PushedModel:
-    """Reads a pushed version, or the newest of several.
-
-    Args:
-      model: As for `predictor.find_model`.
+    """Reads a pushed version, or the newest of several, as `find_model` does.
 
     Raises:
       UsageError: The version is incomplete, damaged, withdrawn, of a later release or
@@ -99,17 +96,14 @@ def read_pushed(model: str) -> PushedModel:
     parent, version = os.path.split(directory.rstrip("/"))
     if os.path.basename(parent) == served_versions.WITHDRAWN:
         raise UsageError(
-            got=f"--model {directory} was rolled back; `rollback {version}` serves it "
-            "again, and then it can be exported",
+            "model",
+            f"{directory} was rolled back",
+            advice=f"serve it again with `rollback {version}`, and export it then",
             name="E-model-withdrawn",
         )
     described = description.read_description(directory)
     if described is None:
-        raise UsageError(
-            got=f"--model {directory} has no {description.FILE}; give a model that this "
-            "pipeline pushed",
-            name="E-model-not-found",
-        )
+        raise not_pushed(directory, description.FILE)
     vocabulary = uris.join(directory, description.VOCABULARY_FILE)
     for key, reads in (
         (description.LONG_TEXT, "reads texts in windows"),
@@ -117,15 +111,18 @@ def read_pushed(model: str) -> PushedModel:
     ):
         if key in described:
             raise UsageError(
-                got=f"--model {directory} {reads} (preprocessing.{key}: {described[key]}), "
-                "which Hugging Face's BertForSequenceClassification and its tokenizer "
-                f"do not; serve the model itself, or train one without {key}",
+                "model",
+                f"{directory} {reads} (preprocessing.{key}: {described[key]}), which "
+                "Hugging Face's BertForSequenceClassification and its tokenizer do not",
+                advice="serve the model itself, or train one without "
+                f"`preprocessing.{key}`",
                 name="E-export-unsupported",
             )
     if described["activation"] not in _ACTIVATIONS:
         raise UsageError(
-            got=f"--model {directory} has the activation {described['activation']!r}, "
-            f"which is exported for {', '.join(_ACTIVATIONS)} only",
+            "model",
+            f"{directory} has the activation {described['activation']!r}",
+            ", ".join(_ACTIVATIONS),
             name="E-export-unsupported",
         )
     config = {
@@ -139,8 +136,10 @@ def read_pushed(model: str) -> PushedModel:
         weights = _read_weights(directory, config, len(labels))
     except EncoderError as error:
         raise UsageError(
-            got=f"--model {directory} cannot be exported: its weights are not those of "
-            f"Hugging Face's BertForSequenceClassification: {error.sentence()}",
+            error.setting,
+            "not the weights of Hugging Face's BertForSequenceClassification: "
+            f"{error.got}",
+            advice="serve the model itself",
             name="E-export-unsupported",
         ) from error
     tensors = {

@@ -26,12 +26,7 @@ TOKEN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def write(model: PushedModel, directory: Path) -> None:
-    """Writes configuration, tokenizer and weights.
-
-    Args:
-      model: The model.
-      directory: An existing directory.
-    """
+    """Writes configuration, tokenizer and weights to an existing directory."""
     write_config(model, directory)
     write_tokenizer(model, directory)
     # Transformers refuses a file without this entry. `save_file` would make a file that

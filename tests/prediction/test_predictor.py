@@ -1,14 +1,15 @@
 """Predictions of texts by a loaded model."""
 
+import re
 import shutil
 
 import pytest
 import tensorflow as tf
 
-from contracts.errors import UsageError
 from contracts.versions import description, served_versions
 from prediction.predictor import Predictor, find_model
 from tests import toy_models
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -32,13 +33,13 @@ def test_newest_complete_version_of_a_bucket_is_loaded(served, bucket, object_st
 @pytest.mark.parametrize("name", ["empty", "no-such-bucket"])
 def test_bucket_without_a_model_is_refused(bucket, name):
     directory = f"{bucket}/empty" if name == "empty" else f"gs://{name}/model"
-    with pytest.raises(UsageError, match=f"--model {directory} has no SavedModel"):
+    with refused("E-model-not-found", setting="model", got=re.compile(directory)):
         find_model(directory)
 
 
 def test_model_whose_path_tensorflow_reads_as_a_pattern_is_refused(tmp_path):
     model = toy_models.save(toy_models.Longer(), tmp_path / "pairs (2) [new]")
-    with pytest.raises(UsageError, match=r"--model .* read \[ in a path as a file pat"):
+    with refused("E-path-pattern"):
         find_model(str(model))
     (tmp_path / "link").symlink_to(model)
     (prediction,) = Predictor(find_model(str(tmp_path / "link"))).predict([("aa", "b")])
@@ -54,7 +55,8 @@ def test_model_whose_files_changed_after_the_push_is_refused(served, tmp_path, c
     content[-1] ^= 1
     variables.write_bytes(content)
     for model in (tmp_path, tmp_path / "9"):
-        with pytest.raises(UsageError, match=r"9 is damaged: variables/var"):
+        damage = re.compile("9 is damaged: variables/variables.index")
+        with refused("E-model-damaged", setting="model", got=damage):
             find_model(str(model))
 
 
@@ -91,27 +93,27 @@ def test_text_gets_any_number_of_labels(labeller):
     names = ["with a", "with b"]
     assert [row.value for row in predictions] == [names, names[1:], []]
     assert predictions[1].probabilities == pytest.approx({"with a": 0.2, "with b": 0.9})
-    with pytest.raises(UsageError, match="any number of labels, each by its threshold"):
-        Predictor(labeller, min_probability=0.8)
 
 
 def test_labels_without_their_names_are_refused(labeller, tmp_path):
     shutil.copytree(labeller, tmp_path / "model")
     (tmp_path / "model" / description.FILE).unlink()
-    with pytest.raises(UsageError, match=r"no .*architecture\.json with the names of"):
+    absent = re.compile(r"no .*architecture\.json with the names of")
+    with refused("E-model-not-found", setting="model", got=absent):
         Predictor(str(tmp_path / "model"))
 
 
-def test_score_has_no_least_probability(scorer):
-    message = (
-        r"--min-probability 0\.8: the model predicts a score.*leave the option out"
-    )
-    with pytest.raises(UsageError, match=message):
-        Predictor(scorer, min_probability=0.8)
+@pytest.mark.parametrize("model", ["scorer", "labeller"])
+def test_model_without_a_class_has_no_least_probability(request, model):
+    directory, got = request.getfixturevalue(model), re.compile(r"^0\.8; the model")
+    with refused("E-options-conflict", setting="min_probability", got=got):
+        Predictor(directory, min_probability=0.8)
 
 
 def test_wrong_number_of_texts_is_refused(served, scorer):
-    with pytest.raises(UsageError, match=r"takes pairs \(right and left\).*--pair A B"):
+    got, advice = "the model takes pairs (right and left)", "give `pair` instead"
+    with refused("E-options-conflict", setting="text", got=got, advice=advice):
         list(Predictor(str(served / "9")).predict([("a", "b"), ("a",)]))
-    with pytest.raises(UsageError, match=r"single texts \(sentence\).*--text TEXT"):
+    got, advice = "the model takes single texts (sentence)", "give `text` instead"
+    with refused("E-options-conflict", setting="pair", got=got, advice=advice):
         list(Predictor(scorer).predict([("a", "b")]))

@@ -7,8 +7,8 @@ import pytest
 
 from modules.data import tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
-from modules.encoder_files import EncoderError
 from tests import tiny
+from tests.modules.encoder import sources
 
 
 def write(directory, *words, **files):
@@ -71,49 +71,73 @@ def test_settings_of_the_files_of_a_tokenizer_complete_each_other(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "message"),
+    ("file", "content", "kind", "got"),
     [
         (
-            "tokenizer_config",
-            {"tokenizer_class": "BertJapaneseTokenizer"},
-            "tokenizer_class is 'BertJapaneseTokenizer'; supported are BertTokenizer",
+            *("tokenizer_config", {"tokenizer_class": "BertJapaneseTokenizer"}),
+            *("not-supported", "tokenizer_class 'BertJapaneseTokenizer'"),
         ),
-        ("config", {"tokenizer_class": "KoBertTokenizer"}, "'KoBertTokenizer'"),
-        ("tokenizer_config", {"word_tokenizer_type": "mecab"}, "only 'basic'"),
-        ("tokenizer_config", {"subword_tokenizer_type": "character"}, "'wordpiece'"),
         (
-            "tokenizer_config",
-            {"do_basic_tokenize": False},
-            "do_basic_tokenize is False",
+            *("config", {"tokenizer_class": "KoBertTokenizer"}),
+            *("not-supported", "'KoBertTokenizer'"),
         ),
-        ("tokenizer_config", {"never_split": ["new york"]}, "never_split has 'new y"),
         (
-            "tokenizer_config",
-            {"auto_map": {"AutoTokenizer": ["a.B", None]}},
-            "own code",
+            *("tokenizer_config", {"word_tokenizer_type": "mecab"}),
+            *("not-supported", "'mecab'"),
         ),
-        ("tokenizer_config", {"do_lower_case": "yes"}, "write true or false"),
-        ("tokenizer_config", {"strip_accents": 0}, "strip_accents is 0; write true"),
-        ("bert_config", {"max_input_chars_per_word": 0}, "a whole number above 0"),
+        (
+            *("tokenizer_config", {"subword_tokenizer_type": "character"}),
+            *("not-supported", "'character'"),
+        ),
+        (
+            *("tokenizer_config", {"do_basic_tokenize": False}),
+            *("not-supported", "do_basic_tokenize False"),
+        ),
+        (
+            *("tokenizer_config", {"never_split": ["new york"]}),
+            *("not-supported", "never_split has 'new y"),
+        ),
+        (
+            *("tokenizer_config", {"auto_map": {"AutoTokenizer": ["a.B", None]}}),
+            *("not-supported", "own code"),
+        ),
+        ("tokenizer_config", {"do_lower_case": "yes"}, "file-damaged", "'yes'"),
+        ("tokenizer_config", {"strip_accents": 0}, "file-damaged", "strip_accents 0"),
+        (
+            *("bert_config", {"max_input_chars_per_word": 0}),
+            *("file-damaged", "max_input_chars_per_word 0"),
+        ),
         (
             "tokenizer_config",
             {"added_tokens_decoder": {"7": {"content": "covid", "special": False}}},
-            "added_tokens_decoder has 'covid'",
+            *("not-supported", "added_tokens_decoder has 'covid'"),
         ),
-        ("tokenizer_config", {"extra_special_tokens": {"e": "<e>"}}, "'<e>'"),
-        ("tokenizer_config", {"bos_token": "<s>"}, "bos_token has '<s>'"),
-        ("tokenizer_config", {"wordpieces_prefix": "@@"}, "only '##' is supported"),
-        ("tokenizer_config", {"never_split": True}, "is not a file of Hugging Face's"),
-        ("special_tokens_map", {"cls_token": "<s>"}, "only '\\[CLS\\]' is supported"),
-        ("special_tokens_map", {"additional_special_tokens": ["[E1]"]}, r"'\[E1\]'"),
-        ("added_tokens", {"covid": 4}, "added_tokens.json has 'covid'"),
+        (
+            *("tokenizer_config", {"extra_special_tokens": {"e": "<e>"}}),
+            *("not-supported", "'<e>'"),
+        ),
+        (
+            *("tokenizer_config", {"bos_token": "<s>"}),
+            *("not-supported", "bos_token has '<s>'"),
+        ),
+        ("tokenizer_config", {"wordpieces_prefix": "@@"}, "not-supported", "'@@'"),
+        (
+            *("tokenizer_config", {"never_split": True}),
+            *("file-damaged", "not a file of Hugging Face's"),
+        ),
+        ("special_tokens_map", {"cls_token": "<s>"}, "not-supported", "'<s>'"),
+        (
+            *("special_tokens_map", {"additional_special_tokens": ["[E1]"]}),
+            *("not-supported", r"'\[E1\]'"),
+        ),
+        ("added_tokens", {"covid": 4}, "not-supported", "it has 'covid'"),
     ],
 )
 def test_tokenizer_that_splits_text_differently_is_refused(
-    tmp_path, file, content, message
+    tmp_path, file, content, kind, got
 ):
     write(tmp_path, **{file: content})
-    with pytest.raises(EncoderError, match=message):
+    with sources.refused(kind, tmp_path / f"{file}.json", got):
         tokenizer_files.find_settings(str(tmp_path))
 
 
@@ -129,10 +153,11 @@ def test_tokenizer_json_of_an_old_version_has_no_type_and_no_added_tokens(tmp_pa
 
 def test_vocabulary_of_another_form_is_refused(tmp_path):
     write(tmp_path, tokenizer={"model": {}})
-    with pytest.raises(
-        EncoderError, match="is not a file of Hugging Face's tokenizers"
+    path = tmp_path / "tokenizer.json"
+    with sources.refused(
+        "file-damaged", path, "not a file of Hugging Face's tokenizers"
     ):
-        tokenizer_files.read_words(str(tmp_path / "tokenizer.json"))
+        tokenizer_files.read_words(str(path))
 
 
 def test_configuration_without_weights_is_not_read(tmp_path):
@@ -153,22 +178,22 @@ SINGLE = (("[CLS]", 0), ("A", 0), ("[SEP]", 0))
 
 
 @pytest.mark.parametrize(
-    ("part", "content", "message"),
+    ("part", "content", "got"),
     [
-        ("model", {"type": "BPE"}, "model is BPE; BERT's is WordPiece"),
-        ("normalizer", {"type": "Sequence"}, "normalizer is Sequence; BERT's is Bert"),
-        ("normalizer", None, "normalizer is None"),
+        ("model", {"type": "BPE"}, "model BPE"),
+        ("normalizer", {"type": "Sequence"}, "normalizer Sequence"),
+        ("normalizer", None, "normalizer None"),
         (
             "normalizer",
             {"type": "BertNormalizer", "clean_text": False},
-            "clean_text of the normalizer is False; only True",
+            "clean_text False of the normalizer",
         ),
-        ("pre_tokenizer", {"type": "Whitespace"}, "pre_tokenizer is Whitespace"),
-        ("post_processor", {"type": "RobertaProcessing"}, "post_processor is Roberta"),
+        ("pre_tokenizer", {"type": "Whitespace"}, "pre_tokenizer Whitespace"),
+        ("post_processor", {"type": "RobertaProcessing"}, "post_processor Roberta"),
         (
             "post_processor",
             {"type": "BertProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]},
-            r"does not pack \[CLS\] A \[SEP\]",
+            "another post_processor",
         ),
         (
             "post_processor",
@@ -177,21 +202,18 @@ SINGLE = (("[CLS]", 0), ("A", 0), ("[SEP]", 0))
                 "single": template(*SINGLE),
                 "pair": template(*SINGLE, ("B", 0), ("[SEP]", 0)),
             },
-            "does not pack",
+            "another post_processor",
         ),
         ("added_tokens", [{"id": 9, "content": "covid"}], "added_tokens has 'covid'"),
-        ("added_tokens", [{"id": 9}], "is not a file of .* tokenizers .KeyError"),
-        ("model", "WordPiece", "is not a file of .* tokenizers .AttributeError"),
-        (
-            "post_processor",
-            {"type": "BertProcessing"},
-            "is not a file of .* tokenizers",
-        ),
+        ("added_tokens", [{"id": 9}], "not a file of .* tokenizers .KeyError"),
+        ("model", "WordPiece", "not a file of .* tokenizers .AttributeError"),
+        ("post_processor", {"type": "BertProcessing"}, "not a file of .* tokenizers"),
     ],
 )
-def test_tokenizer_json_that_is_not_berts_is_refused(tmp_path, part, content, message):
+def test_tokenizer_json_that_is_not_berts_is_refused(tmp_path, part, content, got):
     write(tmp_path, tokenizer={**tiny.tokenizer_json(), part: content})
-    with pytest.raises(EncoderError, match=message):
+    kind = "file-damaged" if got.startswith("not a file") else "not-supported"
+    with sources.refused(kind, tmp_path / "tokenizer.json", got):
         tokenizer_files.find_settings(str(tmp_path))
 
 
@@ -211,6 +233,6 @@ def test_template_of_a_pair_fits_the_token_types(tmp_path, types):
 def test_files_of_a_tokenizer_that_contradict_each_other_are_refused(tmp_path):
     config = {"do_lower_case": False}
     write(tmp_path, tokenizer=tiny.tokenizer_json(), tokenizer_config=config)
-    message = r"has do_lower_case True, .*tokenizer_config.json has False"
-    with pytest.raises(EncoderError, match=message):
+    got = "do_lower_case True; .*tokenizer_config.json has False"
+    with sources.refused("file-damaged", tmp_path / "tokenizer.json", got):
         tokenizer_files.find_settings(str(tmp_path))

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,8 +16,8 @@ from official.nlp.tools import export_tfhub_lib
 from safetensors.numpy import save_file
 
 from modules import encoder as encoder_lib
-from modules.encoder import restoring
-from tests import tiny
+from modules.encoder import EncoderError, restoring
+from tests import refusals, tiny
 
 _EXPORTS = tempfile.TemporaryDirectory()  # of each kind once; one takes seconds
 
@@ -51,6 +52,19 @@ def write_tokenizer(directory: Path, words: list[str] = tiny.VOCAB, **changes) -
     (directory / "vocab.txt").unlink()
     text = json.dumps(tiny.tokenizer_json(words, **changes))
     (directory / "tokenizer.json").write_text(text)
+
+
+def refused(kind: str, path: Path, got: str, **fields):
+    """Expects an error of an encoder.
+
+    Args:
+      kind: The end of its name, such as `file-damaged`.
+      path: The file or directory that it names.
+      got: A pattern that is searched in what is wrong.
+      **fields: Other fields.
+    """
+    fields |= {"setting": str(path), "got": re.compile(got)}
+    return refusals.refused(f"E-encoder-{kind}", EncoderError, **fields)
 
 
 def stored(directory: Path):

@@ -8,18 +8,17 @@ import pytest
 import tensorflow as tf
 from official.legacy.bert import configs
 
-from contracts.errors import UsageError
 from modules import encoder as encoder_lib
 from modules.data import preprocessing, tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import conversion
-from modules.encoder.directory import EncoderError
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 from tests.modules.encoder import sources
 from tests.modules.encoder.test_restoring import SENTENCES, inputs_of, restored
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +50,7 @@ def test_source_may_have_special_characters_of_a_pattern_in_its_path(
     _, actual, _ = sources.stored(tmp_path / "imported")
     sources.assert_same_weights(actual, original)
     (tmp_path / "imported").rename(tmp_path / "imported [1]")
-    with pytest.raises(UsageError, match="as a file pattern; rename the directory"):
+    with refused("E-path-pattern"):
         sources.stored(tmp_path / "imported [1]")
 
 
@@ -165,9 +164,10 @@ def test_words_of_the_two_files_of_a_tokenizer_must_be_equal(tmp_path):
     (source / "vocab.txt").write_text(vocabulary)
     encoder_lib.open_encoder(str(source))
     (source / "vocab.txt").write_text(vocabulary.replace("cat\n", "dogs\n"))
-    with pytest.raises(EncoderError, match="have different tokens; delete the one"):
+    path, got = source / "tokenizer.json", "its tokens differ from .*vocab.txt"
+    with sources.refused("file-damaged", path, got):
         encoder_lib.open_encoder(str(source))
-    with pytest.raises(EncoderError, match="have different tokens; delete the one"):
+    with sources.refused("file-damaged", path, got):
         convert(source, tmp_path / "imported")
 
 
@@ -182,33 +182,32 @@ def test_added_token_of_a_tokenizer_counts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "kind", "got"),
     [
-        ({"type": "BPE"}, "model is BPE; BERT's is WordPiece"),
-        ({"continuing_subword_prefix": "@@"}, "continues words with '@@'"),
-        ({"vocab": {"[PAD]": 0, "a": 2}}, "has 1 ids without a token, such as 1"),
-        ({"vocab": {"[PAD]": 0, "a": 1, "b": 1}}, "gives the id 1 to 'a' and to 'b'"),
+        ({"type": "BPE"}, "not-supported", "model BPE"),
+        ({"continuing_subword_prefix": "@@"}, "not-supported", "prefix '@@'"),
+        ({"vocab": {"[PAD]": 0, "a": 2}}, "file-damaged", "1 ids without a token,"),
+        (
+            {"vocab": {"[PAD]": 0, "a": 1, "b": 1}},
+            *("file-damaged", "'a' and 'b' have the id 1"),
+        ),
+        ({"words": [*tiny.VOCAB[:-1], "a\nb"]}, "file-damaged", "with the id 30"),
+        ({"words": [*tiny.VOCAB[:-1], "cat "]}, "file-damaged", "with the id 30"),
+        ({"words": [*tiny.VOCAB[:-1], "\ud800"]}, "file-damaged", "with the id 30"),
     ],
 )
-def test_tokenizer_that_is_not_berts_is_refused(tmp_path, changes, message):
+def test_tokenizer_that_is_not_berts_is_refused(tmp_path, changes, kind, got):
     source = tiny.write_encoder(tmp_path / "source")
     sources.write_tokenizer(source, **changes)
-    with pytest.raises(EncoderError, match=message):
-        convert(source, tmp_path / "imported")
-
-
-@pytest.mark.parametrize("word", ["a\nb", "cat ", "\ud800"])
-def test_token_that_a_line_cannot_hold_is_refused(tmp_path, word):
-    source = tiny.write_encoder(tmp_path / "source")
-    sources.write_tokenizer(source, [*tiny.VOCAB[:-1], word])
-    with pytest.raises(EncoderError, match="with the id 30; tokens have at most"):
+    with sources.refused(kind, source / "tokenizer.json", got):
         convert(source, tmp_path / "imported")
 
 
 def test_folder_without_any_vocabulary_is_refused(tmp_path):
     source = tiny.write_encoder(tmp_path / "source")
     (source / "vocab.txt").unlink()
-    with pytest.raises(EncoderError, match=r"neither vocab\.txt nor tokenizer\.json"):
+    got = r"neither vocab\.txt nor tokenizer\.json"
+    with sources.refused("not-found", source, got):
         convert(source, tmp_path / "imported")
 
 

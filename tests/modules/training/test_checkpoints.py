@@ -7,11 +7,11 @@ import math
 import pytest
 import tensorflow as tf
 
-from contracts.errors import UsageError
 from contracts.storage import files
 from modules import remote_files
 from modules.training import checkpoints
 from tests.nightly import nightly
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -200,9 +200,8 @@ def test_damaged_state_is_a_usage_error_and_costs_no_checkpoint(
     save(2)
     names = set(tf.io.gfile.listdir(directory))
     files.write(f"{directory}/checkpoint", content)
-    advice = f"{directory}/checkpoint is damaged.* delete this file"
     for use in (manager.restore_or_initialize, reopen):
-        with pytest.raises(UsageError, match=advice):
+        with refused("E-record-damaged", setting=f"{directory}/checkpoint"):
             use()
     assert set(tf.io.gfile.listdir(directory)) == names
 

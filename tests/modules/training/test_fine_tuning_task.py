@@ -24,6 +24,7 @@ from modules.training.fine_tuning_task import (
 from tests import tiny
 from tests.modules.training.small_model import SmallTask
 from tests.nightly import nightly
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -267,7 +268,8 @@ def test_each_layer_drops_out_at_its_rate(encoder):
 def test_invalid_dropout_rate_of_an_encoder_is_refused(tmp_path):
     path = tiny.write_encoder(tmp_path / "encoder") / "config.json"
     path.write_text(json.dumps({**tiny.CONFIG, "hidden_dropout_prob": 10}))
-    with pytest.raises(EncoderError, match=r"config\.json: hidden_dropout_prob is 10;"):
+    fields = {"setting": str(path), "got": "hidden_dropout_prob 10"}
+    with refused("E-settings-refused", EncoderError, allowed="0 to below 1", **fields):
         experiment.check_settings(TrainerConfig(), str(path.parent))
     experiment.check_settings(TrainerConfig(dropout=0.1), str(path.parent))
 

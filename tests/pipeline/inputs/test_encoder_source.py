@@ -73,7 +73,7 @@ def test_remote_encoder_without_a_network_is_refused_with_advice(tmp_path, monke
     ("damage", "message"),
     [
         ("missing", r"missing encoder\.layer\.0\.output\.dense\.bias"),
-        ("no safetensors", r"is not a safetensors file"),
+        ("no safetensors", "not a safetensors file"),
     ],
 )
 def test_weights_that_cannot_be_restored_are_refused_before_the_run(
@@ -96,7 +96,7 @@ def test_directory_that_cannot_be_listed_is_refused_with_one_line(tmp_path):
     with unprivileged(tmp_path / "encoder") as encoder:
         settings = config.encoder.model_copy(update={"source": str(encoder)})
         encoder.chmod(0o300)
-        with pytest.raises(UsageError, match=f"^{encoder} .*: Permission denied"):
+        with pytest.raises(UsageError, match=f"^{encoder}.*: Permission denied"):
             resolve_encoder(config.model_copy(update={"encoder": settings}))
 
 
@@ -324,7 +324,7 @@ def test_index_of_weights_outside_of_the_folder_is_refused(tmp_path, name):
     content = json.loads(index.read_text())
     content["weight_map"] |= {next(iter(content["weight_map"])): name}
     index.write_text(json.dumps(content))
-    message = rf"names files that are not in its folder: {name}; use the folder as"
+    message = f"files that are not in its folder: {name}; use the folder as"
     with pytest.raises(UsageError, match=message):
         resolve_encoder(load_config(path))
 
@@ -469,12 +469,12 @@ def predict(directory):
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("vocab.txt", ("bird", "cat"), "has the token 'cat' twice"),
-        nightly("vocab.txt", ("[SEP]", "zebra"), r"has no \[SEP\]: not a BERT vocab"),
+        ("vocab.txt", ("bird", "cat"), "the token 'cat' has the ids"),
+        nightly("vocab.txt", ("[SEP]", "zebra"), r"no \[SEP\]"),
         (
             "config.json",
             ('"initializer_range"', '"hidden_dropout_prob": 1.5, "other"'),
-            r"hidden_dropout_prob is 1\.5",
+            r"hidden_dropout_prob 1\.5",
         ),
     ],
 )
@@ -499,7 +499,7 @@ def test_checkpoint_that_tensorflow_reads_as_a_pattern_is_refused_and_a_folder_r
     for name in ("encoder", "imported"):
         (tmp_path / name).rename(tmp_path / f"{name} [v2]")
     location = {"encoder.source": str(tmp_path / "imported [v2]")}
-    with pytest.raises(UsageError, match=r"^encoder .*imported \[v2\]: TensorF"):
+    with pytest.raises(UsageError, match=r"imported \[v2\].*E-path-pattern"):
         resolve_encoder(load_config(path, location))
     location = {"encoder.source": str(tmp_path / "encoder [v2]")}
     assert resolve_encoder(load_config(path, location)).fingerprint == expected
@@ -594,7 +594,7 @@ def test_tutorials_handle_without_a_vocabulary_takes_its_preprocessors(
     encoder = sources.write_saved_model(cached(tmp_path, TUTORIAL_ENCODER))
     shutil.rmtree(encoder / "assets")
     config = load_config(path, {"encoder.source": TUTORIAL_ENCODER})
-    message = rf"encoder\.source {TUTORIAL_ENCODER}: .* no vocabulary.*--preprocessor"
+    message = rf"encoder\.source {TUTORIAL_ENCODER}: .* no vocabulary.*preprocessor"
     with pytest.raises(UsageError, match=message):
         resolve_encoder(config)
     if location == "preprocess":
@@ -615,7 +615,7 @@ def test_handle_of_an_old_layout_is_named_with_the_version_to_take(
     handle = "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/2"
     sources.write_list_saved_model(cached(tmp_path, handle), version=2)
     path = tiny.write_config(tmp_path / "recipe.yaml")
-    message = rf"encoder\.source {handle}: .* Take version 4 of the same handle"
+    message = rf"encoder\.source {handle}: .* take version 4 of the same handle"
     with pytest.raises(UsageError, match=message):
         resolve_encoder(load_config(path, {"encoder.source": handle}))
 

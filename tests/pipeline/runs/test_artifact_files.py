@@ -148,7 +148,7 @@ def test_damaged_database_does_not_replace_the_error_of_a_run(past, caplog, erro
         fail()
     assert raised.value is error
     (message,) = caplog.messages
-    assert f"{past.paths.metadata}" in message
+    assert f"{past.paths.metadata}: cannot be read as ML Metadata" in message
 
 
 def test_run_whose_files_cannot_be_recorded_fails(past):

@@ -1,20 +1,21 @@
 """A local directory of predictions appears complete, and keeps existing files."""
 
 import os
+import re
 
 import pytest
 
-from contracts.errors import UsageError
 from prediction.batch import destination, execution, job
 from tests.prediction.batch.conftest import begin_with_shard, read_shards
 from tests.prediction.batch.in_process import predict_files
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
 
 def test_output_that_beam_takes_for_a_pattern_is_refused(longer, source, tmp_path):
     for name in ("out[1]", "out*", "out?"):
-        with pytest.raises(UsageError, match=r"--output .* Beam read [[*?] in a path"):
+        with refused("E-path-pattern"):
             predict_files(longer, source, str(tmp_path / name))
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 
@@ -23,9 +24,10 @@ def test_existing_output_is_refused_and_kept(longer, source, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "kept.txt").write_text("kept")
     (tmp_path / "file").write_text("kept")
-    with pytest.raises(UsageError, match=r"out is not new: it has kept\.txt\. Name a"):
+    got = f"{tmp_path}/out has kept.txt"
+    with refused("E-destination-exists", setting="destination", got=got):
         predict_files(longer, source, str(tmp_path / "out"))
-    with pytest.raises(UsageError, match="file is not new"):
+    with refused("E-destination-exists", setting="destination"):
         predict_files(longer, source, str(tmp_path / "file"))
     assert (tmp_path / "out" / "kept.txt").read_text() == "kept"
 
@@ -47,7 +49,7 @@ def test_empty_directory_is_filled_and_files_of_killed_runs_are_deleted(
 
 
 def test_failure_leaves_nothing(longer, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(job._Serialize, "process", lambda *_: 1 / 0)
+    monkeypatch.setattr(job, "_serialize", lambda *_: 1 / 0)
     with pytest.raises(Exception, match="division by zero"):
         predict_files(longer, source, str(tmp_path / "out"))
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
@@ -79,7 +81,7 @@ def test_second_prediction_into_a_directory_is_refused_and_harms_nothing(
     if exists:
         directory.mkdir()
     target = begin_with_shard(str(directory))
-    with pytest.raises(UsageError, match=f"in use by process {os.getpid()};"):
+    with refused("E-output-in-use", got=re.compile(f"process {os.getpid()}")):
         predict_files(longer, source, str(directory))
     target.finish(b"{}")
     assert (directory / "predictions-00000-of-00001.tsv").read_text() == "left\n"
@@ -97,7 +99,8 @@ def test_results_are_kept_if_the_directory_cannot_be_written(
         (tmp_path / "out" / "kept.txt").write_text("kept")
 
     monkeypatch.setattr(execution, "run", run_and_write_other_file)
-    with pytest.raises(UsageError, match=r"predicted, but .*files from .*\.incomplete"):
+    advice = re.compile(r"move the files from .*\.incomplete")
+    with refused("E-storage-failed", setting="destination", advice=advice):
         predict_files(longer, source, str(tmp_path / "out"))
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["kept.txt"]
     assert len(read_shards(tmp_path / "out.incomplete", "tsv")) == 3
@@ -107,6 +110,6 @@ def test_results_are_kept_if_the_directory_cannot_be_written(
 def test_failed_start_leaves_no_files(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out.incomplete").touch()
-    with pytest.raises(UsageError, match="cannot be written: File exists"):
+    with refused("E-storage-failed"):
         destination.create(f"{tmp_path}/out").begin()
     assert not [*(tmp_path / "out").iterdir()]

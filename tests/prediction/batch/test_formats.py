@@ -1,12 +1,12 @@
 """Every format gives the rows of the prediction without Beam."""
 
 import json
+import re
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from prediction.predict_file import predict_file
 from tests import exported
@@ -18,6 +18,7 @@ from tests.prediction.batch.conftest import (
     write_rows,
 )
 from tests.prediction.batch.in_process import predict_files
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -283,5 +284,5 @@ def test_parquet_keeps_its_types(longer, tmp_path):
 def test_header_that_repeats_a_column_is_refused(longer, tmp_path):
     source = tmp_path / "in.tsv"
     source.write_text("left\tright\tleft\na\tbb\tccc\n")
-    with pytest.raises(UsageError, match="the header has the column 'left' more than"):
+    with refused("E-rows-refused", got=re.compile("the column 'left' more than")):
         predict_files(longer, str(source), str(tmp_path / "out"))

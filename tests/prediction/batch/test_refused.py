@@ -3,17 +3,18 @@
 import gzip
 import json
 import os
+import re
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from contracts.errors import UsageError
 from ingest.examples import tf_examples
 from prediction.batch import job
 from tests.nightly import nightly
 from tests.prediction.batch.conftest import read_shards, write_examples, write_rows
 from tests.prediction.batch.in_process import predict_files
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -267,13 +268,9 @@ def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refus
 
 def test_strict_refuses_all_for_one_row(longer, tmp_path):
     (tmp_path / "in.tsv").write_text("left\tright\na\t.\nb\n")
-    with pytest.raises(UsageError, match=r"1 of 2 rows .*in\.tsv:3: 1 field"):
-        predict_files(
-            longer,
-            str(tmp_path / "in.tsv"),
-            str(tmp_path / "out"),
-            is_strict=True,
-        )
+    source, got = str(tmp_path / "in.tsv"), re.compile(r"^1 of 2 .*in\.tsv:3: 1 field")
+    with refused("E-rows-refused", setting="source", got=got):
+        predict_files(longer, source, str(tmp_path / "out"), is_strict=True)
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 
 
@@ -283,16 +280,16 @@ def test_files_of_other_columns_are_refused_before_the_model_is_loaded(
 ):
     source = write_rows(tmp_path / name, [{"left": "a", "wrong": "b"}] * 3)
     monkeypatch.setattr("prediction.predictor.Predictor", None)
-    with pytest.raises(
-        UsageError, match=r"none of the first 3 rows.* right; the model"
-    ):
+    got = re.compile("^none of the first 3 rows.* right; the model")
+    with refused("E-rows-refused", setting="source", got=got):
         predict_files(longer, str(source), str(tmp_path / "out"))
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_model_without_a_signature_for_examples_is_refused(length, tmp_path):
     source = write_rows(tmp_path / "in.tfrecord", [{"sentence": "a"}])
-    with pytest.raises(UsageError, match="no signature serve_examples; give text"):
+    got = re.compile("no signature serve_examples")
+    with refused("E-format-unknown", setting="model", got=got):
         predict_files(length, str(source), str(tmp_path / "out"))
 
 
@@ -300,6 +297,6 @@ def test_least_probability_of_a_score_is_refused_before_anything_is_written(
     length, tmp_path
 ):
     source = write_rows(tmp_path / "in.tsv", [{"sentence": "the cat"}])
-    with pytest.raises(UsageError, match=r"--min-probability 0\.5: the model predi"):
+    with refused("E-options-conflict", setting="min_probability"):
         predict_files(length, str(source), str(tmp_path / "out"), min_probability=0.5)
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]

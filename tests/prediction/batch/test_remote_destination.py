@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from apache_beam.io.filesystem import BeamIOError
 
-from contracts.errors import UsageError
 from contracts.versions import served_versions
 from prediction.batch import destination
 from tests.nightly import nightly
@@ -17,6 +16,7 @@ from tests.prediction.batch import buckets
 from tests.prediction.batch.buckets import LocalBucketFileSystem
 from tests.prediction.batch.conftest import begin_with_shard
 from tests.prediction.batch.in_process import predict_files
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +79,7 @@ def check_complete(model, source, remote, read_rows):
     assert re.fullmatch(r"out/predictions-[0-9a-f]{12}-00000-of-00001\.tsv", shard)
     assert summary == "out/summary.json"
     assert len(read_rows(remote)) == 6
-    with pytest.raises(UsageError, match=f"{out} is not new"):
+    with refused("E-destination-exists", setting="destination"):
         predict_files(model, source, out)
     return predicted
 
@@ -105,15 +105,15 @@ def test_directory_on_another_file_system_is_complete(
 )
 def test_directory_with_other_files_is_refused(longer, source, remote, name):
     remote.write(f"out/{name}", b"kept")
-    path = remote.url(f"out/{name}")
-    with pytest.raises(UsageError, match=f"not new: it has {path}"):
+    got = f"{remote.url('out')} has {remote.url('out')}/{name}"
+    with refused("E-destination-exists", setting="destination", got=got):
         predict_files(longer, source, remote.url("out"))
     assert remote.read(f"out/{name}") == b"kept"
 
 
 def test_second_prediction_is_refused_and_harms_nothing(longer, source, remote):
     target = begin_with_shard(remote.url("out"))
-    with pytest.raises(UsageError, match="in use by another prediction: its marker"):
+    with refused("E-output-in-use", setting="destination"):
         predict_files(longer, source, remote.url("out"))
     target.finish(b"{}")
     shard, summary = remote.names()
@@ -124,7 +124,8 @@ def test_second_prediction_is_refused_and_harms_nothing(longer, source, remote):
 def test_files_of_a_killed_prediction_are_deleted(longer, source, remote, monkeypatch):
     remote.write(f"out/{KILLED}")
     remote.write("out/predictions-0123456789ab-00000-of-00002.tsv")
-    with pytest.raises(UsageError, match="If that prediction was killed"):
+    advice = re.compile("if that prediction was killed")
+    with refused("E-output-in-use", setting="destination", advice=advice):
         predict_files(longer, source, remote.url("out"))
     monkeypatch.setattr(destination, "_STALE_SECONDS", 0.5)
     time.sleep(0.6)
@@ -195,18 +196,19 @@ def test_summary_that_fails_once_is_written(local_bucket, monkeypatch):
 
 def check_results_are_reported(remote, target, error):
     """Finishes in a bucket that fails; returns the name of the marker."""
-    with pytest.raises(UsageError, match=f"all rows are predicted, but .*{error}") as e:
-        target.finish(b"{}")
-    message = str(e.value)
-    assert f"files with {target.suffix} in their names are complete" in message
     marker = f"out/incomplete{target.suffix}"
-    assert f"delete the marker {remote.url(marker)}:" in message
+    fields = {
+        "got": re.compile(f"{error}.*; its files with {target.suffix} in their names"),
+        "advice": re.compile(f"delete the marker {remote.url(marker)}:"),
+    }
+    with refused("E-storage-failed", setting="destination", **fields):
+        target.finish(b"{}")
     return marker
 
 
 def check_results_are_kept(remote, marker):
     remote.delete(marker)
-    with pytest.raises(UsageError, match="not new"):
+    with refused("E-destination-exists", setting="destination"):
         destination.create(remote.url("out"))
     (shard,) = [name for name in remote.names() if "predictions-" in name]
     assert remote.read(shard) == b"left\n"
@@ -244,7 +246,7 @@ def test_prediction_whose_marker_was_deleted_publishes_nothing(remote):
     target = begin_with_shard(remote.url("out"))
     remote.delete(find_marker(remote))
     remote.write("out/summary.json", b"of the other")
-    with pytest.raises(UsageError, match="taken over by another prediction"):
+    with refused("E-output-in-use", setting="destination"):
         target.finish(b"{}")
     assert remote.names() == ["out/summary.json"]
     assert remote.read("out/summary.json") == b"of the other"

@@ -1,6 +1,7 @@
 """A pushed model as a folder for Transformers, checked without Transformers."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -11,7 +12,6 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from contracts.errors import UsageError
 from contracts.packing import Packing
 from contracts.versions import description, served_versions
 from modules.data import preprocessing, tokenizer_files
@@ -22,6 +22,7 @@ from prediction.portable import export
 from tests import exported, tiny
 from tests.nightly import nightly
 from tests.prediction.portable import bert
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -129,10 +130,9 @@ def test_folder_has_the_tokenizer_that_this_pipeline_reads(folder):
     for name in ("vocab.txt", "tokenizer.json"):
         assert tokenizer_files.read_words(str(folder / name)) == tiny.VOCAB
     encoder = open_encoder(str(folder))
-    with pytest.raises(EncoderError) as error:  # the head of a task is no encoder's
+    got = "unexpected classifier.bias, classifier.weight"  # the head of a task
+    with refused("E-encoder-file-damaged", EncoderError, got=got):
         hugging_face.HuggingFaceWeights(encoder)
-    assert "unexpected classifier.bias, classifier.weight" in str(error.value)
-    assert "missing" not in str(error.value)
 
 
 def test_command_exports_a_version_and_states_the_case(folder, tmp_path):
@@ -148,7 +148,7 @@ def test_command_exports_a_version_and_states_the_case(folder, tmp_path):
     assert not list(tmp_path.glob(".*"))
     again = CliRunner().invoke(main, arguments)
     assert again.exit_code == 2
-    assert f"error: {target} exists; name a new directory" in again.output
+    assert "[E-destination-exists]" in again.output
 
 
 def test_card_of_the_version_is_beside_the_readme(export, tmp_path):
@@ -182,24 +182,28 @@ def test_scale_of_scores_is_part_of_the_head(export, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "kind", "got"),
     [
-        ({"activation": "swish"}, "activation 'swish', which is exported for gelu, ap"),
-        ({"num_hidden_layers": 3}, r"missing transformer/layer_2/intermediate/bias"),
-        ({"format": 2}, "has the format 2, and this release reads the format 1"),
+        ({"activation": "swish"}, "export-unsupported", "the activation 'swish'"),
+        (
+            {"num_hidden_layers": 3},
+            "export-unsupported",
+            "missing transformer/layer_2/",
+        ),
+        ({"format": 2}, "file-format-other", "2"),
         (
             {"long_text": {"window": 64}},
-            r"reads texts in windows .*long_text: \{'window",
+            *("export-unsupported", r"windows .*long_text: \{'window"),
         ),
-        ({"keep": "tail"}, r"than its first tokens \(preprocessing\.keep: tail\)"),
+        ({"keep": "tail"}, "export-unsupported", r"\(preprocessing\.keep: tail\)"),
     ],
 )
-def test_model_without_a_counterpart_is_refused(export, tmp_path, changes, message):
+def test_model_without_a_counterpart_is_refused(export, tmp_path, changes, kind, got):
     model = shutil.copytree(export("pairs").directory, tmp_path / "7")
     path = model / description.FILE
     described = json.loads(path.read_text())
     path.write_text(json.dumps(described | changes))
-    with pytest.raises(UsageError, match=message):
+    with refused(f"E-{kind}", got=re.compile(got)):
         write(model, tmp_path / "folder")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["7"]
 
@@ -209,18 +213,20 @@ def test_version_that_is_not_served_is_refused(export, tmp_path):
     withdrawn = served / served_versions.WITHDRAWN / "7"
     withdrawn.parent.mkdir()
     (served / "7").rename(withdrawn)
-    with pytest.raises(UsageError, match=r"7 was rolled back; `rollback 7` serves it"):
+    fields = {"setting": "model", "advice": re.compile("`rollback 7`")}
+    with refused("E-model-withdrawn", **fields):
         write(withdrawn, tmp_path / "folder")
-    with pytest.raises(UsageError, match="has no SavedModel"):
+    with refused("E-model-not-found", setting="model"):
         write(served, tmp_path / "folder")
     (withdrawn / "variables" / "variables.index").unlink()
-    with pytest.raises(UsageError, match=r"7 is incomplete: variables/variables.index"):
+    got = re.compile("7 is incomplete: variables/variables.index")
+    with refused("E-model-damaged", setting="model", got=got):
         write(withdrawn, tmp_path / "folder")
     (withdrawn / description.FILE).unlink()
     (withdrawn / served_versions.MANIFEST_FILE).unlink()
     other = shutil.copytree(export("pairs").directory, tmp_path / "other" / "1")
     (other / description.FILE).unlink()
-    with pytest.raises(UsageError, match="give a model that this pipeline pushed"):
+    with refused("E-model-not-found", setting="model"):
         write(other, tmp_path / "folder")
 
 
@@ -254,5 +260,5 @@ def test_version_in_a_bucket_is_exported(export, bucket, folder, tmp_path):
 
 
 def test_remote_destination_is_refused(folder):
-    with pytest.raises(UsageError, match="gs://bucket/x is remote; name a local"):
+    with refused("E-local-path-required", setting="destination", got="gs://bucket/x"):
         write(folder.parent / "served", "gs://bucket/x")
