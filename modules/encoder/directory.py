@@ -199,7 +199,7 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
         )
     path = os.path.join(directory, config_file)
     config = read_json(path)
-    check_config(path, config)
+    _check_config(path, config)
     tokenizer_files.find_settings(directory)
     tokenizer = tokenizer_files.list_files(directory)
     if config_file == MODEL_GARDEN_CONFIG:
@@ -211,7 +211,7 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     )
 
 
-def check_config(path: str, config: dict[str, Any]) -> None:
+def _check_config(path: str, config: dict[str, Any]) -> None:
     """Refuses a configuration that does not describe a BERT encoder."""
     for key, allowed in _ARCHITECTURE.items():
         if config.get(key, allowed) != allowed:

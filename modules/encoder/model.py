@@ -10,8 +10,7 @@ from official.nlp.modeling import layers as upstream
 
 from modules.data.preprocessing import ENCODER_INPUTS
 from modules.encoder import tensors
-from modules.encoder.activations import Activation, approximate_gelu, gelu
-from modules.encoder.directory import EncoderDirectory, EncoderError
+from modules.encoder.directory import EncoderDirectory
 from modules.encoder.layers import (
     Activation,
     Config,
