@@ -45,9 +45,10 @@ def parse(text: str | bytes, path: object) -> Any:
     number = content.pop(_KEY, FORMAT) if isinstance(content, dict) else FORMAT
     if number != FORMAT:
         raise FormatError(
-            got=f"{path} has the format {number!r}, and this release reads the format "
-            f"{FORMAT}: use the release that wrote the file, or another output "
-            "directory",
+            str(path),
+            f"its format is {number!r}",
+            f"{FORMAT}, which this release reads",
+            "use the release that wrote the file, or another output directory",
             name="E-file-format-other",
         )
     return content
