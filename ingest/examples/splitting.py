@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -67,14 +66,16 @@ def split_rows(
             advice = "add rows"
             of_classes = f" of {', '.join(small)}" if task.classes else ""
             if len(kept) > 1:
-                classes = shlex.quote(f"task.classes={json.dumps(kept)}")
+                classes = json.dumps(kept)
                 advice += (
-                    f", or leave out their classes with --set {classes} --set "
-                    "data.on_bad_rows=skip"
+                    f", or leave out their classes with `task.classes={classes}` "
+                    "`data.on_bad_rows=skip`"
                 )
             raise UsageError(
-                got=f"data has fewer than {least} {kind}{of_classes}, which "
-                f"cannot be in {least} splits ({', '.join(names)}); {advice}",
+                "data.source",
+                f"it has fewer than {least} {kind}{of_classes}, which cannot be in "
+                f"{least} splits ({', '.join(names)})",
+                advice=advice,
                 name="E-class-too-small",
             )
         return units.split(TRAIN_SPLIT, shares, str(settings.split_seed))
