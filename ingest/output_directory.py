@@ -53,7 +53,7 @@ def usage_errors(
     """Turns errors of the file system into usage errors.
 
     Args:
-      setting: What is written: a path, or the argument that names it.
+      setting: The path that is written, or the argument that names it.
       advice: What to do.
       start: Text before what is wrong.
 

@@ -137,7 +137,7 @@ def require_splits(
       source: The source.
       names: The splits that it has.
       pattern: The form of their names, for the message.
-      entries: What the source has, if it is not a directory on this machine.
+      entries: Names in the source, if it is not a directory on this machine.
 
     Raises:
       MissingSplitError: A split is missing.

@@ -102,7 +102,7 @@ def read_table(
 def read_columns(file: IO[bytes], dialect: dialects.Dialect) -> list[str]:
     """Returns the names of the columns that `read_table` yields; none without header.
 
-    The arguments are those of `read_table`.
+    It has the arguments of `read_table`.
     """
     if dialect.columns:
         return list(dialect.columns)
@@ -118,7 +118,7 @@ def read_columns(file: IO[bytes], dialect: dialects.Dialect) -> list[str]:
 def read_first(file: IO[bytes], dialect: dialects.Dialect) -> list[str] | None:
     """Returns the fields of the first line; None if it is missing or malformed.
 
-    The arguments are those of `read_table`.
+    It has the arguments of `read_table`.
     """
     lines = _decode(file, dialect)
     _, first = next(_records(lines, dialect), (0, RowError("")))
@@ -130,7 +130,7 @@ def find_empty_columns(file: IO[bytes], dialect: dialects.Dialect) -> frozenset[
     """Returns the indices of the columns that have neither a name nor a value.
 
     Spreadsheets save such columns. The file is read to its end only if there are some.
-    The arguments are those of `read_table`.
+    It has the arguments of `read_table`.
     """
     lines = _decode(file, dialect)
     empty: set[int] = set()

@@ -159,10 +159,10 @@ def _find_rows(value: Any) -> _Found | None:
         if found := _find_rows(value.get(key)):
             return found
     values = list(value.values())
-    if _are(values, dict):
-        return _find_in_objects(value)
-    if _are(values, list):
-        return _find_in_lists(value)
+    if _are(values, dict) and len(values) == 1:
+        return _find_rows(values[0])
+    if _are(values, dict) or _are(values, list):
+        return _find_in_parts(value)
     if _are(values, str) or (_are_scalars(values) and _is_text([*value])):
         return [*value], values  # the label of each text
     usable = [
@@ -171,43 +171,30 @@ def _find_rows(value: Any) -> _Found | None:
     return max(usable, key=lambda found: len(found[0]), default=None)
 
 
-def _find_in_objects(value: dict[str, dict[str, Any]]) -> _Found | None:
+def _find_in_parts(value: dict[str, Any]) -> _Found | None:
+    """Finds rows in the columns of a table, or in parts that are rows or have rows."""
     values = list(value.values())
-    if len(values) == 1:
-        return _find_rows(values[0])
-    parts = {key: [*part.values()] for key, part in value.items()}
-    cells = _flatten(parts.values())
-    if (
-        values[0]
-        and all(map(str.isdecimal, values[0]))
-        and len({*map(len, values)}) == 1
-        and all(isinstance(cell, (*_SCALARS, list)) for cell in cells)
-    ):
-        return _zip(parts)
-    return _with_keys(parts) if _are(cells, dict) else (values, None)
-
-
-def _find_in_lists(value: dict[str, list[Any]]) -> _Found | None:
-    parts = [part for part in value.values() if part]
-    items = _flatten(parts)
-    if items and _are_scalars(items):
-        if _is_text([*value]) and not _is_text(items):
-            return [*value], [*value.values()]  # the labels of each text
-        is_table = len(parts) > 1 and len({*map(len, value.values())}) == 1
-        if is_table and not all(map(_is_text, parts)):
-            return _zip(value)
-    is_usable = any(_are(items, kind) for kind in (str, dict, list))
-    return _with_keys(value) if is_usable else None
-
-
-def _zip(columns: dict[str, list[Any]]) -> _Found:
-    rows = zip(*columns.values(), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows], None
-
-
-def _with_keys(parts: dict[str, list[Any]]) -> _Found:
-    keys = [key for key, part in parts.items() for _ in part]
-    return _flatten(parts.values()), keys
+    are_objects = _are(values, dict)
+    parts = [[*part.values()] if are_objects else part for part in values]
+    cells = _flatten(parts)
+    is_regular = bool(cells) and len({*map(len, parts)}) == 1
+    if are_objects:  # of pandas, by the numbers of the rows
+        is_table = all(map(str.isdecimal, values[0])) and all(
+            isinstance(cell, (*_SCALARS, list)) for cell in cells
+        )
+    else:
+        is_table = _are_scalars(cells) and not all(map(_is_text, parts))
+        if is_table and _is_text([*value]) and not _is_text(cells):
+            return [*value], values  # the labels of each text
+    if is_table and is_regular and len(parts) > 1:
+        rows = zip(*parts, strict=True)
+        return [dict(zip(value, row, strict=True)) for row in rows], None
+    if are_objects and not _are(cells, dict):
+        return values, None
+    if not any(_are(cells, kind) for kind in (str, dict, list)):
+        return None
+    keys = [key for key, part in zip(value, parts, strict=True) for _ in part]
+    return cells, keys
 
 
 def _to_rows(found: _Found | None) -> list[dict[str, Any]] | None:

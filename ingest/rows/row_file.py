@@ -92,8 +92,7 @@ class RowFile:
         """
         with self._refusing_damage(), self._open() as file:
             if self.file_format in DELIMITED:
-                dialect = self._dialect or self._find_dialect(file)
-                return delimited.read_columns(file, dialect)
+                return delimited.read_columns(file, self._find_dialect(file))
             with readers.raising_value_errors():
                 if self.file_format == PARQUET:
                     return list(parquet.read_schema(file).names)
@@ -165,7 +164,7 @@ class RowFile:
             if self.file_format == TFRECORD:
                 yield from readers.read_examples(file)
             elif self.file_format in DELIMITED:
-                dialect = self._dialect or self._find_dialect(file)
+                dialect = self._find_dialect(file)
                 yield from delimited.read_table(file, dialect, task)
             elif self.file_format == JSONL:
                 yield from readers.read_json_lines(
@@ -177,6 +176,8 @@ class RowFile:
                 yield from readers.read_arrow(file)
 
     def _find_dialect(self, file: IO[bytes]) -> dialects.Dialect:
+        if self._dialect is not None:
+            return self._dialect
         delimiter = "," if self.file_format == CSV else "\t"
         dialect = dialects.find_dialect(self.path, file, self._settings, delimiter)
         file.seek(0)

@@ -87,105 +87,59 @@ def repeated_column():
     return pa.Table.from_arrays(columns, ["text", "label", "label"])
 
 
-NESTED_KEY = b'{"text": "a", "label": "no", "more": {"x": 1, "x": 2}}'
-# By case: the format of the training file, its content, and a bad row with its reason.
-BAD_ROWS = {
-    "unbalanced quote": ("csv", csv(b'"open,no\n"a, b",no'), "4: a quoted field that"),
-    "row with a field less": ("csv", csv(b"a fish"), "4: 1 field, the header has 2"),
-    "row with a field more": ("csv", csv(b"a,b,no"), "4: 3 fields, the header has 2"),
-    "lone carriage return": ("tsv", CSV.replace(b",", b"\t") + b"a\rb\tno\n", "4: "),
-    "invalid UTF-8": (
-        "csv",
-        csv(b"a \xff,no"),
-        "4: column 3: the byte 0xff is not utf-8; .*`data.encoding=cp1252`",
-    ),
-    "NUL alone": ("csv", csv(b"\0\0,no"), "4: text is .* no visible character"),
-    "label outside the classes": ("csv", csv(b"a,maybe"), "4: label is 'maybe'; all"),
-    "label index out of range": ("csv", csv(b"a,2"), "4: label is '2'; allowed are"),
-    "label without a value": ("csv", csv(b"a,"), "4: label is '', which stands for"),
-    "label of half a class": ("csv", csv(b"a,0.5"), "4: label is '0.5'; allowed"),
-    "id that is not a number": (
-        "csv",
-        b"text,label,idx\na,no,x\n",
-        "2: idx is 'x', not",
-    ),
-    "id of 64 bits": ("csv", b"text,label,idx\na,no,%d\n" % (1 << 63), "2: idx is '9"),
-    "key twice": (
-        "jsonl",
-        jsonl(b'{"text": "a", "label": "no", "label": "yes"}'),
-        "3: it has the key 'label' more than once; keep one",
-    ),
-    "nested key twice": ("jsonl", jsonl(NESTED_KEY), "3: it has the key 'x' more than"),
-    "NaN as a text": (
-        "jsonl",
-        jsonl(b'{"text": NaN, "label": "no"}'),
-        "3: text is 'nan', not text",
-    ),
-    "NaN as a label": (
-        "jsonl",
-        jsonl(b'{"text": "a", "label": NaN}'),
-        "3: label is 'nan', which stands for a missing value",
-    ),
-    "nested text": (
-        "jsonl",
-        jsonl(b'{"text": {"en": "a"}, "label": "no"}'),
-        "3: text is .*not text",
-    ),
-    "retyped text": (
-        "jsonl",
-        jsonl(b'{"text": 5, "label": "no"}'),
-        "3: text is '5', not text",
-    ),
-    "trailing garbage": (
-        "jsonl",
-        jsonl(b'{"text": "a", "label": "no"} garbage'),
-        "3: not JSON: Extra data: .*column 3",
-    ),
-    "cut line": ("jsonl", jsonl(b'{"text": "a", "la'), "3: not JSON: "),
-    "missing key": ("jsonl", jsonl(b'{"text": "a"}'), "3: no column label; the row"),
-    "bit flips in a page of Parquet": (
-        "parquet",
-        PARQUET[:10] + b"\xff" * 30 + PARQUET[40:],
-        "1: the row group cannot be read from here",
-    ),
-    "text of Parquet retyped": (
-        "parquet",
-        to_parquet(pa.table({**TABLE, "text": [1, 2, 3]})),
-        "1: text is '1', not text",
-    ),
-}
-HEADER_TWICE = "the header has the column 'label' more than once; rename"
-PARQUET_TWICE = "column 'label' more than once; rename or remove"
+# Lines of CSV and of JSON, and why they are bad rows.
+CSV_LINES = [
+    (b'"open,no\n"a, b",no', "a quoted field that starts"),
+    (b"a fish", "1 field, the header has 2"),
+    (b"a,b,no", "3 fields, the header has 2"),
+    (b"a\rb,no", "not a line of this dialect"),
+    (b"a \xff,no", "column 3: the byte 0xff is not utf-8; .*`data.encoding=cp1252`"),
+    (b"\0\0,no", "text is .* no visible character"),
+    (b"a,maybe", "label is 'maybe'; allowed are"),
+    (b"a,2", "label is '2'; allowed are"),
+    (b"a,", "label is '', which stands for"),
+    (b"a,0.5", "label is '0.5'; allowed are"),
+]
+JSON_LINES = [
+    (b'{"text": "a", "label": "no", "label": "yes"}', "it has the key 'label' more th"),
+    (b'{"text": "a", "label": "no", "more": {"x": 1, "x": 2}}', "it has the key 'x'"),
+    (b'{"text": NaN, "label": "no"}', "text is 'nan', not text"),
+    (b'{"text": "a", "label": NaN}', "label is 'nan', which stands for a missing"),
+    (b'{"text": {"en": "a"}, "label": "no"}', "text is .*not text"),
+    (b'{"text": 5, "label": "no"}', "text is '5', not text"),
+    (b'{"text": "a", "label": "no"} garbage', "not JSON: Extra data: .*column 3"),
+    (b'{"text": "a", "la', "not JSON: "),
+    (b'{"text": "a"}', "no column label; the row"),
+]
+CORRUPT_PAGE = PARQUET[:10] + b"\xff" * 30 + PARQUET[40:]
+# The format of a training file, its content, and its bad row with the reason.
+BAD_ROWS = [
+    *(("csv", csv(line), f"4: {reason}") for line, reason in CSV_LINES),
+    *(("jsonl", jsonl(line), f"3: {reason}") for line, reason in JSON_LINES),
+    ("tsv", CSV.replace(b",", b"\t") + b"a\rb\tno\n", "4: not a line of this dialect"),
+    ("csv", b"text,label,idx\na,no,x\n", "2: idx is 'x', not a whole number"),
+    ("csv", b"text,label,idx\na,no,%d\n" % (1 << 63), "2: idx is '9"),
+    ("parquet", CORRUPT_PAGE, "1: the row group cannot be read from here"),
+    ("parquet", to_parquet(pa.table({**TABLE, "text": [1, 2, 3]})), "1: text is '1', "),
+]
+TWICE = "column 'label' more than once; rename or remove"
 UNREADABLE = "the file cannot be read"
+PARQUET_TWICE = to_parquet(repeated_column())
+FOOTER = flip(PARQUET, len(PARQUET) - 200)
 # By case: the format, the content, the row after which nothing is read, and why.
 DAMAGED = {
-    "column twice": ("csv", b"text,label,label\na,no,yes\n", ":1", HEADER_TWICE),
+    "column twice": ("csv", b"text,label,label\na,no,yes\n", ":1", TWICE),
     "no gzip, but named so": ("csv.gz", CSV, "", UNREADABLE),
     "truncated gzip": ("csv.gz", gzip.compress(CSV)[:-9], ":\\d", UNREADABLE),
     "bit flip in gzip": ("csv.gz", flip(gzip.compress(CSV), 25), "(:\\d)?", ""),
     "Parquet of 0 bytes": ("parquet", b"", ":1", UNREADABLE),
     "truncated Parquet": ("parquet", PARQUET[:-20], ":1", UNREADABLE),
     "Parquet's end alone": ("parquet", PARQUET[-300:], ":1", UNREADABLE),
-    "bit flip in Parquet's footer": (
-        "parquet",
-        flip(PARQUET, len(PARQUET) - 200),
-        ":1",
-        "",
-    ),
-    "Parquet with a column twice": (
-        "parquet",
-        to_parquet(repeated_column()),
-        ":1",
-        PARQUET_TWICE,
-    ),
+    "bit flip in Parquet's footer": ("parquet", FOOTER, ":1", ""),
+    "Parquet with a column twice": ("parquet", PARQUET_TWICE, ":1", TWICE),
     "CSV named Parquet": ("parquet", CSV, ":1", UNREADABLE),
     "truncated Arrow": ("arrow", ARROW[: len(ARROW) // 2], ":1", UNREADABLE),
-    "Arrow with a column twice": (
-        "arrow",
-        to_arrow(repeated_column()),
-        ":1",
-        PARQUET_TWICE,
-    ),
+    "Arrow with a column twice": ("arrow", to_arrow(repeated_column()), ":1", TWICE),
     "Arrow whose lists end outside": ("arrow", with_offsets_outside(), ":1", "the "),
     "Arrow of a corrupt length": ("arrow", flip(ARROW, 7), ":1", UNREADABLE),
 }
@@ -204,9 +158,10 @@ def prepare(tmp_path, suffix, content, task=CLASSES):
     examples.prepare(str(source), str(tmp_path / "records"), task)
 
 
-@pytest.mark.parametrize("case", BAD_ROWS)
-def test_bad_row_is_refused_with_its_location_and_leaves_nothing(tmp_path, case):
-    suffix, content, reason = BAD_ROWS[case]
+@pytest.mark.parametrize(("suffix", "content", "reason"), BAD_ROWS)
+def test_bad_row_is_refused_with_its_location_and_leaves_nothing(
+    tmp_path, suffix, content, reason
+):
     got = re.compile(rf"^\d rows? cannot be used:\n  .*/train\.{suffix}:{reason}")
     with refused("E-rows-refused", BadRowsError, setting=None, got=got, advice=SKIP):
         prepare(tmp_path, suffix, content)

@@ -161,36 +161,24 @@ def test_labels_that_are_strings_are_class_names(store, prepare):
 
 
 @pytest.mark.parametrize(
-    ("splits", "columns", "fields"),
+    ("splits", "columns", "name", "got"),
     [
-        (
-            ["train"],
-            ["text"],
-            {
-                "name": "E-split-missing",
-                "setting": "tfds:tiny_short",
-                "got": re.compile("^it has no split eval .*, but train$"),
-            },
-        ),
+        (["train"], ["text"], "E-split-missing", "no split eval .*, but train$"),
         (
             ["train", "validation"],
             ["body"],
-            {
-                "name": "E-column-missing",
-                "setting": "task.text_columns",
-                "got": re.compile("tfds:tiny_short train has no column body"),
-                "allowed": "kind, text",
-            },
+            "E-column-missing",
+            "^tfds:tiny_short train has no column body$",
         ),
     ],
 )
 def test_data_set_without_a_split_or_column_is_refused(
-    store, prepare, splits, columns, fields
+    store, prepare, splits, columns, name, got
 ):
     rows = [{"text": "A cat.", "kind": "pet"}]
     store("tiny_short", dict.fromkeys(splits, rows), text=TEXT, kind=TEXT)
     task = TaskConfig(text_columns=columns, label_column="kind", classes=["a", "pet"])
-    with refused(**fields):
+    with refused(name, got=re.compile(got)):
         prepare("tfds:tiny_short", task)
 
 
