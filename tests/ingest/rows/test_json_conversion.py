@@ -156,6 +156,20 @@ def test_lists_of_labels_by_text_are_converted(tmp_path):
     assert (task.kind, task.classes) == ("multilabel", ["bad", "good", "other"])
 
 
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ([{"word": "cat", "kind": "a"}], [{"word": "cat", "kind": "a"}]),
+        ([["A cat.", "a"]], [{"text": "A cat.", "label": "a"}]),
+        ([["A cat."]], []),  # has no label
+        ([{"n": 1}], []),
+        ({"a": [1, "x"], "b": [2]}, []),
+    ],
+)
+def test_rows_have_a_text(content, rows):
+    assert json_conversion.convert(content).get("", []) == rows
+
+
 def test_several_texts_in_a_row_are_no_text(tmp_path):
     path = tmp_path / "intents.json"
     intents = [{"tag": name, "patterns": by_class(str)[name]} for name in CLASSES]
