@@ -33,17 +33,8 @@ def open_splits(
 ) -> dict[str, Iterator[GoodRow] | None]:
     """Returns the rows of each split of a data set.
 
-    Args:
-      source: `tfds:NAME`.
-      task: Names the columns.
-      settings: Which rows are bad, and their groups.
-      report: Called with a line for the user.
-      bad_rows: Collects the bad rows.
-      watch: Called with each row of `train`.
-      halving: When `eval` is halved, if there is no `test`; None: never.
-
-    Returns:
-      The splits; None for one without labels.
+    The source is `tfds:NAME`. Other arguments are explained in
+    `text_source.open_splits`.
 
     Raises:
       UsageError: The data set cannot be loaded, or lacks a split or a column.

@@ -87,12 +87,7 @@ def advise(file: TextIO, path: str, encoding: str, *, is_one_line: bool) -> str 
 
 
 def main(path: str, encoding: str = "utf-8") -> None:
-    """Converts a file to a file next to it, or to a folder with a file for each split.
-
-    Args:
-      path: The file.
-      encoding: Its encoding.
-    """
+    """Writes JSON lines next to a file: a file, or a folder with one for each split."""
     opener = gzip.open if path.lower().endswith(".gz") else open
     with opener(path, "rb") as file, text_lines.decode(file, encoding) as text:
         splits = convert(json.load(text))
