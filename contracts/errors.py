@@ -90,7 +90,8 @@ class UsageError(Exception):
         setting = self.setting and show(self.setting, None)
         start = ": ".join(filter(None, [setting, self.got]))
         allowed = self.allowed and f"allowed: {self.allowed}"
-        text = "; ".join(filter(None, [start, allowed, self.advice]))
+        separator = "\n" if "\n" in start else "; "  # after a list
+        text = separator.join(filter(None, [start, allowed, self.advice]))
 
         def replace(match: re.Match[str]) -> str:
             shown = show(match[1], match[2])

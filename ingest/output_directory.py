@@ -22,21 +22,24 @@ def make(path: Path) -> None:
         pass  # an existing directory may be read-only
 
 
-def make_for_file(file: Path, option: str) -> None:
+def make_for_file(file: Path, argument: str) -> None:
     """Creates the directory of a file that is written after long work.
 
     Args:
       file: The file, which may exist.
-      option: The option that named it, and its value.
+      argument: The name of the argument that has the file.
 
     Raises:
       UsageError: The directory cannot be written, the name is too long, or it is a
         directory.
     """
-    with usage_errors(option, "name another file"):
+    with usage_errors(argument, "name another file", start=f"{file} "):
         if file.is_dir():
             raise UsageError(
-                got=f"{option} is a directory; name a file", name="E-storage-failed"
+                argument,
+                f"{file} is a directory",
+                advice="name a file",
+                name="E-storage-failed",
             )
         make(file.parent)
         with contextlib.suppress(FileNotFoundError):
@@ -45,13 +48,14 @@ def make_for_file(file: Path, option: str) -> None:
 
 @contextlib.contextmanager
 def usage_errors(
-    name: object, advice: str = "name another directory"
+    setting: object, advice: str = "name another directory", *, start: str = ""
 ) -> Iterator[None]:
     """Turns errors of the file system into usage errors.
 
     Args:
-      name: What is written: a path, after the setting that names it.
+      setting: The path that is written, or the argument that names it.
       advice: What to do.
+      start: Text before what is wrong.
 
     Raises:
       UsageError: It cannot be written.
@@ -65,6 +69,8 @@ def usage_errors(
         if obstacle and not os.path.exists(path):
             reason = "a link to a missing directory"
         raise UsageError(
-            got=f"{name} cannot be written: {reason}{obstacle}; {advice}",
+            str(setting),
+            f"{start}cannot be written: {reason}{obstacle}",
+            advice=advice,
             name="E-storage-failed",
         ) from error

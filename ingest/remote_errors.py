@@ -9,12 +9,12 @@ from contracts.errors import UsageError
 
 
 @contextlib.contextmanager
-def usage_errors(source: str, option: str) -> Iterator[None]:
+def usage_errors(source: str, copy: str) -> Iterator[None]:
     """Turns TensorFlow's errors of a source into usage errors.
 
     Args:
-      source: The source, after the setting that names it.
-      option: The option of the command line that takes a local copy.
+      source: The source.
+      copy: The setting that takes a local copy, such as "`data.source=DIR`".
 
     Raises:
       UsageError: The source cannot be read.
@@ -26,7 +26,9 @@ def usage_errors(source: str, option: str) -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         raise UsageError(
-            got=f"{source} cannot be read: {str(error)[:200]}. Without a network or "
-            f"credentials for it, give a local copy with {option}",
+            source,
+            f"cannot be read: {str(error)[:200]}",
+            advice="without a network or credentials for it, give a local copy: "
+            + copy,
             name="E-network-failed",
         ) from error

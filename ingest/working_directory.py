@@ -139,8 +139,9 @@ class WorkingDirectory:
                 file = stack.enter_context(lock)
             except file_lock.LockedError as error:
                 raise UsageError(
-                    got=f"{self.path} is in use by {error.owner}; wait until it ends, or "
-                    "name another directory",
+                    str(self.path),
+                    f"in use by {error.owner}",
+                    advice="wait until it ends, or name another directory",
                     name="E-output-in-use",
                 ) from error
             is_in_place = os.path.samestat(os.fstat(file.fileno()), path.stat())
@@ -189,5 +190,8 @@ def refuse_existing(target: Path) -> None:
     """
     if os.path.lexists(target):
         raise DestinationExistsError(
-            got=f"{target} exists; name a new directory", name="E-destination-exists"
+            str(target),
+            "it exists",
+            advice="name a new directory",
+            name="E-destination-exists",
         )

@@ -66,7 +66,7 @@ def to_message(call):
         texts["setting"] = ".*"  # on the command line, the name of an option
     start = ": ".join(texts[field] for field in ("setting", "got") if field in texts)
     allowed = f"allowed: {texts['allowed']}" if "allowed" in texts else None
-    pattern = "; ".join(filter(None, [start, allowed, texts.get("advice")]))
+    pattern = "(?:; |\n)".join(filter(None, [start, allowed, texts.get("advice")]))
     return re.sub("`[^`]*`", ".*", pattern)  # references to options
 
 

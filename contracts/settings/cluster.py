@@ -19,7 +19,10 @@ from contracts.errors import UsageError
 VARIABLE = "TF_CONFIG"
 PARAMETER_SERVER = "parameter_server"
 MULTI_WORKER = "multi_worker_mirrored"
-_IGNORE = "set trainer.strategy to one_device or mirrored, which ignore it"
+_IGNORE = (
+    "unset it, or use `trainer.strategy=one_device` or `trainer.strategy=mirrored`, "
+    "which ignore it"
+)
 
 
 class _Task(BaseModel):
@@ -69,10 +72,11 @@ def _read() -> _Content:
         (first, *_) = error.errors()
         key = "".join(f"{part}: " for part in first["loc"])
         raise UsageError(
-            got=f"the environment variable {VARIABLE} is {text[:200]!r} ({key}"
-            f"{first['msg']}); allowed is JSON with `cluster`, lists of addresses by "
-            "job (TensorFlow's sparse form is not supported), and `task`, a type and "
-            f"an index. Unset it, or {_IGNORE}",
+            VARIABLE,
+            f"{text[:200]!r} ({key}{first['msg']})",
+            'JSON with "cluster", lists of addresses by job (TensorFlow\'s sparse form '
+            'is not supported), and "task", a type and an index',
+            _IGNORE,
             name="E-tf-config",
         ) from error
 
@@ -115,9 +119,9 @@ def select_strategy(name: str) -> str | None:
         missing = [job for job in ("ps", "worker") if job not in cluster]
     if missing:
         raise UsageError(
-            got=f"trainer.strategy is {name}, but the environment variable {VARIABLE} "
-            f"names no {missing[0]}; set it in every process, or choose another "
-            "strategy",
+            VARIABLE,
+            f"it names no {missing[0]}, which trainer.strategy {selected} needs",
+            advice="set it in every process, or choose another strategy",
             name="E-tf-config",
         )
     return selected
@@ -152,18 +156,20 @@ def check_local_run(strategy: str) -> str | None:
     if selected == MULTI_WORKER:
         tasks = wording.count(content.count, "task")
         raise UsageError(
-            got=f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
-            f"names a cluster of {tasks}, but a run on this machine trains in one "
-            f"process; unset {VARIABLE}, or {_IGNORE}",
+            VARIABLE,
+            f"it names a cluster of {tasks}, which trainer.strategy {strategy} uses, "
+            "but a run on this machine trains in one process",
+            advice=_IGNORE,
             name="E-tf-config",
         )
     # The Trainer of another task waits for the coordinator until it is killed.
     if content.task and content.task.type != "chief":
         raise UsageError(
-            got=f"trainer.strategy is {strategy}, and the environment variable {VARIABLE} "
-            f"calls this process {content.task} of a cluster with parameter servers, "
-            "but a run on this machine is their coordinator; start it as the chief, "
-            f"unset {VARIABLE}, or {_IGNORE}",
+            VARIABLE,
+            f"it calls this process {content.task} of a cluster with parameter "
+            f"servers, which trainer.strategy {strategy} uses, but a run on this "
+            "machine is their coordinator",
+            advice=f"start it as the chief, {_IGNORE}",
             name="E-tf-config",
         )
     return selected

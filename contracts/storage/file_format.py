@@ -46,9 +46,10 @@ def parse(text: str | bytes, path: object, expected: int = FORMAT) -> Any:
     number = content.pop(_KEY, FORMAT) if isinstance(content, dict) else expected
     if number != expected:
         raise FormatError(
-            got=f"{path} has the format {number!r}, and this release reads the format "
-            f"{expected}: use the release that wrote the file, or another output "
-            "directory",
+            str(path),
+            f"its format is {number!r}",
+            f"{expected}, which this release reads",
+            "use the release that wrote the file, or another output directory",
             name="E-file-format-other",
         )
     return content

@@ -24,6 +24,10 @@ from contracts.errors import UsageError
 from contracts.storage import file_format, uris
 
 _SHARD = re.compile(r"(.*-)(\d+)-of-(\d+)(.*)")
+_REWRITE = (
+    "if a component wrote them, delete the directory of that output; the next run "
+    "writes it again"
+)
 _CANNOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 
 
@@ -82,8 +86,9 @@ def register_remote(remote: RemoteFiles) -> None:
 def _remote(path: str) -> RemoteFiles:
     if not _registered:
         raise UsageError(
-            got=f"{path} is not on this machine, and only an installation with TensorFlow "
-            "reads remote files; copy it to this machine",
+            path,
+            "only an installation with TensorFlow reads remote files",
+            advice="copy it to this machine",
             name="E-storage-failed",
         )
     return _registered[0]
@@ -185,8 +190,9 @@ def list_records(patterns: Iterable[str]) -> list[str]:
     )
     if not paths:
         raise MissingRecordsError(
-            got=f"no file of records matches {', '.join(patterns)}. If a component wrote "
-            "them, delete the directory of that output; the next run writes it again",
+            ", ".join(patterns),
+            "no file of records matches",
+            advice=_REWRITE,
             name="E-record-damaged",
         )
     refuse_missing_shards(paths, patterns)
@@ -218,10 +224,10 @@ def refuse_missing_shards(paths: Iterable[str], patterns: Iterable[str]) -> None
             if number in numbers or not any(fnmatch.fnmatch(name, n) for n in names):
                 continue
             raise MissingRecordsError(
-                got=f"{path} is missing, and other files of its set exist. Restore it, or "
-                "rename them without -of- if you need no others. If a component "
-                "wrote them, delete the directory of that output; the next run writes "
-                "it again",
+                path,
+                "missing, but other files of its set exist",
+                advice="restore it, or rename them without -of- if you need no others; "
+                + _REWRITE,
                 name="E-record-damaged",
             )
 

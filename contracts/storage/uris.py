@@ -39,7 +39,7 @@ def refuse_pattern(name: str, path: str) -> None:
     matches, and Beam's `FileSystem.translate_pattern` has no quotes.
 
     Args:
-      name: The setting or option that named the path, for the message.
+      name: The setting or argument that named the path.
       path: The path, local or remote.
 
     Raises:
@@ -48,7 +48,8 @@ def refuse_pattern(name: str, path: str) -> None:
     special = "".join(sorted(set(_PATTERN.findall(path))))
     if special:
         raise UsageError(
-            got=f"{name} {path}: TensorFlow and Beam read {' '.join(special)} in a path as "
-            "a file pattern; rename the directory, or choose another",
+            name,
+            f"TensorFlow and Beam read {' '.join(special)} in {path} as a file pattern",
+            advice="rename the directory, or choose another",
             name="E-path-pattern",
         )

@@ -91,50 +91,47 @@ class BadRows:
             group column.
         """
         for location, row in rows:
-            features = self.check(split, location, row, parser)
-            if features is not None:
-                assert isinstance(row, dict)
+            try:
+                if isinstance(row, FileError):
+                    raise UsageError(
+                        str(location), str(row), name="E-file-damaged"
+                    ) from row
+                if isinstance(row, RowError):
+                    raise row
+                features = parser.parse(row)
+            except LeftOutError:
+                self.left_out[split] += 1
+            except RowError as error:
+                self._add(split, location, row, error)
+            else:
                 yield GoodRow(location, features, group=parser.find_group(row))
 
-    def check(
+    def _add(
         self,
         split: str,
         location: Location,
         row: dict[str, Any] | RowError,
-        parser: RowParser,
-    ) -> dict[str, Any] | None:
-        """Returns the features of a row; None if it is bad. See `filter`."""
-        try:
-            if isinstance(row, FileError):
-                raise UsageError(
-                    got=f"{location}: {row}", name="E-file-damaged"
-                ) from row
-            if isinstance(row, RowError):
-                raise row
-            return parser.parse(row)
-        except LeftOutError:
-            self.left_out[split] += 1
-        except RowError as error:
-            self.counts[split] += 1
-            if len(self.first) < _SHOWN:
-                self.first.append(f"{location}: {error}")
-                if self._logs:
-                    outcome = "skipped" if self.skips else "refused"
-                    logger.warning("%s: %s", outcome, self.first[-1])
-            if self.skips:
-                if self._file is None:
-                    path = self.directory / SKIPPED_FILE
-                    self._file = path.open("w", encoding="utf-8")
-                line = {
-                    "split": split,
-                    "file": location.file,
-                    "row": location.row,
-                    "reason": str(error),
-                    "values": row if isinstance(row, dict) else None,
-                }
-                text = json.dumps(line, ensure_ascii=False, default=str)
-                self._file.write(text + "\n")
-        return None
+        error: RowError,
+    ) -> None:
+        self.counts[split] += 1
+        if len(self.first) < _SHOWN:
+            self.first.append(f"{location}: {error}")
+            if self._logs:
+                outcome = "skipped" if self.skips else "refused"
+                logger.warning("%s: %s", outcome, self.first[-1])
+        if self.skips:
+            if self._file is None:
+                path = self.directory / SKIPPED_FILE
+                self._file = path.open("w", encoding="utf-8")
+            line = {
+                "split": split,
+                "file": location.file,
+                "row": location.row,
+                "reason": str(error),
+                "values": row if isinstance(row, dict) else None,
+            }
+            text = json.dumps(line, ensure_ascii=False, default=str)
+            self._file.write(text + "\n")
 
     def refuse(self, card: DataCard) -> None:
         """Refuses the rows, unless they are skipped.
@@ -152,8 +149,9 @@ class BadRows:
         raise BadRowsError(
             got=f"{wording.count(count, 'row')} cannot be used:\n  "
             + "\n  ".join(self.first)
-            + f"{more}\nCorrect the data, or leave such rows out with --set "
-            "data.on_bad_rows=skip",
+            + more,
+            advice="correct the data, or leave such rows out with "
+            "`data.on_bad_rows=skip`",
             name="E-rows-refused",
             card=card,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -41,18 +40,17 @@ def refuse_shared(opened: _Splits, settings: DataConfig) -> _Splits:
             shared = sorted(counts.keys() & others.keys())
             if shared:
                 raise DataRefusedError(
-                    got=f"{wording.count(len(shared), 'value')} of data.group_column "
-                    f"{settings.group_column} {'is' if len(shared) == 1 else 'are'} in "
-                    f"{earlier} and {split}: "
-                    + "; ".join(
+                    "data.group_column",
+                    f"{wording.count(len(shared), 'value')} of {settings.group_column} "
+                    f"{'is' if len(shared) == 1 else 'are'} in {earlier} and {split}: "
+                    + ", ".join(
                         f"{name!r} in {wording.count(others[name], 'row')} of "
-                        f"{earlier} and "
-                        f"{counts[name]} of {split}"
-                        for name in itertools.islice(shared, _SHOWN)
+                        f"{earlier} and {counts[name]} of {split}"
+                        for name in shared[:_SHOWN]
                     )
-                    + ("; ..." if len(shared) > _SHOWN else "")
-                    + ". Move the rows of each value to one split, give one file "
-                    "without splits, or leave data.group_column out",
+                    + (", ..." if len(shared) > _SHOWN else ""),
+                    advice="move the rows of each value to one split, give one file "
+                    "without splits, or leave `data.group_column` out",
                     name="E-groups-across-splits",
                 )
         rows_by_split[split] = counts

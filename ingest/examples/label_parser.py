@@ -136,9 +136,9 @@ class LabelParser:
     def _explain(self, label: str) -> str:
         setting = self._task.label_column
         if self._reading == "name" and label in self._indices:
-            return f" (if each {setting} is the index of a class: task.labels=index)"
+            return f" (if each {setting} is the index of a class: `task.labels=index`)"
         if self._reading == "index" and label in self._names:
-            return f" (if each {setting} is the name of a class: task.labels=name)"
+            return f" (if each {setting} is the name of a class: `task.labels=name`)"
         return ""
 
 

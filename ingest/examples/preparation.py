@@ -94,8 +94,9 @@ def resolve_examples(
         return _resolve(directory, task, directory_for, report, settings, halving, span)
     except MissingSplitError as error:
         raise UsageError(
-            got=f"{error.sentence()}. It is span {span.number} of {source}: complete it, or "
-            "use another span with --set data.span=N",
+            error.setting,
+            f"{error.got}; it is span {span.number} of {source}",
+            advice="complete it, or use another span with `data.span=N`",
             name=error.name,
         ) from error
 
@@ -113,7 +114,7 @@ def _resolve(
     if source.startswith(TFDS_PREFIX):
         key = source
     elif not uris.is_local(source):
-        with remote_errors.usage_errors(f"data {source}", "--data DIR"):
+        with remote_errors.usage_errors(source, "`data.source=DIR`"):
             return _use_records(source, task, settings, span)
     else:
         files = sources.find_source(source, settings)
@@ -258,7 +259,9 @@ def prepare(
         for name, split in card.splits.items():
             if not split.rows:
                 raise UsageError(
-                    got=f"the split {name} has no rows left; add some",
+                    source,
+                    f"no rows are left in the split {name}",
+                    advice="add some",
                     name="E-split-missing",
                 )
             report(f"{name}: {wording.count(split.rows, 'example')}")
@@ -361,14 +364,17 @@ def _check_records(path: str, task: TaskConfig) -> str:
                 flags = features[label].int64_list.value if label in features else ()
                 if task.label_kind.read(flags) is None:
                     raise UsageError(
-                        got=f"{location}: {label} is {[*flags]!s:.80}; task.kind "
-                        f"multilabel needs an int64 feature {label} with 0 or 1 for "
-                        f"each of the {task.outputs} task.classes, in their order",
+                        str(location),
+                        f"{label} is {[*flags]!s:.80}",
+                        "an int64 feature with 0 or 1 for each of the "
+                        f"{task.outputs} task.classes, in their order",
                         name="E-rows-refused",
                     )
         except RowError as error:
             raise UsageError(
-                got=f"{location}: {error}. Copy the file again, or write it anew",
+                str(location),
+                str(error),
+                advice="copy the file again, or write it anew",
                 name="E-file-damaged",
             ) from error
     return file.sha256
@@ -388,8 +394,10 @@ def _find_local(
 def _refuse_tokenized(source: str, task: TaskConfig) -> None:
     if task.is_tokenized:
         raise UsageError(
-            got=f"task.input is tokenized, but data {source} is text; name a directory of "
-            f"TFRecords that have {', '.join(TOKENIZED_FEATURES)} and "
-            f"{task.label_column} with data.source, or set task.input=text",
+            "task.input",
+            f"{task.input}, but {source} is text",
+            advice="name a directory of TFRecords that have "
+            f"{', '.join(TOKENIZED_FEATURES)} and {task.label_column} with "
+            "`data.source`, or set `task.input=text`",
             name="E-format-unknown",
         )

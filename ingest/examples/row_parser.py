@@ -89,8 +89,8 @@ class RowParser:
             if features[task.id_column] is None:
                 raise RowError(
                     f"{task.id_column} is {to_text(value)!r}, not a whole "
-                    "number; name another column with task.id_column, or a new one to "
-                    "number the rows"
+                    "number; name another column with `task.id_column`, or a new one "
+                    "to number the rows"
                 )
         if task.weight_column is not None and task.weight_column in row:
             value = read_column(row, task.weight_column)
@@ -135,7 +135,9 @@ class RowParser:
             return None
         if column not in row:
             raise UsageError(
-                got=f"data.group_column is {column}; the rows have {', '.join(row)}",
+                "data.group_column",
+                f"the rows have no column {column}",
+                ", ".join(row),
                 name="E-column-missing",
             )
         value = row[column]

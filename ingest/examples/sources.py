@@ -153,20 +153,25 @@ def open_source(
 def _format_of(path: str, settings: DataConfig) -> FileFormat:
     if path.lower().endswith(SPREADSHEETS):
         raise UsageError(
-            got=f"data {path} is a spreadsheet; save it as CSV (UTF-8)",
+            path,
+            "it is a spreadsheet",
+            advice="save it as CSV (UTF-8)",
             name="E-format-unknown",
         )
     if settings.format == FOLDERS:
         raise UsageError(
-            got=f"data {path} is a file, but data.format is {FOLDERS}; give the folder "
-            "that has a folder of text files for each class",
+            "data.format",
+            f"{FOLDERS}, but {path} is a file",
+            advice="give the folder that has a folder of text files for each class",
             name="E-data-not-found",
         )
     file_format = settings.format or format_of(path)
     if file_format is None:
         raise UsageError(
-            got=f"data {path}: its name shows no format; allowed are "
-            f"{', '.join(f'.{name}' for name in FORMATS)}, or set data.format",
+            path,
+            "its name shows no format",
+            ", ".join(f".{name}" for name in FORMATS),
+            "rename it, or set `data.format`",
             name="E-format-unknown",
         )
     return file_format
@@ -194,17 +199,20 @@ def find_source(location: str, settings: DataConfig) -> Source:
         return open_source(location, {None: [location]}, settings)
     if not path.is_dir():
         raise UsageError(
-            got=f"data {location} does not exist; give a file, a directory with train.csv "
-            f"and eval.csv (or {', '.join(_TEXT_FORMATS[1:])}, or TFRecords of the "
-            "same splits), or tfds:NAME",
+            location,
+            "it does not exist",
+            "a file, a directory with train.csv and eval.csv (or "
+            f"{', '.join(_TEXT_FORMATS[1:])}, or TFRecords of the same splits), or "
+            "tfds:NAME",
             name="E-data-not-found",
         )
     if settings.format == FOLDERS:
         folders = _find_class_folders(path, settings)
         if folders is None:
             raise UsageError(
-                got=f"data {location} has no folder with text files, but data.format is "
-                f"{FOLDERS}; give the folder that has a folder for each class",
+                "data.format",
+                f"{FOLDERS}, but {location} has no folder with text files",
+                advice="give the folder that has a folder for each class",
                 name="E-data-not-found",
             )
         return folders
@@ -229,25 +237,29 @@ def find_source(location: str, settings: DataConfig) -> Source:
     texts = {text.parent for text in path.glob("*/*.txt")}
     if len(texts) > 1 or any(True for _ in path.glob("train/*/*.txt")):
         raise UsageError(
-            got=f"data {location} has {_join([Path(file).name for file in files])}, and "
-            "folders of text files, which may be classes; name one file, or set "
-            f"data.format={FOLDERS}",
+            location,
+            f"it has {_join([Path(file).name for file in files])}, and folders of text "
+            "files, which may be classes",
+            advice=f"name one file, or set `data.format={FOLDERS}`",
             name="E-split-unclear",
         )
     # Files without the names of splits must be shards of one data set.
     for file in files:
         if _LIKE_A_SPLIT.search(stem_of(file)):
             raise UsageError(
-                got=f"data {location} has {Path(file).name}, which looks like a split; "
-                "name the files of the splits train, eval and test (train.csv), or "
-                "name one file as the source",
+                location,
+                f"it has {Path(file).name}, which looks like a split",
+                advice="name the files of the splits train, eval and test (train.csv), "
+                "or name one file as the source",
                 name="E-split-unclear",
             )
     kinds = {os.path.splitext(file)[1].lower() for file in files}
     if len(kinds) > 1:
         raise UsageError(
-            got=f"data {location} has files of several kinds ({', '.join(sorted(kinds))}), "
-            "which may hold the same rows; name one of them, or move the others",
+            location,
+            f"it has files of several kinds ({', '.join(sorted(kinds))}), which may "
+            "hold the same rows",
+            advice="name one of them, or move the others",
             name="E-split-unclear",
         )
     return open_source(location, {None: files}, settings, others)
@@ -273,8 +285,9 @@ def read_split(
     source = find_source(location, settings)
     if split not in source.files:
         raise UsageError(
-            got=f"data {location} has no files of the split {split}; give a directory with "
-            f"{split}.tsv with --data DIR",
+            location,
+            f"it has no files of the split {split}",
+            advice=f"give a directory with {split}.tsv",
             name="E-split-missing",
         )
     for row_location, row in source.read(split, task):
@@ -282,7 +295,7 @@ def read_split(
             if isinstance(row, LeftOutError):
                 continue
             raise UsageError(
-                got=f"{row_location}: {row}", name="E-rows-refused"
+                str(row_location), str(row), name="E-rows-refused"
             ) from row
         yield row
 
@@ -326,17 +339,20 @@ def _find_class_folders(directory: Path, settings: DataConfig) -> Source | None:
         by_path, others = {location: train}, []
     if unclear:
         raise UsageError(
-            got=f"data {location} has {_join(unclear)}, which looks like a split; name "
-            "the folders of the splits train, eval and test, and put a folder of text "
-            "files for each class into each of them (train/CLASS/FILE)",
+            location,
+            f"it has {_join(unclear)}, which looks like a split",
+            advice="name the folders of the splits train, eval and test, and put a "
+            "folder of text files for each class into each of them (train/CLASS/FILE)",
             name="E-split-unclear",
         )
     if train and len(train.classes) == 1:
         (name,) = train.classes
         raise UsageError(
-            got=f"data {train.path} has text files in the folder {name} only, which would "
-            f"be the only class; add the folders of the others, or give {train.path}/"
-            f"{name} if it has the folders of the classes",
+            train.path,
+            f"it has text files in the folder {name} only, which would be the only "
+            "class",
+            advice="add the folders of the others, or give "
+            f"{train.path}/{name} if it has the folders of the classes",
             name="E-data-not-found",
         )
     return Source(
@@ -397,10 +413,8 @@ def _by_split(
                 str(Path(paths[0]).relative_to(location))
                 for paths in (by_split[split], files)
             )
-            raise UsageError(
-                got=f"data {location} has {first} and {second}, which are both the split "
-                f"{split}; keep one of them",
-                name="E-split-unclear",
+            raise splits.duplicate_error(
+                location, [first, second], f"the split {split}"
             )
         by_split[split] = files
     return {split: by_split[split] for split in splits.SPLITS if split in by_split}

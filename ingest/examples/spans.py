@@ -10,7 +10,7 @@ from contracts.errors import UsageError
 from contracts.settings.data import SPAN
 from contracts.storage import files, uris
 from ingest import remote_errors
-from ingest.examples.splits import Report
+from ingest.examples.splits import Report, duplicate_error
 
 # TFX's other notations, which are not supported.
 _OTHERS = re.compile(r"\{(?:SPAN:\d*|VERSION(?::\d*)?|YYYY|MM|DD)\}")
@@ -56,8 +56,10 @@ def find_span(
     """
     if source.count(SPAN) != 1 or _OTHERS.search(source):
         raise UsageError(
-            got=f"data.source is {source}; {SPAN} is allowed once, for digits with or "
-            "without leading zeros; TFX's other notations are not supported",
+            "data.source",
+            source,
+            f"{SPAN} once, for digits with or without leading zeros (TFX's other "
+            "notations are not supported)",
             name="E-settings-refused",
         )
     names = source.rstrip("/").split("/")
@@ -71,26 +73,24 @@ def find_span(
         spans[int(match[1])].append(match[1])
     if not spans:
         raise UsageError(
-            got=f"data.source {source}: no directory is called {name}; {base} has "
-            f"{', '.join(directories[:_SHOWN]) or 'no directories'}",
+            "data.source",
+            f"no directory of {base} is called {name}",
+            ", ".join(directories[:_SHOWN]) or "none, as it has no directories",
             name="E-data-not-found",
         )
     newest = max(spans)
     chosen = newest if number is None else number
     if chosen not in spans:
         raise UsageError(
-            got=f"data.span is {chosen}; {source} has the spans "
-            f"{', '.join(map(str, sorted(spans)))}",
+            "data.span",
+            f"{chosen}, which {source} does not have",
+            ", ".join(map(str, sorted(spans))),
             name="E-data-not-found",
         )
     digits, *others = spans[chosen]
     if others:
-        both = " and ".join(name.replace(SPAN, d) for d in (digits, *others))
-        raise UsageError(
-            got=f"data.source {source}: {base} has {both}, which are both span {chosen}; "
-            "keep one of them",
-            name="E-split-unclear",
-        )
+        names = [name.replace(SPAN, d) for d in spans[chosen]]
+        raise duplicate_error(base, names, f"span {chosen}")
     is_newest = chosen == newest
     which = f"newest of {len(spans)}" if is_newest else f"the newest is {newest}"
     report(f"span {chosen} of {source}: {which}")
@@ -103,5 +103,5 @@ def find_span(
 def _list_directories(base: str) -> list[str]:
     if uris.is_local(base):
         return sorted(files.list_directories(base))
-    with remote_errors.usage_errors(f"data {base}", "--data DIR"):
+    with remote_errors.usage_errors(base, "`data.source=DIR`"):
         return sorted(files.list_directories(base))

@@ -98,10 +98,10 @@ def refuse_other_classes(
     is_renamed = known.isdisjoint(classes) and len(known) == len(classes)
     if known and classes and known != classes and not is_renamed:
         raise UsageError(
-            got=f"{source} has the classes {', '.join(names.values())} for "
-            f"{task.label_column}, but task.classes are "
-            f"{', '.join(task.classes or ())}; set task.classes to the same names, in "
-            "any order",
+            "task.classes",
+            f"{', '.join(task.classes or ())}, but {source} has the classes "
+            f"{', '.join(names.values())} for {task.label_column}",
+            advice="set the same names, in any order",
             name="E-classes-differ",
         )
 
@@ -110,13 +110,32 @@ class MissingSplitError(UsageError):
     """A source lacks a split that every run needs."""
 
 
-def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
+def duplicate_error(location: str, names: Iterable[str], role: str) -> UsageError:
+    """Returns the error about files or directories of which only one may exist.
+
+    Args:
+      location: The directory.
+      names: Their names.
+      role: What each of them is, such as `the split train`.
+    """
+    return UsageError(
+        location,
+        f"it has {' and '.join(names)}, which are both {role}",
+        advice="keep one of them",
+        name="E-split-unclear",
+    )
+
+
+def require_splits(
+    source: str, names: Iterable[str], pattern: str, entries: Iterable[str] = ()
+) -> None:
     """Refuses a source without the splits that every run needs.
 
     Args:
       source: The source.
       names: The splits that it has.
-      pattern: File pattern of the splits.
+      pattern: The form of their names, for the message.
+      entries: Names in the source, if it is not a directory on this machine.
 
     Raises:
       MissingSplitError: A split is missing.
@@ -124,10 +143,12 @@ def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
     present = set(names)
     missing = [split for split in REQUIRED_SPLITS if split not in present]
     if missing:
-        files = sorted(os.listdir(source)) if os.path.isdir(source) else []
+        files = sorted(os.listdir(source)) if os.path.isdir(source) else [*entries]
         raise MissingSplitError(
-            got=f"data {source} has no split {', '.join(missing)} ({pattern}); "
-            f"it has {', '.join(files[:8]) or 'no files'}",
+            source,
+            f"it has no split {', '.join(missing)} ({pattern}), but "
+            f"{', '.join(files[:8]) or 'no files'}",
+            advice="add the split",
             name="E-split-missing",
         )
 
@@ -169,7 +190,9 @@ def take_labelled(
     if row is None:
         if split in REQUIRED_SPLITS:
             raise UsageError(
-                got=f"{source} has no rows; the split {split} needs some",
+                source,
+                f"it has no rows, but the split {split} needs some",
+                advice="add rows",
                 name="E-split-missing",
             )
         report(f"{source} has no rows: left out")
@@ -215,7 +238,8 @@ def _require_columns(
         missing = [column for column in columns if column not in row]
         if missing:
             raise UsageError(
-                got=f"{source} has no column {', '.join(missing)}; it has "
-                f"{', '.join(row)} ({setting} names them)",
+                setting,
+                f"{source} has no column {', '.join(missing)}",
+                ", ".join(row),
                 name="E-column-missing",
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import shlex
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -54,10 +54,7 @@ def split_rows(
     def read() -> list[str]:
         """Returns the split of each row."""
         units = Units(task)
-        for row, label in _read(rows, task):
-            *_, text_hash, group = row
-            units.add(text_hash, group, label)
-            spool.append(row)
+        deque(_keep(rows, task, units, spool), maxlen=0)  # reads all of them
         small = units.find_small_classes(len(names))
         # Bad rows are refused before that.
         if small and (bad_rows.skips or not bad_rows.counts):
@@ -67,14 +64,16 @@ def split_rows(
             advice = "add rows"
             of_classes = f" of {', '.join(small)}" if task.classes else ""
             if len(kept) > 1:
-                classes = shlex.quote(f"task.classes={json.dumps(kept)}")
+                classes = json.dumps(kept)
                 advice += (
-                    f", or leave out their classes with --set {classes} --set "
-                    "data.on_bad_rows=skip"
+                    f", or leave out their classes with `task.classes={classes}` "
+                    "`data.on_bad_rows=skip`"
                 )
             raise UsageError(
-                got=f"data has fewer than {least} {kind}{of_classes}, which "
-                f"cannot be in {least} splits ({', '.join(names)}); {advice}",
+                "data.source",
+                f"it has fewer than {least} {kind}{of_classes}, which cannot be in "
+                f"{least} splits ({', '.join(names)})",
+                advice=advice,
                 name="E-class-too-small",
             )
         return units.split(TRAIN_SPLIT, shares, str(settings.split_seed))
@@ -117,13 +116,9 @@ def _halve(
     settings: DataConfig,
     halving: Halving,
 ) -> dict[str, Iterator[GoodRow]]:
-    units, labels = Units(task), []
+    units = Units(task)
     spool: _Spool = Spool(bad_rows.directory)
-    for row, label in _read(rows, task):
-        *_, text_hash, group = row
-        units.add(text_hash, group, label)
-        labels.append(label)
-        spool.append(row)
+    labels = list(_keep(rows, task, units, spool))
     # The rows may be those of another split by the same seed.
     splits = units.split(EVAL_SPLIT, {TEST: 0.5}, f"halves {settings.split_seed}")
     names = [EVAL_SPLIT, TEST]
@@ -133,14 +128,15 @@ def _halve(
     return {name: _take(name, lambda: splits, spool) for name in names}
 
 
-def _read(
-    rows: Iterable[GoodRow], task: TaskConfig
-) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yields the rows as plain tuples, and their labels."""
+def _keep(
+    rows: Iterable[GoodRow], task: TaskConfig, units: Units, spool: _Spool
+) -> Iterator[Any]:
+    """Adds rows to units and to a spool, and yields their labels."""
     for (file, number), features, _, group in rows:
         text_hash = hash_texts([features[column] for column in task.text_columns])
-        row = (file, number, features, text_hash, group)
-        yield row, features[task.label_column]
+        units.add(text_hash, group, features[task.label_column])
+        spool.append((file, number, features, text_hash, group))
+        yield features[task.label_column]
 
 
 def _take(

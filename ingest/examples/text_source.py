@@ -98,8 +98,10 @@ def find_class_names(source: Source, split: str | None, column: str) -> dict[str
     for file, names in zip(files[1:], others, strict=True):
         if names != first:
             raise UsageError(
-                got=f"{files[0].path} has the classes {first} for {column}, and "
-                f"{file.path} {names}; save them again with the same names",
+                file.path,
+                f"it has the classes {names} for {column}, but {files[0].path} has "
+                f"{first}",
+                advice="save them again with the same names",
                 name="E-classes-differ",
             )
     return by_index(first)

@@ -90,5 +90,5 @@ def _encode(name: str, values: list[Any]) -> tuple[str, list[Any]]:
         raise RowError(f"column {name}: {error}") from error
     raise RowError(
         f"column {name} is {str(values)[:80]}, which a tf.Example cannot hold; use "
-        "another --output-format"
+        "another `output_format`"
     )

@@ -33,17 +33,8 @@ def open_splits(
 ) -> dict[str, Iterator[GoodRow] | None]:
     """Returns the rows of each split of a data set.
 
-    Args:
-      source: `tfds:NAME`.
-      task: Names the columns.
-      settings: Which rows are bad, and their groups.
-      report: Called with a line for the user.
-      bad_rows: Collects the bad rows.
-      watch: Called with each row of `train`.
-      halving: When `eval` is halved, if there is no `test`; None: never.
-
-    Returns:
-      The splits; None for one without labels.
+    The source is `tfds:NAME`. Other arguments are explained in
+    `text_source.open_splits`.
 
     Raises:
       UsageError: The data set cannot be loaded, or lacks a split or a column.
@@ -60,22 +51,24 @@ def open_splits(
         data, info = tfds.load(name, with_info=True)
     except tfds.core.registered.DatasetNotFoundError as error:
         raise UsageError(
-            got=f"data {source}: TFDS has no such data set; see "
-            "https://www.tensorflow.org/datasets/catalog",
+            source,
+            "TFDS has no such data set",
+            advice="see https://www.tensorflow.org/datasets/catalog",
             name="E-data-not-found",
         ) from error
     except Exception as error:  # download libraries raise errors of many types
         raise UsageError(
-            got=f"data {source} cannot be loaded ({type(error).__name__}: "
-            f"{str(error)[:200]}). Without a network, give a directory of its TSV "
-            "files with --data DIR",
+            source,
+            f"it cannot be loaded ({type(error).__name__}: {str(error)[:200]})",
+            advice="without a network, give a directory of its TSV files: "
+            "`data.source=DIR`",
             name="E-network-failed",
         ) from error
     label = dict(info.features.items()).get(task.label_column)
     label = getattr(label, "feature", label)  # of a sequence of labels
     names = () if task.has_label_columns else getattr(label, "names", ())
     class_of_value = by_index(names)
-    splits.refuse_other_classes(f"data {source}", class_of_value, task)
+    splits.refuse_other_classes(source, class_of_value, task)
     labels = LabelParser(task, settings)
     parser = RowParser(task, settings, labels, class_of_value)
     opened: dict[str, Iterator[GoodRow] | None] = {}
@@ -91,13 +84,7 @@ def open_splits(
         opened[split] = None
         if labelled is not None:
             opened[split] = bad_rows.filter(split, labelled, parser)
-    missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]
-    if missing:
-        raise UsageError(
-            got=f"data {source} has no split {', '.join(missing)}; it has "
-            f"{', '.join(data)}",
-            name="E-split-missing",
-        )
+    splits.require_splits(source, opened, "or another name of it", data)
     return splitting.complete_splits(opened, bad_rows, task, settings, halving)
 
 

@@ -77,17 +77,21 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
         file does not fit its compression, a setting is not allowed for TFRecords, or
         ExampleGen would read the directory as a file pattern.
     """
-    uris.refuse_pattern("data", source)
+    uris.refuse_pattern("data.source", source)
     if settings.on_bad_rows != "refuse":
         raise UsageError(
-            got=f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
-            "whose rows are not checked here; set data.on_bad_rows=refuse",
+            "data.on_bad_rows",
+            f"{settings.on_bad_rows}, but {source} has TFRecords, whose rows are not "
+            "checked here",
+            advice="set `data.on_bad_rows=refuse`",
             name="E-settings-refused",
         )
     if settings.group_column is not None:
         raise UsageError(
-            got=f"data.group_column is {settings.group_column}, but {source} has "
-            "TFRecords, whose groups are not checked here; leave data.group_column out",
+            "data.group_column",
+            f"{settings.group_column}, but {source} has TFRecords, whose groups are "
+            "not checked here",
+            advice="leave `data.group_column` out",
             name="E-settings-refused",
         )
     if settings.columns:
@@ -101,12 +105,8 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
         for pattern in (*present, *map(os.path.basename, ending)):
             if split in patterns:
                 paths = [_glob(source, p)[0] for p in (patterns[split], pattern)]
-                names = " and ".join(p.removeprefix(f"{source}/") for p in paths)
-                raise UsageError(
-                    got=f"data {source} has {names}, all of the split {split}; keep one of "
-                    "them in the directory",
-                    name="E-split-unclear",
-                )
+                names = [path.removeprefix(f"{source}/") for path in paths]
+                raise splits.duplicate_error(source, names, f"the split {split}")
             patterns[split] = pattern
     splits.require_splits(source, patterns, "*.tfrecord*")
     for pattern in patterns.values():
@@ -117,12 +117,12 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
             with files.open_binary(path) as file:
                 is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
             if is_gzip != path.endswith(".gz"):
-                problem = (
-                    "gzipped; add .gz to its name"
-                    if is_gzip
-                    else "not gzipped; remove .gz from its name"
+                raise UsageError(
+                    path,
+                    f"it is {'' if is_gzip else 'not '}gzipped",
+                    advice=f"{'add .gz to' if is_gzip else 'remove .gz from'} its name",
+                    name="E-format-unknown",
                 )
-                raise UsageError(got=f"{path} is {problem}", name="E-format-unknown")
     card = read_card(source) or DataCard(source=source)
     return ExamplesDirectory(source, patterns, card)
 

@@ -21,7 +21,7 @@ from ingest.rows import text_lines
 from ingest.rows.encoding_advice import advise
 from ingest.rows.formats import FOLDERS, format_of
 from ingest.rows.row_errors import DAMAGE, EncodingError, Location, RowError
-from ingest.rows.row_file import columns_error
+from ingest.rows.row_file import changed_error, columns_error
 
 TEXT, LABEL = "text", "label"  # the columns
 # Names of folders without labels, as aclImdb's.
@@ -69,8 +69,10 @@ class ClassFolders:
             ]
             if _show(entry.name) != entry.name:
                 raise UsageError(
-                    got=f"data {path} has the folder {_show(entry.name)}, whose name has "
-                    "bytes that are not Unicode text; rename it, as it names a class",
+                    path,
+                    f"its folder {_show(entry.name)} has bytes in its name that are "
+                    "not Unicode text",
+                    advice="rename the folder, as it names a class",
                     name="E-data-not-found",
                 )
             if entry.name.lower() in UNLABELLED:
@@ -129,7 +131,7 @@ class ClassFolders:
                     raise content
                 row = {TEXT: _decode(content, self._settings.encoding), LABEL: label}
             except EncodingError as error:
-                advice = "" if is_advised else f". {self._advise()}"
+                advice = "" if is_advised else f"; {self._advise()}"
                 row, is_advised = EncodingError(f"{error}{advice}"), True
             except RowError as error:
                 row = error
@@ -151,10 +153,7 @@ class ClassFolders:
                 yield label, path, content
         sha256 = digest.hexdigest()
         if self._sha256 not in (None, sha256):
-            raise UsageError(
-                got=f"{self.path} changed while it was read; run again",
-                name="E-data-changed",
-            )
+            raise changed_error(self.path)
         self._sha256 = sha256
 
     def _advise(self) -> str:

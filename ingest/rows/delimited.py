@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import itertools
 from collections import deque
 from collections.abc import Iterator
@@ -29,17 +30,13 @@ class LeftOutError(RowError):
 
 
 def read_table(
-    file: IO[bytes],
-    dialect: dialects.Dialect,
-    encoding: str,
-    task: TaskConfig | None = None,
+    file: IO[bytes], dialect: dialects.Dialect, task: TaskConfig | None = None
 ) -> Iterator[tuple[int, dict[str, str] | RowError]]:
     """Reads a table with a header, or a file of GLUE's archives.
 
     Args:
       file: A buffered file, which is read from its start.
       dialect: How it separates and quotes its fields.
-      encoding: Its encoding.
       task: Its GLUE task decides which layout of an archive the file may have. MRPC's
         layout is recognized without a task.
 
@@ -47,8 +44,7 @@ def read_table(
       The number of the row's first line from 1, and the row by column or why it cannot
       be read. An error in the header ends the table.
     """
-    lines = text_lines.decode(file, encoding, dialect.newline)
-    records = _records(lines, dialect, encoding)
+    records = _records(_decode(file, dialect), dialect)
     dropped: list[str] = []
     layout: glue_files.Layout | None = None
     first, header = next(records, (0, RowError("")))
@@ -73,7 +69,7 @@ def read_table(
         if repeated:
             message = (
                 f"the header has the column {repeated} more than once; rename or "
-                "remove the others. A file without a header needs data.columns"
+                "remove the others, or, if the file has no header, set `data.columns`"
             )
             yield first, FileError(message)
             return
@@ -103,19 +99,14 @@ def read_table(
             yield number, RowError(message)
 
 
-def read_columns(
-    file: IO[bytes], dialect: dialects.Dialect, encoding: str
-) -> list[str]:
+def read_columns(file: IO[bytes], dialect: dialects.Dialect) -> list[str]:
     """Returns the names of the columns that `read_table` yields; none without header.
 
-    Args:
-      file: A buffered file, which is read from its start.
-      dialect: How it separates and quotes its fields.
-      encoding: Its encoding.
+    It has the arguments of `read_table`.
     """
     if dialect.columns:
         return list(dialect.columns)
-    header = read_first(file, dialect, encoding)
+    header = read_first(file, dialect)
     if header is None:
         return []
     names = enumerate(_name_columns(header, dialect.dropped))
@@ -124,38 +115,27 @@ def read_columns(
     return glue_files.name_columns(columns, [], layout) if layout else columns
 
 
-def read_first(
-    file: IO[bytes], dialect: dialects.Dialect, encoding: str
-) -> list[str] | None:
+def read_first(file: IO[bytes], dialect: dialects.Dialect) -> list[str] | None:
     """Returns the fields of the first line; None if it is missing or malformed.
 
-    Args:
-      file: A buffered file, which is read from its start.
-      dialect: How it separates and quotes its fields.
-      encoding: Its encoding.
+    It has the arguments of `read_table`.
     """
-    lines = text_lines.decode(file, encoding, dialect.newline)
-    _, first = next(_records(lines, dialect, encoding), (0, RowError("")))
+    lines = _decode(file, dialect)
+    _, first = next(_records(lines, dialect), (0, RowError("")))
     lines.detach()  # deleted, it would close the file
     return None if isinstance(first, RowError) else first
 
 
-def find_empty_columns(
-    file: IO[bytes], dialect: dialects.Dialect, encoding: str
-) -> frozenset[int]:
+def find_empty_columns(file: IO[bytes], dialect: dialects.Dialect) -> frozenset[int]:
     """Returns the indices of the columns that have neither a name nor a value.
 
     Spreadsheets save such columns. The file is read to its end only if there are some.
-
-    Args:
-      file: A buffered file, which is read from its start.
-      dialect: How it separates and quotes its fields.
-      encoding: Its encoding.
+    It has the arguments of `read_table`.
     """
-    lines = text_lines.decode(file, encoding, dialect.newline)
+    lines = _decode(file, dialect)
     empty: set[int] = set()
     with contextlib.suppress(*DAMAGE):  # `read_table` reports it
-        for index, (_, fields) in enumerate(_records(lines, dialect, encoding)):
+        for index, (_, fields) in enumerate(_records(lines, dialect)):
             if isinstance(fields, RowError):
                 continue
             filled = {column for column, value in enumerate(fields) if value.strip()}
@@ -182,8 +162,12 @@ def _name_columns(header: list[str], dropped: frozenset[int]) -> list[str]:
     return names
 
 
+def _decode(file: IO[bytes], dialect: dialects.Dialect) -> io.TextIOWrapper:
+    return text_lines.decode(file, dialect.encoding, dialect.newline)
+
+
 def _records(
-    lines: Iterator[str], dialect: dialects.Dialect, encoding: str
+    lines: Iterator[str], dialect: dialects.Dialect
 ) -> Iterator[tuple[int, list[str] | RowError]]:
     """Yields the number of the first line and the fields of each record.
 
@@ -194,7 +178,7 @@ def _records(
     for _ in range(dialect.skipped_lines):
         next(lines, None)
     csv.field_size_limit(_MOST_CHARACTERS)  # of the process; a reader has no limit
-    slow = _records_by_line(source, dialect, encoding)
+    slow = _records_by_line(source, dialect)
     first = next(slow, None)
     if first is None:
         return
@@ -232,7 +216,7 @@ def _parse_batch(
 
 
 def _records_by_line(
-    source: _Rewindable, dialect: dialects.Dialect, encoding: str
+    source: _Rewindable, dialect: dialects.Dialect
 ) -> Iterator[tuple[int, list[str] | RowError]]:
     """Yields the number of the first line and the fields of each record.
 
@@ -251,7 +235,7 @@ def _records_by_line(
         except csv.Error as error:
             fields = RowError(
                 f"not a line of this dialect ({dialect}): {error}; correct it, or set "
-                "data.quoting or data.delimiter"
+                "`data.quoting` or `data.delimiter`"
             )
         if fields is None:
             return
@@ -274,7 +258,7 @@ def _records_by_line(
         try:
             for offset, line in enumerate(source.taken):
                 place = f"line {number + offset}, " if offset else ""
-                text_lines.check(line, encoding, place)
+                text_lines.check(line, dialect.encoding, place)
         except RowError as error:
             fields = error
         yield number, fields

@@ -64,6 +64,7 @@ class Dialect:
       skipped_lines: Lines before the header.
       dropped: Indices of the columns that have neither a name nor a value.
       columns: Names of the columns; empty if they are in the first line.
+      encoding: The encoding of the file.
     """
 
     delimiter: str
@@ -73,6 +74,7 @@ class Dialect:
     skipped_lines: int = 0
     dropped: frozenset[int] = frozenset()
     columns: tuple[str, ...] = ()
+    encoding: str = "utf-8"
 
     def __str__(self) -> str:
         name = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
@@ -176,6 +178,7 @@ def find_dialect(
         quote,
         skipped_lines=1 if excel else 0,
         columns=tuple(settings.columns or ()),
+        encoding=settings.encoding,
     )
 
 
@@ -310,8 +313,10 @@ def _find_delimiter(
     if len(fitting) > 1 and columns[fitting[0]] > 1:  # one column has no delimiter
         names = " and ".join(_DELIMITERS[d] for d in fitting)
         raise UsageError(
-            got=f"{path}: its fields may be separated by {names}; set data.delimiter, "
-            f"for example --set data.delimiter={_DELIMITERS[fitting[0]]}",
+            "data.delimiter",
+            f"{names} fit the fields of {path}",
+            advice=f"set one of them, such as "
+            f"`data.delimiter={_DELIMITERS[fitting[0]]}`",
             name="E-dialect-unclear",
         )
     return fitting[0]
@@ -329,9 +334,11 @@ def _find_quoting(
         fitting = [q for q, records in parsed.items() if _are_as_written(records)]
         if not fitting and (quoted := sample.find_quoted()):
             raise UsageError(
-                got=f"{path}: its {quoted} is quoted, but its first rows are not quoted "
-                f"consistently; set data.quoting to {', '.join(QUOTINGS[:-1])} or "
-                f"{QUOTINGS[-1]}",
+                "data.quoting",
+                f"the {quoted} of {path} is quoted, but its first rows are not quoted "
+                "consistently",
+                ", ".join(QUOTINGS),
+                "set one of them",
                 name="E-dialect-unclear",
             )
         return fitting[0] if fitting else NONE

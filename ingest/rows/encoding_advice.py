@@ -48,36 +48,36 @@ def advise(file: IO[bytes], encoding: str, *, can_skip: bool = True) -> str:
                 trial.add(chunk)
     for trial in trials.values():
         trial.add(b"", is_last=True)
-    correct = "Correct them"
+    correct = "correct them"
     if can_skip:
-        correct += "; in training, --set data.on_bad_rows=skip leaves their rows out"
+        correct += "; in training, `data.on_bad_rows=skip` leaves their rows out"
     utf_8, own = trials["utf-8"], trials[encoding]
     damaged = utf_8.cut + utf_8.bad
     if not damaged or utf_8.good + utf_8.cut > utf_8.bad:
         if encoding == "utf-8":
             characters = _count(damaged, "character")
-            return f"The file is UTF-8, with {characters} cut or damaged. {correct}"
+            return f"the file is UTF-8, with {characters} cut or damaged; {correct}"
         but = f", but for {_count(damaged, 'character')}" if damaged else ""
-        return f"--set data.encoding=utf-8 reads the file: it is UTF-8{but}"
+        return f"set `data.encoding=utf-8`: the file is UTF-8{but}"
     places = _count(own.cut + own.bad, "damaged place")
     if own.lines and own.bad < _FEW * own.good:
-        return f"The file has {places}. {correct}"
+        return f"the file has {places}; {correct}"
     fitting = [n for n in _CANDIDATES if n != encoding and trials[n].fits]
     western = trials[_ANY_WESTERN]
     if _WESTERN not in fitting and western.fits and not western.is_in_runs:
         fitting.append(_ANY_WESTERN)
     if not fitting:
-        return f"Set the encoding of the file with data.encoding. {correct}"
-    fitting.sort(key=lambda name: trials[name].rank)
-    first, *others = (f"{name} ({_USES[name]})" for name in fitting)
+        return f"set the encoding of the file, `data.encoding`, or {correct}"
+    first, *others = sorted(fitting, key=lambda name: trials[name].rank)
     advice = (
-        "Set the encoding of the file with data.encoding, for example --set "
-        f"data.encoding={first}"
+        "set the encoding of the file, for example "
+        f"`data.encoding={first}` ({_USES[first]})"
     )
     if others:
-        advice += f"; others that fit: {', '.join(others)}"
+        uses = ", ".join(f"{name} ({_USES[name]})" for name in others)
+        advice += f"; others that fit: {uses}"
     if own.cut + own.bad < _FEW * own.lines:
-        advice += f". Or the file is {encoding}, with {places}. {correct}"
+        advice += f"; or the file is {encoding}, with {places}; {correct}"
     return advice
 
 

@@ -83,15 +83,17 @@ def _list_files(directory: Path) -> list[str]:
     state = _read(directory / _STATE_FILE)
     if not _is_data_set(directory):
         raise UsageError(
-            got=f"data {directory} has no {_STATE_FILE} of a data set, but "
-            f"{directory.parent / _SPLITS_FILE} names it; save it again with "
-            "save_to_disk",
+            str(directory),
+            f"it has no {_STATE_FILE} of a data set, but "
+            f"{directory.parent / _SPLITS_FILE} names it",
+            advice="save it again with save_to_disk",
             name="E-file-damaged",
         )
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise UsageError(
-            got=f"data {directory} selects some rows of its files; save it again after "
-            "dataset.flatten_indices()",
+            str(directory),
+            "it selects some rows of its files",
+            advice="save it again after dataset.flatten_indices()",
             name="E-file-damaged",
         )
     return [str(directory / file["filename"]) for file in state["_data_files"]]

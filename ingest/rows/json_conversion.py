@@ -1,4 +1,6 @@
-"""Writes the command that turns JSON that is one value into JSON lines.
+"""Turns JSON that is one value into JSON lines.
+
+    python -m ingest.rows.json_conversion data.json
 
 Data sets are published as an object of splits (CLINC150), of classes (SNIPS), of rows
 by id (HateXplain) or of columns (`DataFrame.to_json`), or have their rows under a key.
@@ -6,45 +8,33 @@ by id (HateXplain) or of columns (`DataFrame.to_json`), or have their rows under
 
 from __future__ import annotations
 
-import dataclasses
+import gzip
 import json
 import os
 import re
 import shlex
+import statistics
+import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO, TypeGuard
 
+from ingest.rows import text_lines
 from ingest.rows.formats import stem_of
 
 _LABELS = ("label", "labels", "class", "category", "intent", "target", "sentiment")
 _TEXTS = ("text", "sentence", "token", "word", "value")
 _TRAIN = ("train", "training")
 _CONTAINERS = ("rows", "data", "examples", "records", "items")
-_SAMPLE_ROWS = 200
+_SAMPLE_TEXTS = 200
 _LEAST_WORDS = 2  # of a text, on average
 _MOST_ENTRIES = 50  # of an object that may be a row, whose values are text
-_MOST_CHARACTERS = 700
 _MOST_JSON_CHARACTERS = 1 << 29
 _SHOWN, _SHOWN_CHARACTERS = 5, 30
 _SCALARS = (str, int, float, type(None))
 
-
-@dataclasses.dataclass(frozen=True)
-class _Rows:
-    """The rows in a JSON value.
-
-    Attributes:
-      loops: The `for` of a comprehension, with each row as `r`.
-      rows: The first rows.
-      has_key: Whether `k` is a key that may be the label of `r`.
-      keys: The number of such keys.
-    """
-
-    loops: str
-    rows: list[Any]
-    has_key: bool = False
-    keys: int = 0
+# Rows, and the keys that they are under, which may be their labels.
+_Found = tuple[list[Any], list[Any] | None]
 
 
 def advise(file: TextIO, path: str, encoding: str, *, is_one_line: bool) -> str | None:
@@ -64,310 +54,210 @@ def advise(file: TextIO, path: str, encoding: str, *, is_one_line: bool) -> str 
         content = json.loads(text)
     except (ValueError, RecursionError):
         content = None
-    if is_one_line and not is_collection(content):
-        return None
-    if is_collection(content) and not _are_objects(content):
-        kind = "object" if isinstance(content, dict) else "array"
-        found = find_command(content, path, encoding)
-        if found:
-            command, target = found
-            rows = _find_rows(content, "d")
-            if rows and rows.keys == 1 and '"label": k' in command:
-                folder = os.path.join(os.path.dirname(path), "")
-                joined = shlex.quote(f"{folder}all.jsonl")
-                return (
-                    "this file is one object of one class; convert the file of each "
-                    "class, and join the results with "
-                    f"cat {shlex.quote(folder) if folder else ''}*_rows.jsonl > "
-                    f"{joined}: {command}"
-                )
-            return f"this file is one {kind}; convert it, and give {target}: {command}"
-    if isinstance(content, dict) and is_collection(content):
-        keys = [textwrap.shorten(key, _SHOWN_CHARACTERS) for key in content]
+    if not _is_collection(content):
+        if is_one_line:
+            return None
+        jq = "." if text.lstrip()[:1] == "{" else "'.[]'"
+        return (
+            "this one starts JSON over several lines, or an array; convert it: jq -c "
+            f"{jq} IN.json > OUT.jsonl"
+        )
+    command = f"python -m {__name__} {shlex.quote(path)}"
+    if encoding != "utf-8":
+        command += f" {encoding}"
+    kind = "object" if isinstance(content, dict) else "array"
+    splits = convert(content)
+    if not splits:
+        keys = [textwrap.shorten(str(key), _SHOWN_CHARACTERS) for key in content]
         more = f" and {len(keys) - _SHOWN:,} more" if len(keys) > _SHOWN else ""
         return (
-            f"this file is one object with the keys {', '.join(keys[:_SHOWN])}{more}; "
+            f"this file is one {kind} with {', '.join(keys[:_SHOWN])}{more}; "
             'write its rows, one per line, such as {"text": "A text.", "label": "a"}'
         )
-    jq = "." if text.lstrip()[:1] == "{" else "'.[]'"
-    return (
-        "this one starts JSON over several lines, or an array; convert it: jq -c "
-        f"{jq} IN.json > OUT.jsonl"
-    )
+    labels = {str(row.get("label")) for row in splits.get("", [])}
+    if len(content) == 1 and [*labels] == [*content]:
+        folder = os.path.join(os.path.dirname(path), "")
+        return (
+            "this file is one object of one class; convert the file of each class, and "
+            f"join the results with cat {shlex.quote(folder) if folder else ''}"
+            f"*_rows.jsonl > {shlex.quote(f'{folder}all.jsonl')}: {command}"
+        )
+    target = _target_of(path) + ("" if len(splits) > 1 else ".jsonl")
+    return f"this file is one {kind}; convert it, and give {target}: {command}"
 
 
-def is_collection(content: Any) -> bool:
+def main(path: str, encoding: str = "utf-8") -> None:
+    """Writes JSON lines next to a file: a file, or a folder with one for each split."""
+    opener = gzip.open if path.lower().endswith(".gz") else open
+    with opener(path, "rb") as file, text_lines.decode(file, encoding) as text:
+        splits = convert(json.load(text))
+    target = _target_of(path)
+    if len(splits) > 1:
+        os.mkdir(target)
+        target += os.sep
+    for split, rows in splits.items():
+        with open(f"{target}{split}.jsonl", "x", encoding="utf-8") as lines:
+            lines.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def convert(content: Any) -> dict[str, list[dict[str, Any]]]:
+    """Returns the rows of JSON by split, or under an empty name if it has no splits.
+
+    Args:
+      content: The value. Without rows that have a text, the result is empty.
+    """
+    splits = {}
+    if isinstance(content, dict) and any(key.lower() in _TRAIN for key in content):
+        for key, value in content.items():
+            rows = _to_rows(_find_rows(value)) if re.fullmatch(r"\w+", key) else None
+            if rows:
+                splits[key.lower().removesuffix("ing")] = rows
+    if len(splits) > 1 and "train" in splits:
+        return splits
+    rows = _to_rows(_find_rows(content))
+    return {"": rows} if rows else {}
+
+
+def _target_of(path: str) -> str:
+    return os.path.join(os.path.dirname(path), stem_of(path) + "_rows")
+
+
+def _is_collection(content: Any) -> bool:
     """Returns whether a value has rows, and is not a row itself, which has a text."""
-    found = _find_rows(content, "d")
     if not isinstance(content, dict):
-        return found is not None
+        return _find_rows(content) is not None
     if len(content) > _MOST_ENTRIES or any(
         _are(content.get(key), dict) for key in _CONTAINERS
     ):
         return True
     scalars = {k: v for k, v in content.items() if isinstance(v, _SCALARS)}
-    if len(scalars) == len(content):
-        return False
-    if any(
+    if len(scalars) == len(content) or any(
         isinstance(value, str) and (" " in value or key.lower() in _TEXTS)
         for key, value in scalars.items()
     ):
         return False
-    return found is not None and (not scalars or _describe_row(found) is not None)
+    found = _find_rows(content)
+    return found is not None and (not scalars or _to_rows(found) is not None)
 
 
-def _are_objects(content: Any) -> bool:
-    """Returns whether a value is an array of rows, which need no change."""
-    found = _find_rows(content, "d") if isinstance(content, list) else None
-    return found is not None and (found.loops, _describe_row(found)) == (
-        "for r in d",
-        "r",
-    )
-
-
-def find_command(content: Any, path: str, encoding: str) -> tuple[str, str] | None:
-    """Returns a command that converts JSON, and the file or folder that it writes.
-
-    Args:
-      content: The content of the file.
-      path: The file.
-      encoding: Its encoding.
-
-    Returns:
-      None if the content has no rows with a text, or the command would be long.
-    """
-    opened = f'{json.dumps(path)}, "rb"'
-    if encoding != "utf-8":
-        opened = f'{json.dumps(path)}, "rt", encoding="{encoding}"'
-    imports = ["json"]
-    reader = "open"
-    if path.lower().endswith(".gz"):
-        imports.append("gzip")
-        reader = "gzip.open"
-    target = os.path.join(os.path.dirname(path), stem_of(path) + "_rows")
-    names = _find_splits(content)
-    found = _find_rows(
-        content[names[0]] if names else content, "d[s]" if names else "d"
-    )
-    row = found and _describe_row(found)
-    if not found or not row:
-        return None
-    if "statistics." in row:
-        imports.append("statistics")
-    lines = f'writelines(json.dumps({row}) + "\\n" {found.loops})'
-    if names:
-        imports.append("os")
-        writing = f"os.mkdir({json.dumps(target)}); "
-        files = {name: name.lower().removesuffix("ing") for name in names}
-        file = f'{json.dumps(target + "/")} + f + ".jsonl"'
-        loop = f"for s, f in {json.dumps(files)}.items()"
-        writing += f'[open({file}, "x").{lines} {loop}]'
-    else:
-        target += ".jsonl"
-        writing = f'open({json.dumps(target)}, "x").{lines}'
-    code = f"import {', '.join(imports)}; d = json.load({reader}({opened})); {writing}"
-    command = f"python3 -c {shlex.quote(code)}"
-    return (command, target) if len(command) <= _MOST_CHARACTERS else None
-
-
-def _find_splits(content: Any) -> list[str]:
-    """Returns the keys with rows, that of `train` first; empty without it."""
-    if not isinstance(content, dict):
-        return []
-    first = next((key for key in content if key.lower() in _TRAIN), "")
-    train = _find_rows(content.get(first), "")
-    if train is None:
-        return []
-    others = {
-        key
-        for key, value in content.items()
-        if (rows := _find_rows(value, ""))
-        and rows.loops == train.loops
-        and re.fullmatch(r"\w+", key)
-    }
-    return [first, *sorted(others - {first})]
-
-
-def _find_rows(value: Any, name: str) -> _Rows | None:
-    """Finds the rows of a value that is the variable `name`."""
+def _find_rows(value: Any) -> _Found | None:
     if isinstance(value, list):
-        sample = value[:_SAMPLE_ROWS]
-        if _are(sample, dict) and all(isinstance(r.get("row"), dict) for r in sample):
-            rows = [row["row"] for row in sample]  # of Hugging Face's viewer
-            return _Rows(f'for r in (x["row"] for x in {name})', rows)
-        if _are(sample, dict) or _are(sample, list):
-            return _Rows(f"for r in {name}", sample)
-        return None
+        if _are(value, dict) and all(isinstance(row.get("row"), dict) for row in value):
+            return [row["row"] for row in value], None  # of Hugging Face's viewer
+        return (value, None) if _are(value, dict) or _are(value, list) else None
     if not isinstance(value, dict) or not value:
         return None
-    for key in _CONTAINERS:
-        if key not in value or (key == "data" and "columns" in value):
-            continue
-        if found := _find_rows(value[key], f"{name}[{json.dumps(key)}]"):
-            return found
     names, table = value.get("columns"), value.get("data")
     if _are(names, str) and _are(table, list):
-        zipped = f'(dict(zip({name}["columns"], x)) for x in {name}["data"])'
-        rows = [dict(zip(names, row, strict=False)) for row in table[:_SAMPLE_ROWS]]
-        return _Rows(f"for r in {zipped}", rows)
+        return [dict(zip(names, row, strict=False)) for row in table], None
+    for key in _CONTAINERS:
+        if found := _find_rows(value.get(key)):
+            return found
     values = list(value.values())
-    if _are(values, dict):
-        return _find_in_objects(value, name)
-    if _are(values, list):
-        return _find_in_lists(value, name)
-    if _are(values, str) or (
-        all(isinstance(v, _SCALARS) for v in values) and _is_text([*value])
-    ):
-        return _Rows(f"for r, k in {name}.items()", [*value], True, len({*values}))
-    nested = [
-        _find_rows(item, f"{name}[{json.dumps(key)}]") for key, item in value.items()
+    if _are(values, dict) and len(values) == 1:
+        return _find_rows(values[0])
+    if _are(values, dict) or _are(values, list):
+        return _find_in_parts(value)
+    if _are(values, str) or (_are_scalars(values) and _is_text([*value])):
+        return [*value], values  # the label of each text
+    usable = [
+        found for found in map(_find_rows, values) if found and not _are(found[0], str)
     ]
-    usable = [rows for rows in nested if rows and not _are(rows.rows, str)]
-    return max(usable, key=lambda rows: len(rows.rows), default=None)
+    return max(usable, key=lambda found: len(found[0]), default=None)
 
 
-def _find_in_objects(value: Mapping[str, dict[str, Any]], name: str) -> _Rows | None:
+def _find_in_parts(value: dict[str, Any]) -> _Found | None:
+    """Finds rows in the columns of a table, or in parts that are rows or have rows."""
     values = list(value.values())
-    first = values[0]
-    if len(values) == 1 and (key := next(iter(value))):
-        return _find_rows(first, f"{name}[{json.dumps(key)}]")
-    indices = [*first]
-    cells = [cell for column in values for cell in column.values()]
-    if (
-        indices
-        and all(map(str.isdecimal, indices))
-        and all(len(column) == len(first) for column in values)
-        and all(isinstance(cell, (*_SCALARS, list)) for cell in cells)
-    ):
-        columns = f"(c.values() for c in {name}.values())"
-        rows = [
-            dict(zip(value, row, strict=True))
-            for row in zip(*(column.values() for column in values), strict=True)
-        ]
-        return _Rows(
-            f"for r in (dict(zip({name}, x)) for x in zip(*{columns}))",
-            rows[:_SAMPLE_ROWS],
+    are_objects = _are(values, dict)
+    parts = [[*part.values()] if are_objects else part for part in values]
+    cells = _flatten(parts)
+    is_regular = bool(cells) and len({*map(len, parts)}) == 1
+    if are_objects:  # of pandas, by the numbers of the rows
+        is_table = all(map(str.isdecimal, values[0])) and all(
+            isinstance(cell, (*_SCALARS, list)) for cell in cells
         )
-    if _are(cells, dict):  # rows by id, by class
-        rows = [row for inner in values for row in [*inner.values()][:_SAMPLE_ROWS]]
-        loops = f"for k, v in {name}.items() for r in v.values()"
-        return _Rows(loops, rows, True, len(values))
-    return _Rows(f"for r in {name}.values()", values[:_SAMPLE_ROWS])
-
-
-def _find_in_lists(value: Mapping[str, list[Any]], name: str) -> _Rows | None:
-    lists = [items for items in value.values() if items]
-    items = [item for part in lists for item in part[:_SAMPLE_ROWS]]
-    sizes = {len(part) for part in value.values()}
-    if items and all(isinstance(item, _SCALARS) for item in items):
-        if _is_text([*value]) and not _is_text(items):  # the labels of each text
-            return _Rows(f"for r, k in {name}.items()", [*value], True, len({*items}))
-        are_texts = [_is_text(part[:_SAMPLE_ROWS]) for part in lists]
-        if len(sizes) == 1 and len(lists) > 1 and not all(are_texts):
-            rows = [
-                dict(zip(value, row, strict=True))
-                for row in zip(*value.values(), strict=True)
-            ]
-            zipped = f"(dict(zip({name}, x)) for x in zip(*{name}.values()))"
-            return _Rows(f"for r in {zipped}", rows[:_SAMPLE_ROWS])
-        if not _are(items, str):
-            return None
-    elif not _are(items, dict) and not _are(items, list):
+    else:
+        is_table = _are_scalars(cells) and not all(map(_is_text, parts))
+        if is_table and _is_text([*value]) and not _is_text(cells):
+            return [*value], values  # the labels of each text
+    if is_table and is_regular and len(parts) > 1:
+        rows = zip(*parts, strict=True)
+        return [dict(zip(value, row, strict=True)) for row in rows], None
+    if are_objects and not _are(cells, dict):
+        return values, None
+    if not any(_are(cells, kind) for kind in (str, dict, list)):
         return None
-    loops = f"for k, v in {name}.items() for r in v"
-    return _Rows(loops, items, True, len(value))
+    keys = [key for key, part in zip(value, parts, strict=True) for _ in part]
+    return cells, keys
 
 
-def _describe_row(found: _Rows) -> str | None:
-    """Returns the code of a row; None if no text or no label is found."""
-    rows = found.rows
-    label = "k" if found.has_key else None
+def _to_rows(found: _Found | None) -> list[dict[str, Any]] | None:
+    """Returns the rows as objects; None if they have no text.
+
+    A text or a label that is in a list of the row becomes a field, and so does the key
+    of the row if it has no label.
+    """
+    if found is None:
+        return None
+    rows, keys = found
+    is_keyed = keys is not None and _count_values(keys) > 1
     if _are(rows, str):
-        return _row("r", label) if _is_text(rows) or found.keys > 1 else None
+        return _pair(rows, keys) if _is_text(rows) or is_keyed else None
     if _are(rows, list):
-        return _describe_list(rows, label)
+        columns = [list(column) for column in zip(*rows, strict=False)]
+        text = max(columns, key=_count_words, default=[])
+        others = [c for c in columns if c is not text and _are_scalars(c)]
+        labels = min(others, key=_count_values, default=keys)
+        return _pair(text, labels) if _is_text(text) else None
     fields: dict[str, list[Any]] = {}
     for row in rows:
-        for key, value in row.items():
-            fields.setdefault(key, []).append(value)
-    scalars = [
-        key for key in fields if all(isinstance(v, _SCALARS) for v in fields[key])
+        for name, value in row.items():
+            fields.setdefault(name, []).append(value)
+    flat = {name: v for name, v in fields.items() if _are_scalars(v)}
+    texts = [name for name, values in flat.items() if _is_text(values)]
+    lists = {name: _flatten(v) for name, v in fields.items() if _are(v, list)}
+    words = {name: items for name, items in lists.items() if _are(items, str)}
+    has_label = any(n.lower() in _LABELS for n in (*flat, *words) if n not in texts)
+    added: dict[str, list[Any]] = {}
+    for name in [name for name, items in lists.items() if _are(items, dict)]:
+        for field in (*_TEXTS, *_LABELS):
+            parts = [[x.get(field) for x in row.get(name) or ()] for row in rows]
+            if field in _TEXTS and not texts and _are(_flatten(parts), str):
+                added.setdefault("text", list(map("".join, parts)))
+            if field in _LABELS and not has_label and _are(_flatten(parts), str | int):
+                modes = [statistics.mode(part) if part else None for part in parts]
+                added.setdefault("label", modes)
+    if not texts and "text" not in added:
+        if not lists and keys is None and any(_are(v, str) for v in flat.values()):
+            return rows  # of single words
+        tokens = max(words, key=lambda name: len(words[name]), default=None)
+        if tokens is None or _is_text(words[tokens]):  # several texts in a row
+            return None
+        del words[tokens]
+        added["text"] = [" ".join(row.get(tokens) or ()) for row in rows]
+    if keys and not has_label and (is_keyed or len(flat) == len(texts)):
+        added.setdefault("label", keys)
+    kept = fields if texts else {**flat, **words}
+    return [
+        {name: row[name] for name in row if name in kept}
+        | {name: values[number] for name, values in added.items()}
+        for number, row in enumerate(rows)
     ]
-    texts = [key for key in scalars if _is_text(fields[key])]
-    lists = [key for key in fields if _are(fields[key], list)]
-    names = [key for key in lists if _are(_flatten(fields[key]), str)]
-    rest = [key for key in scalars if key not in texts]
-    has_label = any(key.lower() in _LABELS for key in rest + names)
-    is_flat = len(scalars + names) == len(fields) and (texts or not names)
-    has_strings = any(isinstance(v, str) for key in scalars for v in fields[key])
-    if found.keys > 1 and texts and not has_label:
-        return (
-            '{**r, "label": k}' if is_flat else _row(_get(texts[0], fields, rows), "k")
-        )
-    is_row = texts and (rest or names or len(texts) > 1)
-    if is_row or (is_flat and has_strings and not found.has_key):
-        return "r"
-    for key in scalars + names:
-        if key.lower() in _LABELS:
-            label = _get(key, fields, rows)
-    text = _get(texts[0], fields, rows) if texts else None
-    objects = [key for key in lists if _are(_flatten(fields[key]), dict)]
-    for key in objects:
-        inner = [*_flatten(fields[key])]
-        for field in _TEXTS:
-            if text is None and all(isinstance(x.get(field), str) for x in inner):
-                parts = f"x[{json.dumps(field)}] for x in {_get(key, fields, rows)}"
-                text = f'"".join({parts})'
-        for field in _LABELS:
-            if label in (None, "k") and all(
-                isinstance(x.get(field), str | int) for x in inner
-            ):
-                parts = f"x[{json.dumps(field)}] for x in {_get(key, fields, rows)}"
-                label = f"statistics.mode({parts})"
-    if text is None and names:
-        tokens = max(names, key=lambda key: len([*_flatten(fields[key])]))
-        if _is_text(_flatten(fields[tokens])):
-            return None  # several texts in a row
-        text = f'" ".join({_get(tokens, fields, rows)})'
-    if label in (None, "k") and rest and not found.has_key:
-        label = _get(
-            min(rest, key=lambda key: len({*map(str, fields[key])})), fields, rows
-        )
-    return _row(text, label) if text else None
 
 
-def _describe_list(rows: Sequence[list[Any]], label: str | None) -> str | None:
-    """Returns the code of a row that is a list: a text, and maybe its label."""
-    columns = [[*column] for column in zip(*rows, strict=False)]
-    texts = [index for index, column in enumerate(columns) if _is_text(column)]
-    if not texts:
+def _pair(texts: list[Any], labels: list[Any] | None) -> list[dict[str, Any]] | None:
+    if labels is None:
         return None
-    text = max(texts, key=lambda index: _count_words(columns[index]))
-    others = [
-        index
-        for index, column in enumerate(columns)
-        if index != text and all(isinstance(value, _SCALARS) for value in column)
-    ]
-    if others:
-        fewest = min(others, key=lambda index: len({*map(str, columns[index])}))
-        label = f"r[{fewest}]"
-    return _row(f"r[{text}]", label)
+    pairs = zip(texts, labels, strict=True)
+    return [{"text": text, "label": label} for text, label in pairs]
 
 
-def _row(text: str, label: str | None) -> str | None:
-    return f'{{"text": {text}, "label": {label}}}' if label else None
-
-
-def _get(key: str, fields: Mapping[str, Sequence[Any]], rows: Sequence[Any]) -> str:
-    name = json.dumps(key)
-    return f"r[{name}]" if len(fields[key]) == len(rows) else f"r.get({name})"
-
-
-def _flatten(lists: Sequence[Any]) -> list[Any]:
+def _flatten(lists: Iterable[Iterable[Any]]) -> list[Any]:
     return [item for part in lists for item in part]
 
 
-def _are(values: Any, kind: type) -> TypeGuard[list[Any]]:
+def _are(values: Any, kind: Any) -> TypeGuard[list[Any]]:
     """Returns whether values are a list that is not empty, and all of a type."""
     return (
         isinstance(values, list)
@@ -376,10 +266,24 @@ def _are(values: Any, kind: type) -> TypeGuard[list[Any]]:
     )
 
 
+def _are_scalars(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, _SCALARS) for value in values)
+
+
+def _count_values(values: Iterable[Any]) -> int:
+    return len({*map(str, values)})
+
+
 def _count_words(values: Sequence[Any]) -> float:
-    texts = [value for value in values if isinstance(value, str)]
-    return sum(len(re.findall(r"\w+", text)) for text in texts) / max(1, len(values))
+    """Returns the number of words of a text, on average."""
+    sample = values[:_SAMPLE_TEXTS]
+    texts = [value for value in sample if isinstance(value, str)]
+    return sum(len(re.findall(r"\w+", text)) for text in texts) / max(1, len(sample))
 
 
-def _is_text(values: Sequence[Any]) -> bool:
+def _is_text(values: Any) -> bool:
     return _are(values, str) and _count_words(values) >= _LEAST_WORDS
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -60,8 +60,10 @@ def find_files(
         paths = [p for p in known if not os.path.basename(p).startswith((".", "_"))]
     if not paths:
         raise UsageError(
-            got=f"--input {source} matches no file; give a file, a directory or a glob of "
-            ".csv, .tsv, .jsonl, .parquet, .arrow or .tfrecord files",
+            "source",
+            f"{source} matches no file",
+            "a file, a directory or a glob of "
+            + ", ".join(f".{name}" for name in FORMATS),
             name="E-data-not-found",
         )
     formats = {file_format or format_of(path) for path in paths}
@@ -69,8 +71,10 @@ def find_files(
     if others or only is None:
         names = ", ".join(sorted(name or "unknown" for name in formats))
         raise UsageError(
-            got=f"--input {source} has files of the formats {names}; give a glob of one "
-            f"format, or set the format with --format {'|'.join(FORMATS)}",
+            "source",
+            f"{source} has files of the formats {names}",
+            advice="give a glob of one format, or set `input_format`: "
+            + ", ".join(FORMATS),
             name="E-split-unclear",
         )
     return only, paths

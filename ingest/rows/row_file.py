@@ -92,9 +92,7 @@ class RowFile:
         """
         with self._refusing_damage(), self._open() as file:
             if self.file_format in DELIMITED:
-                dialect = self._dialect or self._find_dialect(file)
-                encoding = self._settings.encoding
-                return delimited.read_columns(file, dialect, encoding)
+                return delimited.read_columns(file, self._find_dialect(file))
             with readers.raising_value_errors():
                 if self.file_format == PARQUET:
                     return list(parquet.read_schema(file).names)
@@ -125,14 +123,14 @@ class RowFile:
                     is_advised = isinstance(row.__cause__ or row, EncodingError)
                     if is_advised:
                         advice = self._advise(can_skip=not isinstance(row, FileError))
-                        row = type(row)(f"{row}. {advice}")
+                        row = type(row)(f"{row}; {advice}")
                 yield Location(self.path, number), row
         except RowError as error:  # the start of the file has the wrong encoding
             yield Location(self.path, number + 1), FileError(str(error))
         except DAMAGE as error:
             message = f"the file cannot be read from here: {error}"
             if isinstance(error, UnicodeError) and self._is_text:
-                message += f". {self._advise(can_skip=False)}"
+                message += f"; {self._advise(can_skip=False)}"
             yield Location(self.path, number + 1), FileError(message)
 
     @contextlib.contextmanager
@@ -140,12 +138,14 @@ class RowFile:
         try:
             yield
         except DAMAGE as error:
-            message = f"{self.path}: {error}"
+            got, advice = str(error), None
             if not isinstance(error, RowError | UnicodeError):
-                message = f"{self.path}: the file cannot be read: {error}"
+                got = f"the file cannot be read: {error}"
             if isinstance(error, UnicodeError) and self._is_text:
-                message += f". {self._advise(can_skip=False)}"
-            raise UsageError(got=message, name="E-file-damaged") from error
+                advice = self._advise(can_skip=False)
+            raise UsageError(
+                self.path, got, advice=advice, name="E-file-damaged"
+            ) from error
 
     @property
     def _is_text(self) -> bool:
@@ -164,10 +164,8 @@ class RowFile:
             if self.file_format == TFRECORD:
                 yield from readers.read_examples(file)
             elif self.file_format in DELIMITED:
-                dialect = self._dialect or self._find_dialect(file)
-                yield from delimited.read_table(
-                    file, dialect, self._settings.encoding, task
-                )
+                dialect = self._find_dialect(file)
+                yield from delimited.read_table(file, dialect, task)
             elif self.file_format == JSONL:
                 yield from readers.read_json_lines(
                     file, self._settings.encoding, self.path
@@ -178,29 +176,31 @@ class RowFile:
                 yield from readers.read_arrow(file)
 
     def _find_dialect(self, file: IO[bytes]) -> dialects.Dialect:
+        if self._dialect is not None:
+            return self._dialect
         delimiter = "," if self.file_format == CSV else "\t"
         dialect = dialects.find_dialect(self.path, file, self._settings, delimiter)
         file.seek(0)
-        encoding = self._settings.encoding
         if names := self._settings.columns:
-            first = delimited.read_first(file, dialect, encoding)
+            first = delimited.read_first(file, dialect)
             if first is not None and len(first) != len(names):
                 raise UsageError(
-                    got=f"{self.path}: data.columns has "
-                    f"{wording.count(len(names), 'name')}, "
-                    f"{', '.join(names)}, but the first line has "
-                    f"{wording.count(len(first), 'field')}: "
-                    f"{', '.join(first):.200}; name each column",
+                    "data.columns",
+                    f"{wording.count(len(names), 'name')}, {', '.join(names)}, but the "
+                    f"first line of {self.path} has "
+                    f"{wording.count(len(first), 'field')}: {', '.join(first):.200}",
+                    advice="name each column",
                     name="E-column-missing",
                 )
             if first == names:
                 raise UsageError(
-                    got=f"{self.path}: its first line has the names of data.columns, so it "
-                    "is a header; leave data.columns out",
+                    "data.columns",
+                    f"the first line of {self.path} has these names, so it is a header",
+                    advice="leave `data.columns` out",
                     name="E-column-missing",
                 )
         else:
-            dropped = delimited.find_empty_columns(file, dialect, encoding)
+            dropped = delimited.find_empty_columns(file, dialect)
             dialect = dataclasses.replace(dialect, dropped=dropped)
         file.seek(0)
         self._dialect = dialect
@@ -220,19 +220,28 @@ class RowFile:
             else:
                 yield buffered
         if self._sha256 and hashed.sha256 and self._sha256 != hashed.sha256:
-            raise UsageError(
-                got=f"{self.path} changed while it was read; run again",
-                name="E-data-changed",
-            )
+            raise changed_error(self.path)
         self._sha256 = self._sha256 or hashed.sha256
 
 
 def columns_error(path: str, file_format: str) -> UsageError:
     """Returns the error about `data.columns` for rows whose columns have names."""
     return UsageError(
-        got="data.columns names the columns of CSV and TSV files without a header, but the "
-        f"format of {path} is {file_format}, which has names; leave data.columns out",
+        "data.columns",
+        "it names the columns of CSV and TSV files without a header, but the format of "
+        f"{path} is {file_format}, which has names",
+        advice="leave `data.columns` out",
         name="E-column-missing",
+    )
+
+
+def changed_error(path: str) -> UsageError:
+    """Returns the error about a file or folder that another process writes."""
+    return UsageError(
+        path,
+        "it changed while it was read",
+        advice="run again",
+        name="E-data-changed",
     )
 
 
@@ -258,8 +267,9 @@ def _naming_vanished_file(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise VanishedFileError(
-            got=f"{path} does not exist, but it was listed before; run again when no other "
-            "process changes the data",
+            path,
+            "it does not exist, but it was listed before",
+            advice="run again when no other process changes the data",
             name="E-data-changed",
         ) from error
 

@@ -120,8 +120,14 @@ def without_order(texts: np.ndarray) -> np.ndarray:
 
 
 def hash_record(serialized: bytes) -> int:
-    """Returns a hash of 64 bits of a serialized Example."""
-    return _hash(serialized)
+    """Returns a hash of 64 bits of a serialized Example, in any order of features.
+
+    ExampleGen serializes it anew, and protobuf does not fix the order of a map.
+    """
+    # Imported here for the same reason as in `count_tokens`.
+    from tensorflow.core.example.example_pb2 import Example
+
+    return _hash(Example.FromString(serialized).SerializeToString(deterministic=True))
 
 
 class TokenCounts(NamedTuple):

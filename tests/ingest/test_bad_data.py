@@ -7,6 +7,7 @@ through `resolve_examples`, with which a run checks TFRecords before it starts.
 import gzip
 import io
 import json
+import re
 import struct
 
 import google_crc32c
@@ -21,13 +22,18 @@ from contracts.errors import UsageError
 from contracts.task.definition import TaskConfig
 from ingest import examples
 from ingest.examples import tf_examples
+from ingest.examples.bad_rows import BadRowsError
+from ingest.rows.row_errors import VanishedFileError
 from ingest.rows.row_file import RowFile
 from pipeline.cli.main import main
 from pipeline.config.paths import OutputPaths
 from tests import records
+from tests.refusals import refused
 
 CLASSES = TaskConfig(text_columns=["text"], classes=["no", "yes"])
 SCORES = TaskConfig(text_columns=["text"], classes=None, label_range=[0, 5])
+SKIP = "correct the data, or leave such rows out with `data.on_bad_rows=skip`"
+WEIGHTS = ("-1", "nan", "inf", "", "heavy")
 
 TABLE = {"text": ["a cat", "a dog", "a bird"], "label": ["no", "yes", "no"]}
 CSV = b"text,label\na cat,no\na dog,yes\n"
@@ -81,104 +87,61 @@ def repeated_column():
     return pa.Table.from_arrays(columns, ["text", "label", "label"])
 
 
-# By case: the name of the training file, its content, and the message.
-REFUSED = {
-    "unbalanced quote": (
-        "csv",
-        csv(b'"open,no\n"a, b",no'),
-        r":4: a quoted field that starts",
-    ),
-    "row with a field less": ("csv", csv(b"a fish"), r":4: 1 field, the header has 2"),
-    "row with a field more": ("csv", csv(b"a,b,no"), r":4: 3 fields, the header has 2"),
-    "lone carriage return": ("tsv", CSV.replace(b",", b"\t") + b"a\rb\tno\n", r":4: "),
-    "invalid UTF-8": ("csv", csv(b"a \xff,no"), r":4: column 3: the byte 0xff is not"),
-    "NUL alone": ("csv", csv(b"\0\0,no"), r":4: text is .* no visible character"),
-    "label outside the classes": ("csv", csv(b"a,maybe"), r":4: label is 'maybe'; all"),
-    "label index out of range": ("csv", csv(b"a,2"), r":4: label is '2'; allowed are"),
-    "label without a value": ("csv", csv(b"a,"), r":4: label is '', which stands for"),
-    "label of half a class": ("csv", csv(b"a,0.5"), r":4: label is '0\.5'; allowed"),
-    "text column renamed": ("csv", b"Text,label\na,no\n", r"no column text; it has Te"),
-    "label column missing": ("csv", b"text\na\n", r"no column label; it has text"),
-    "column twice": ("csv", b"text,label,label\na,no,yes\n", r":1: the header has the"),
-    "file of 0 bytes": ("csv", b"", r"train\.csv has no rows; the split train needs"),
-    "header alone": ("csv", b"text,label\n", r"train\.csv has no rows"),
-    "no gzip, but named so": ("csv.gz", CSV, r"csv\.gz: the file cannot be read: Not"),
-    "truncated gzip": ("csv.gz", gzip.compress(CSV)[:-9], r"csv\.gz:\d: the file cann"),
-    "bit flip in gzip": ("csv.gz", flip(gzip.compress(CSV), 25), r"csv\.gz(:\d:)? .*"),
-    "gzip without its name": ("csv", gzip.compress(CSV), r"train\.csv"),
-    "key twice": (
-        "jsonl",
-        jsonl(b'{"text": "a", "label": "no", "label": "yes"}'),
-        r":3: it has the key 'label' more than once; keep one",
-    ),
-    "nested key twice": (
-        "jsonl",
-        jsonl(b'{"text": "a", "label": "no", "more": {"x": 1, "x": 2}}'),
-        r":3: it has the key 'x' more than once",
-    ),
-    "NaN as a text": (
-        "jsonl",
-        jsonl(b'{"text": NaN, "label": "no"}'),
-        r":3: text is 'nan', not text",
-    ),
-    "NaN as a label": (
-        "jsonl",
-        jsonl(b'{"text": "a", "label": NaN}'),
-        r":3: label is 'nan', which stands for a missing value",
-    ),
-    "nested text": (
-        "jsonl",
-        jsonl(b'{"text": {"en": "a"}, "label": "no"}'),
-        r":3: text is .*not text",
-    ),
-    "retyped text": (
-        "jsonl",
-        jsonl(b'{"text": 5, "label": "no"}'),
-        r":3: text is '5', not text",
-    ),
-    "trailing garbage": (
-        "jsonl",
-        jsonl(b'{"text": "a", "label": "no"} garbage'),
-        r":3: not JSON: Extra data: .*column 3",
-    ),
-    "cut line": ("jsonl", jsonl(b'{"text": "a", "la'), r":3: not JSON: "),
-    "missing key": ("jsonl", jsonl(b'{"text": "a"}'), r":3: no column label; the row"),
-    "Parquet of 0 bytes": ("parquet", b"", r"parquet:1: the file cannot be read"),
-    "truncated Parquet": ("parquet", PARQUET[:-20], r"parquet:1: the file cannot be"),
-    "Parquet's end alone": ("parquet", PARQUET[-300:], r"parquet:1: the file cannot"),
-    "bit flip in Parquet's footer": (
-        "parquet",
-        flip(PARQUET, len(PARQUET) - 200),
-        r"train\.parquet",
-    ),
-    "bit flips in a page of Parquet": (
-        "parquet",
-        PARQUET[:10] + b"\xff" * 30 + PARQUET[40:],
-        r"train\.parquet:1: the row group cannot be read from here",
-    ),
-    "Parquet with a column twice": (
-        "parquet",
-        to_parquet(repeated_column()),
-        r"parquet:1: .* column 'label' more than once; rename or remove",
-    ),
-    "text of Parquet retyped": (
-        "parquet",
-        to_parquet(pa.table({**TABLE, "text": [1, 2, 3]})),
-        r"parquet:1: text is '1', not text",
-    ),
-    "CSV named Parquet": ("parquet", CSV, r"parquet:1: the file cannot be read"),
-    "truncated Arrow": ("arrow", ARROW[: len(ARROW) // 2], r"arrow:1: the file cannot"),
-    "Arrow with a column twice": (
-        "arrow",
-        to_arrow(repeated_column()),
-        r"more than on",
-    ),
-    "Arrow whose lists end outside": (
-        "arrow",
-        with_offsets_outside(),
-        r"arrow:1: the ",
-    ),
-    "Arrow of a corrupt length": ("arrow", flip(ARROW, 7), r"arrow:1: the file cannot"),
+# Lines of CSV and of JSON, and why they are bad rows.
+CSV_LINES = [
+    (b'"open,no\n"a, b",no', "a quoted field that starts"),
+    (b"a fish", "1 field, the header has 2"),
+    (b"a,b,no", "3 fields, the header has 2"),
+    (b"a\rb,no", "not a line of this dialect"),
+    (b"a \xff,no", "column 3: the byte 0xff is not utf-8; .*`data.encoding=cp1252`"),
+    (b"\0\0,no", "text is .* no visible character"),
+    (b"a,maybe", "label is 'maybe'; allowed are"),
+    (b"a,2", "label is '2'; allowed are"),
+    (b"a,", "label is '', which stands for"),
+    (b"a,0.5", "label is '0.5'; allowed are"),
+]
+JSON_LINES = [
+    (b'{"text": "a", "label": "no", "label": "yes"}', "it has the key 'label' more th"),
+    (b'{"text": "a", "label": "no", "more": {"x": 1, "x": 2}}', "it has the key 'x'"),
+    (b'{"text": NaN, "label": "no"}', "text is 'nan', not text"),
+    (b'{"text": "a", "label": NaN}', "label is 'nan', which stands for a missing"),
+    (b'{"text": {"en": "a"}, "label": "no"}', "text is .*not text"),
+    (b'{"text": 5, "label": "no"}', "text is '5', not text"),
+    (b'{"text": "a", "label": "no"} garbage', "not JSON: Extra data: .*column 3"),
+    (b'{"text": "a", "la', "not JSON: "),
+    (b'{"text": "a"}', "no column label; the row"),
+]
+CORRUPT_PAGE = PARQUET[:10] + b"\xff" * 30 + PARQUET[40:]
+# The format of a training file, its content, and its bad row with the reason.
+BAD_ROWS = [
+    *(("csv", csv(line), f"4: {reason}") for line, reason in CSV_LINES),
+    *(("jsonl", jsonl(line), f"3: {reason}") for line, reason in JSON_LINES),
+    ("tsv", CSV.replace(b",", b"\t") + b"a\rb\tno\n", "4: not a line of this dialect"),
+    ("csv", b"text,label,idx\na,no,x\n", "2: idx is 'x', not a whole number"),
+    ("csv", b"text,label,idx\na,no,%d\n" % (1 << 63), "2: idx is '9"),
+    ("parquet", CORRUPT_PAGE, "1: the row group cannot be read from here"),
+    ("parquet", to_parquet(pa.table({**TABLE, "text": [1, 2, 3]})), "1: text is '1', "),
+]
+TWICE = "column 'label' more than once; rename or remove"
+UNREADABLE = "the file cannot be read"
+PARQUET_TWICE = to_parquet(repeated_column())
+FOOTER = flip(PARQUET, len(PARQUET) - 200)
+# By case: the format, the content, the row after which nothing is read, and why.
+DAMAGED = {
+    "column twice": ("csv", b"text,label,label\na,no,yes\n", ":1", TWICE),
+    "no gzip, but named so": ("csv.gz", CSV, "", UNREADABLE),
+    "truncated gzip": ("csv.gz", gzip.compress(CSV)[:-9], ":\\d", UNREADABLE),
+    "bit flip in gzip": ("csv.gz", flip(gzip.compress(CSV), 25), "(:\\d)?", ""),
+    "Parquet of 0 bytes": ("parquet", b"", ":1", UNREADABLE),
+    "truncated Parquet": ("parquet", PARQUET[:-20], ":1", UNREADABLE),
+    "Parquet's end alone": ("parquet", PARQUET[-300:], ":1", UNREADABLE),
+    "bit flip in Parquet's footer": ("parquet", FOOTER, ":1", ""),
+    "Parquet with a column twice": ("parquet", PARQUET_TWICE, ":1", TWICE),
+    "CSV named Parquet": ("parquet", CSV, ":1", UNREADABLE),
+    "truncated Arrow": ("arrow", ARROW[: len(ARROW) // 2], ":1", UNREADABLE),
+    "Arrow with a column twice": ("arrow", to_arrow(repeated_column()), ":1", TWICE),
+    "Arrow whose lists end outside": ("arrow", with_offsets_outside(), ":1", "the "),
+    "Arrow of a corrupt length": ("arrow", flip(ARROW, 7), ":1", UNREADABLE),
 }
 
 
@@ -190,23 +153,92 @@ def write_splits(tmp_path, suffix, content):
     return source
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_bad_file_is_refused_with_its_location(tmp_path, case):
-    suffix, content, message = REFUSED[case]
+def prepare(tmp_path, suffix, content, task=CLASSES):
     source = write_splits(tmp_path, suffix, content)
-    with pytest.raises(UsageError, match=message) as refused:
-        examples.prepare(str(source), str(tmp_path / "records"), CLASSES)
-    assert f"train.{suffix}" in str(refused.value)
+    examples.prepare(str(source), str(tmp_path / "records"), task)
+
+
+@pytest.mark.parametrize(("suffix", "content", "reason"), BAD_ROWS)
+def test_bad_row_is_refused_with_its_location_and_leaves_nothing(
+    tmp_path, suffix, content, reason
+):
+    got = re.compile(rf"^\d rows? cannot be used:\n  .*/train\.{suffix}:{reason}")
+    with refused("E-rows-refused", BadRowsError, setting=None, got=got, advice=SKIP):
+        prepare(tmp_path, suffix, content)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-@pytest.mark.parametrize("score", ["5.5", "-0.1", "nan", "inf", "1e999", "five"])
-def test_score_out_of_range_is_refused(tmp_path, score):
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_file_is_refused_with_its_location_and_leaves_nothing(tmp_path, case):
+    suffix, content, row, got = DAMAGED[case]
+    setting = re.compile(rf"/train\.{suffix}{row}$")
+    with refused("E-file-damaged", setting=setting, got=re.compile(got)):
+        prepare(tmp_path, suffix, content)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_gzip_without_its_name_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"train\.csv"):
+        prepare(tmp_path, "csv", gzip.compress(CSV))
+
+
+WEIGHTED = TaskConfig(
+    text_columns=["text"], classes=["no", "yes"], weight_column="weight"
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "content", "setting", "allowed"),
+    [
+        (CLASSES, "Text,label\na,no\n", "task.text_columns", "Text, label"),
+        (CLASSES, "text\na\n", "task.label_column", "text"),
+        (WEIGHTED, "text,label\na,no\n", "task.weight_column", "text, label"),
+    ],
+)
+def test_missing_column_is_refused_with_its_setting(
+    tmp_path, task, content, setting, allowed
+):
+    with refused("E-column-missing", setting=setting, allowed=allowed):
+        prepare(tmp_path, "csv", content.encode(), task)
+
+
+@pytest.mark.parametrize("content", [b"", b"text,label\n"])
+def test_file_without_rows_is_refused(tmp_path, content):
+    setting, got = f"{tmp_path}/data/train.csv", re.compile("the split train needs")
+    with refused("E-split-missing", setting=setting, got=got):
+        prepare(tmp_path, "csv", content)
+
+
+OUTSIDE = r"; allowed are numbers from 0\.0 to 5"
+MARK = ", which stands for a missing value"
+
+
+@pytest.mark.parametrize(
+    ("task", "column", "value", "problem"),
+    [
+        *((SCORES, "label", value, MARK) for value in ("", "nan", "NA", "-")),
+        *((SCORES, "label", value, OUTSIDE) for value in ("5.5", "-0.1", "inf")),
+        *((SCORES, "label", value, OUTSIDE) for value in ("1e999", "five", "-inf")),
+        *(
+            (WEIGHTED, "weight", value, "; allowed are numbers from 0")
+            for value in WEIGHTS
+        ),
+    ],
+)
+@pytest.mark.parametrize("split", ["train", "eval"])
+def test_number_out_of_range_is_refused(tmp_path, task, column, value, problem, split):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "train.csv").write_text(f"text,label\na,1\nb,{score}\n")
-    (tmp_path / "data" / "eval.csv").write_text("text,label\na,1\n")
-    with pytest.raises(UsageError, match=rf"train\.csv:3: label is '{score}'"):
-        examples.prepare(str(tmp_path / "data"), str(tmp_path / "records"), SCORES)
+    for name in ("train", "eval"):
+        last = {"label": "1", "weight": "1"} | (
+            {column: value} if name == split else {}
+        )
+        line = f"b,{last['label']},{last['weight']}\n"
+        (tmp_path / "data" / f"{name}.csv").write_text(
+            "text,label,weight\na,1,2\n" + line
+        )
+    got = re.compile(rf"/{split}\.csv:3: {column} is '{value}'{problem}")
+    with refused("E-rows-refused", got=got):
+        examples.prepare(str(tmp_path / "data"), str(tmp_path / "records"), task)
 
 
 LONG = "long " * (1 << 18)
@@ -252,7 +284,8 @@ def test_unusual_file_passes_with_the_count_of_its_rows(tmp_path, case):
 
 def test_equal_texts_of_one_file_cannot_be_split(tmp_path):
     (tmp_path / "all.csv").write_bytes(b"text,label\n" + b"same,no\nsame,yes\n" * 20)
-    with pytest.raises(UsageError, match="fewer than three different texts of"):
+    got = re.compile("^it has fewer than three different texts of no, yes, which")
+    with refused("E-class-too-small", setting="data.source", got=got):
         examples.prepare(str(tmp_path / "all.csv"), str(tmp_path / "records"), CLASSES)
 
 
@@ -260,8 +293,7 @@ def test_equal_texts_of_one_file_cannot_be_split(tmp_path):
 def test_shard_that_vanishes_after_it_was_listed_is_named(tmp_path, suffix):
     file = RowFile(str(tmp_path / f"train-0.{suffix}"), suffix)
     for read in (lambda: list(file.read()), lambda: file.sha256):
-        message = rf"train-0\.{suffix} does not exist, but it was listed"
-        with pytest.raises(UsageError, match=message):
+        with refused("E-data-changed", VanishedFileError, setting=file.path):
             read()
 
 
@@ -274,7 +306,8 @@ def test_shard_that_vanishes_while_another_is_read_is_named(tmp_path):
     def report(_):
         (source / "train-1.jsonl").unlink(missing_ok=True)
 
-    with pytest.raises(UsageError, match=r"train-1\.jsonl does not exist, but it was"):
+    setting = f"{source}/train-1.jsonl"
+    with refused("E-data-changed", VanishedFileError, setting=setting):
         examples.prepare(str(source), str(tmp_path / "records"), CLASSES, report)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
@@ -296,6 +329,7 @@ def frame(record):
 FRAMES = [frame(tf_examples.from_row(row)) for row in ROWS]
 PLAIN = b"".join(FRAMES)
 START = len(b"".join(FRAMES[:2]))  # of the third record
+COPY = "copy the file again, or write it anew"
 RECORDS = {
     "bit flip in a length": (
         flip(PLAIN, START, 4),
@@ -330,7 +364,9 @@ def test_damaged_record_is_refused_before_the_run_with_its_number(
 ):
     content, message = RECORDS[case]
     name = "train.tfrecord.gz" if packed else "train.tfrecord"
-    with pytest.raises(UsageError, match=f"{name}{message}.*Copy the file again"):
+    row, got = message.split(": ", 1)
+    setting = f"{tmp_path}/data/{name}{row}"
+    with refused("E-file-damaged", setting=setting, got=re.compile(got), advice=COPY):
         resolve(tmp_path, name, gzip.compress(content) if packed else content)
 
 
@@ -341,7 +377,8 @@ def test_missing_shard_is_refused_before_the_run(tmp_path, suffix):
     for name in ("train-00000-of-00002", "eval-0", "test-00000-of-00001"):
         (tmp_path / "data" / f"{name}.{suffix}").write_bytes(content)
     paths = OutputPaths(str(tmp_path / "output"), "tiny")
-    with pytest.raises(UsageError, match=rf"train-00001-of-00002\.{suffix} is mis"):
+    setting = f"{tmp_path}/data/train-00001-of-00002.{suffix}"
+    with refused("E-record-damaged", setting=setting):
         examples.resolve_examples(str(tmp_path / "data"), CLASSES, paths.examples)
 
 
@@ -376,7 +413,7 @@ def test_records_of_other_programs_are_read_whole(tmp_path):
 @pytest.mark.parametrize("command", ["prepare-data", "init", "inspect-data"])
 @pytest.mark.parametrize("case", ["no gzip, but named so", "truncated Parquet"])
 def test_every_command_refuses_a_damaged_file_in_one_line(tmp_path, case, command):
-    suffix, content, _ = REFUSED[case]
+    suffix, content, *_ = DAMAGED[case]
     source = str(write_splits(tmp_path, suffix, content))
     task = ["--set", f"task.classes={json.dumps(['no', 'yes'])}"]
     task += ["--set", "task.text_columns=[text]"]

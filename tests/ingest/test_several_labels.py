@@ -2,17 +2,18 @@
 
 import csv
 import json
+import re
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples
 from tests import records
+from tests.refusals import refused
 
 NAMES = ["joy", "love", "anger"]
 ROWS = [["joy", "love"], [], ["anger"]]
@@ -113,7 +114,8 @@ def test_booleans_and_floats_of_pandas_are_0_and_1(tmp_path):
 def test_name_after_indices_makes_all_labels_names(tmp_path):
     source = write(tmp_path, ".tsv", rows_of(["0,1", "joy"]))
     lines = []
-    with pytest.raises(UsageError, match=r"tsv:2: labels has '0'; allowed are joy, lo"):
+    got = re.compile(r"tsv:2: labels has '0'; allowed are joy, lo")
+    with refused("E-rows-refused", got=got):
         prepare(tmp_path, source, task(","), lines.append)
     assert any(
         "labels joy is not the index of a class, so that" in line for line in lines
@@ -133,61 +135,57 @@ def test_class_names_of_hugging_face_datasets_are_those_of_the_indices(tmp_path)
     assert prepare(tmp_path, folder, task())["eval"] == FLAGS
 
 
+FLAGS_OF_LABELS = "which looks like 0 or 1 for ea"
+
+
 @pytest.mark.parametrize(
-    ("separator", "row", "message"),
+    ("separator", "row", "reason"),
     [
-        (None, {"joy": 2}, r"train.csv:2: joy is '2'; allowed are 0 and 1"),
-        (None, {"joy": ""}, r"train.csv:2: joy is ''; allowed are 0 and 1"),
+        (None, {"joy": 2}, "joy is '2'; allowed are 0 and 1"),
+        (None, {"joy": ""}, "joy is ''; allowed are 0 and 1"),
         ("|", {"labels": "joy|lov"}, "labels has 'lov'; allowed are joy, love, anger"),
         ("|", {"labels": "joy||love"}, "labels has '', which stands for a missing"),
-        ("|", {"labels": '[{"id": 0}]'}, r"labels is '\[{\"id\": 0}\]', a list of obj"),
-        (" ", {"labels": "0 0 1"}, "labels is '0 0 1', which looks like 0 or 1 for ea"),
-        ("|", {"labels": "[null]"}, r"labels is '\[null\]', a list with a null"),
+        ("|", {"labels": '[{"id": 0}]'}, """labels is '[{"id": 0}]', a list of obj"""),
+        (" ", {"labels": "0 0 1"}, f"labels is '0 0 1', {FLAGS_OF_LABELS}"),
+        ("|", {"labels": "[null]"}, "labels is '[null]', a list with a null"),
         ("|", {"labels": "[0.5]"}, "a list of numbers with decimals, not of labels"),
         ("|", {"labels": "NA"}, "labels has 'NA', which stands for a missing value"),
+        ("|", {"labels": [0, 1, 0]}, f"[0, 1, 0], {FLAGS_OF_LABELS}"),
+        ("|", {"labels": None}, "labels has no value"),
+        ("|", {"labels": [None]}, "[None], a list with a null"),
     ],
 )
 def test_row_with_another_value_is_refused_with_file_and_line(
-    tmp_path, separator, row, message
+    tmp_path, separator, row, reason
 ):
     first = {"text": "one", **dict.fromkeys(NAMES, "0"), "labels": "", **row}
-    source = write(tmp_path, ".csv", [first, {**first, "text": "two"}])
-    with pytest.raises(UsageError, match=message):
+    is_csv = isinstance(next(iter(row.values())), str | int)
+    name, line = (".csv", 2) if is_csv else (".jsonl", 1)
+    source = write(tmp_path, name, [first, {**first, "text": "two"}])
+    got = re.compile(rf"/train{name}:{line}: .*{re.escape(reason)}")
+    with refused("E-rows-refused", got=got):
         prepare(tmp_path, source, task(separator))
 
 
 @pytest.mark.parametrize(
-    ("separator", "message"),
-    [
-        (None, r"no column love, anger; it has text, joy \(task.classes names them\)"),
-        ("|", r"no column labels; it has text, joy \(task.label_column names them\)"),
-    ],
+    ("separator", "setting", "missing"),
+    [(None, "task.classes", "love, anger"), ("|", "task.label_column", "labels")],
 )
-def test_missing_column_is_refused_with_its_setting(tmp_path, separator, message):
+def test_missing_column_is_refused_with_its_setting(
+    tmp_path, separator, setting, missing
+):
     source = write(tmp_path, ".csv", [{"text": "one", "joy": 1}])
-    with pytest.raises(UsageError, match=message):
+    got = f"{source}/train.csv has no column {missing}"
+    with refused("E-column-missing", setting=setting, got=got, allowed="text, joy"):
         prepare(tmp_path, source, task(separator))
-
-
-def test_list_with_null_or_with_flags_is_no_list_of_labels(tmp_path):
-    source = write(tmp_path, ".jsonl", rows_of([[0, 1, 0]]))
-    with pytest.raises(
-        UsageError, match=r"\[0, 1, 0\], which looks like 0 or 1 for ea"
-    ):
-        prepare(tmp_path, source, task())
-    rows = [{"text": "a", "labels": None}, {"text": "b", "labels": [None]}]
-    (source / "train.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    with pytest.raises(
-        UsageError, match=r"(?s)labels has no value.*\[None\], a list with a null"
-    ):
-        prepare(tmp_path, source, task())
 
 
 @pytest.mark.parametrize("row", [[0, 1], [1, 0]])
 def test_flags_of_two_labels_are_not_taken_for_indices(tmp_path, row):
     source = write(tmp_path, ".jsonl", rows_of([row, [1]]))
     two = task().model_copy(update={"classes": NAMES[:2]})
-    with pytest.raises(UsageError, match=r"for each .* set task\.labels to index, or"):
+    got = re.compile(r"for each .* set `?task\.labels.*index")
+    with refused("E-rows-refused", got=got):
         prepare(tmp_path, source, two)
     by_index = two.model_copy(update={"labels": "index"})
     assert prepare(tmp_path, source, by_index)["train"] == [[1, 1], [0, 1]]
@@ -206,7 +204,8 @@ def test_unused_label_column_has_no_say(tmp_path):
         parquet.write_table(table.replace_schema_metadata(metadata), path)
     assert prepare(tmp_path, folder, task(None))["eval"] == FLAGS
     parquet.write_table(table.drop(["love"]), folder / "train.parquet")
-    with pytest.raises(UsageError, match="no column love; it has text, labels, joy, a"):
+    allowed = "text, labels, joy, anger"
+    with refused("E-column-missing", setting="task.classes", allowed=allowed):
         prepare(tmp_path / "again", folder, task(None))
 
 
@@ -238,7 +237,9 @@ def test_tfrecords_have_0_or_1_for_each_label(tmp_path):
         [{"labels": [0, 1]}, {"labels": [0, 2, 1]}, {"joy": [1], "love": [0]}]
     ):
         source = write_records(f"bad{number}", **columns)
-        with pytest.raises(UsageError, match=r"labels is .*an int64 feature la"):
+        setting, got = f"{source}/train.tfrecord.gz:1", re.compile("^labels is ")
+        allowed = re.compile("0 or 1 for each of the 3 task.classes")
+        with refused("E-rows-refused", setting=setting, got=got, allowed=allowed):
             resolve(source)
 
 
@@ -269,7 +270,6 @@ def test_label_of_one_text_cannot_be_in_two_splits(tmp_path):
     source = tmp_path / "rows.csv"
     rows = rows_of(["joy"] * 9 + ["love"] * 9 + ["joy|anger"])
     pd.DataFrame(rows).to_csv(source, index=False)
-    with pytest.raises(
-        UsageError, match="fewer than three different texts of anger, wh"
-    ):
+    got = re.compile("fewer than three different texts of anger, wh")
+    with refused("E-class-too-small", setting="data.source", got=got):
         prepare(tmp_path, source, task())

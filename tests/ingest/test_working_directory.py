@@ -1,6 +1,7 @@
 """A working directory belongs to one process at a time, and is published complete."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,13 +10,13 @@ import threading
 import pytest
 
 from contracts import written_files
-from contracts.errors import UsageError
 from ingest.working_directory import (
     DestinationExistsError,
     WorkingDirectory,
     delete_damaged,
 )
 from pipeline.config.paths import REPOSITORY
+from tests.refusals import refused
 
 HOLD = """
 import pathlib, sys, time
@@ -33,7 +34,8 @@ def test_killed_process_releases_its_directory(tmp_path):
     command = [sys.executable, "-c", HOLD, str(directory.path)]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"ready\n"
-        with pytest.raises(UsageError, match=f"in use by process {process.pid}; wait"):
+        setting, got = str(directory.path), f"in use by process {process.pid}"
+        with refused("E-output-in-use", setting=setting, got=got):
             directory.open()
         directory.delete()  # which it does not hold
         assert (directory.path / "left").read_text() == "left"
@@ -72,16 +74,17 @@ def test_directory_that_was_published_while_another_waited_is_kept(tmp_path):
 def test_parent_that_cannot_be_a_directory_is_refused(tmp_path, parent):
     (tmp_path / "file").write_text("")
     directory = WorkingDirectory.beside(tmp_path / parent / "target")
-    with pytest.raises(UsageError, match=r"cannot be written: .*; name another"):
+    setting, got = str(tmp_path / parent), re.compile("^cannot be written: ")
+    with refused("E-storage-failed", setting=setting, got=got):
         directory.open()
     assert (tmp_path / "file").read_text() == ""
 
 
 def test_target_whose_name_is_too_long_is_named(tmp_path):
     target = tmp_path / ("x" * 300)
-    message = rf"^{target} cannot be written: File name too long; name another"
+    got = "cannot be written: File name too long"
     with (
-        pytest.raises(UsageError, match=message),
+        refused("E-storage-failed", setting=str(target), got=got),
         WorkingDirectory.creating(target, print),
     ):
         pass
@@ -90,7 +93,8 @@ def test_target_whose_name_is_too_long_is_named(tmp_path):
 def test_directory_that_cannot_be_locked_is_refused(tmp_path):
     directory = WorkingDirectory.beside(tmp_path / "target")
     (directory.path / ".lock").mkdir(parents=True)  # root may write anywhere
-    with pytest.raises(UsageError, match=r"cannot be written: .*\.lock\); name"):
+    got = re.compile(r"cannot be written: .*\.lock\)$")
+    with refused("E-storage-failed", setting=str(tmp_path), got=got):
         directory.open()
 
 
@@ -99,7 +103,7 @@ def test_second_process_of_a_new_directory_waits_and_is_refused(tmp_path):
 
     def create():
         with (
-            pytest.raises(DestinationExistsError, match="target exists; name a new"),
+            refused("E-destination-exists", DestinationExistsError),
             WorkingDirectory.creating(target, lines.append),
         ):
             pass
@@ -127,7 +131,7 @@ def test_existing_target_is_refused(tmp_path, kind):
     else:
         target.symlink_to(tmp_path / "absent")
     with (
-        pytest.raises(DestinationExistsError, match="target exists; name a new"),
+        refused("E-destination-exists", DestinationExistsError, setting=str(target)),
         WorkingDirectory.creating(target, print),
     ):
         pass

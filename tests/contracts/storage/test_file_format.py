@@ -5,6 +5,7 @@ import json
 import pytest
 
 from contracts.storage import file_format
+from tests.refusals import refused
 
 
 def test_content_is_read_without_the_number_it_was_written_with():
@@ -21,9 +22,11 @@ def test_file_without_a_number_is_read(content):
 @pytest.mark.parametrize("number", [0, 2, "1", None])
 def test_unknown_number_is_refused_with_the_file_and_what_to_do(number):
     text = json.dumps({"format": number, "id": "7"})
-    with pytest.raises(file_format.FormatError) as refused:
+    with refused(
+        "E-file-format-other",
+        file_format.FormatError,
+        setting="/runs/run.json",
+        got=f"its format is {number!r}",
+        allowed="1, which this release reads",
+    ):
         file_format.parse(text, "/runs/run.json")
-    assert refused.value.message == (
-        f"/runs/run.json has the format {number!r}, and this release reads the format "
-        "1: use the release that wrote the file, or another output directory"
-    )

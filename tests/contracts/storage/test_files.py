@@ -2,13 +2,17 @@
 
 import contextlib
 import math
+import re
 import stat
 
 import pytest
 import tensorflow as tf
 
-from contracts.errors import UsageError
-from contracts.storage import file_format, files
+from contracts.storage import files
+from tests.refusals import refused
+
+MISSING = "E-record-damaged"
+REWRITE = re.compile("delete the directory of that output")
 
 
 @pytest.fixture(params=["local", "remote"])
@@ -89,7 +93,7 @@ def test_records_of_a_directory_are_listed_without_other_files(directory):
         files.write(f"{directory}/train/{name}", name)
     records = files.list_records([f"{directory}/train/*", f"{directory}/eval/*"])
     assert records == [f"{directory}/train/0.gz", f"{directory}/train/1.gz"]
-    with pytest.raises(files.MissingRecordsError, match=r"matches .*/eval/\*\. If"):
+    with refused(MISSING, setting=f"{directory}/eval/*", advice=REWRITE):
         files.list_records([f"{directory}/eval/*"])
 
 
@@ -97,7 +101,8 @@ def test_missing_shard_is_refused_unless_the_pattern_leaves_it_out(directory):
     for number in (0, 2):
         files.write(f"{directory}/train/data-0000{number}-of-00003.gz", "")
     files.write(f"{directory}/train/data-0-of-1.gz", "")
-    with pytest.raises(files.MissingRecordsError, match=r"data-00001-of-00003\.gz"):
+    missing = f"{directory}/train/data-00001-of-00003.gz"
+    with refused(MISSING, files.MissingRecordsError, setting=missing, advice=REWRITE):
         files.list_records([f"{directory}/train/*"])
     pattern = f"{directory}/train/data-*[02]-of-*3.gz"
     assert len(files.list_records([pattern])) == 2
@@ -116,7 +121,7 @@ def test_shards_are_counted_from_0_or_1_with_or_without_zeros(names, missing):
     if missing is None:
         files.refuse_missing_shards(names, ["*"])
         return
-    with pytest.raises(files.MissingRecordsError, match=f"^{missing} is missing"):
+    with refused(MISSING, files.MissingRecordsError, setting=missing):
         files.refuse_missing_shards(names, ["*"])
 
 
@@ -128,7 +133,7 @@ def test_directory_that_disappears_while_it_is_listed_is_empty(tmp_path, monkeyp
 def test_remote_file_needs_tensorflow(monkeypatch):
     monkeypatch.setattr(files, "_registered", [])
     for use in (files.read, files.exists, files.make_directory, files.open_binary):
-        with pytest.raises(UsageError, match=r"gs://b/\S* is not on this machine"):
+        with refused("E-storage-failed", setting=re.compile(r"^gs://b/\S*$")):
             use("gs://b/run/record.json")
 
 
@@ -139,7 +144,7 @@ def test_record_is_read_without_the_number_of_its_format(directory):
     assert files.read_record(path) == {"best": None}
     assert files.read_record(f"{directory}/absent.json") is None
     files.write_json(path, {"format": 2})
-    with pytest.raises(file_format.FormatError, match="format 2"):
+    with refused("E-file-format-other", setting=path, got="its format is 2"):
         files.read_record(path)
 
 

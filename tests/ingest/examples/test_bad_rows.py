@@ -1,16 +1,16 @@
 """Rows that a run cannot take are refused, or skipped and written to a file."""
 
 import json
+import re
 
 import pytest
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
-from contracts.storage.file_format import FormatError
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
 from pipeline.config.paths import OutputPaths
 from tests import records
+from tests.refusals import refused
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"])
 SKIP = DataConfig(on_bad_rows="skip")
@@ -43,15 +43,15 @@ def source(tmp_path):
 def test_all_bad_rows_are_counted_and_the_first_named(tmp_path, source):
     with open(f"{source}/train.csv", "a") as file:
         file.write("x,?\n" * 3)
-    with pytest.raises(UsageError) as refused:
+    with refused("E-rows-refused", advice=re.compile("`data.on_bad_rows=skip`")) as bad:
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
-    lines = str(refused.value).splitlines()
+    lines = bad.value.got.splitlines()
     assert lines[0] == "8 rows cannot be used:"
     for line, (row, reason) in zip(lines[1:6], REASONS.items(), strict=True):
         assert f"train.csv:{row}: " in line
         assert reason in line
-    assert lines[6] == "  and 3 more"
-    assert "--set data.on_bad_rows=skip" in lines[7]
+    assert lines[6:] == ["  and 3 more"]
+    assert str(bad.value).splitlines()[7].startswith("correct the data")
     assert not (tmp_path / "records").exists()
 
 
@@ -75,7 +75,8 @@ def test_skipped_rows_are_written_with_their_reasons(tmp_path, source):
 
 def test_split_without_a_good_row_is_refused(tmp_path, source):
     (tmp_path / "data" / "eval.csv").write_text("text,label\na,?\n")
-    with pytest.raises(UsageError, match="the split eval has no rows left"):
+    got = "no rows are left in the split eval"
+    with refused("E-split-missing", setting=source, got=got):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK, settings=SKIP)
     assert not (tmp_path / "records").exists()
 
@@ -83,7 +84,7 @@ def test_split_without_a_good_row_is_refused(tmp_path, source):
 def test_choice_is_not_taken_from_an_earlier_run(tmp_path, source):
     paths = OutputPaths(tmp_path / "output", "name")
     examples_lib.resolve_examples(source, TASK, paths.examples, settings=SKIP)
-    with pytest.raises(UsageError, match="5 rows cannot be used"):
+    with refused("E-rows-refused", got=re.compile("^5 rows cannot be used")):
         examples_lib.resolve_examples(source, TASK, paths.examples)
 
 
@@ -104,8 +105,7 @@ def test_tfrecords_are_taken_as_they_are(tmp_path):
         row = records.example(text=[b"a"], label=[1])
         records.write(tmp_path / "data" / f"{split}.tfrecord", [row])
     paths = OutputPaths(tmp_path / "output", "name")
-    message = r"on_bad_rows is skip.*TFRecords.*set data.on_bad_rows=refuse"
-    with pytest.raises(UsageError, match=message):
+    with refused("E-settings-refused", setting="data.on_bad_rows"):
         examples_lib.resolve_examples(
             str(tmp_path / "data"), TASK, paths.examples, settings=SKIP
         )
@@ -148,7 +148,7 @@ def test_card_of_an_unknown_format_is_refused(tmp_path, source):
     path = target / "data_card.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "format": content["format"] + 1}))
-    with pytest.raises(FormatError, match=r"data_card\.json has the format 2"):
+    with refused("E-file-format-other", setting=str(path), got="its format is 2"):
         examples_lib.find_examples(str(target))
 
 

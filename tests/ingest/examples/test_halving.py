@@ -5,13 +5,13 @@ import csv
 import numpy as np
 import pytest
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
 from ingest.examples import sources, text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving
+from tests.refusals import refused
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"])
 SCORES = TaskConfig(text_columns=["text"], label_range=[0, 1])
@@ -81,7 +81,7 @@ def test_eval_stays_whole_if_a_half_is_too_small(tmp_path, halving, rows):
 def test_bad_rows_of_eval_are_logged_once(tmp_path, caplog):
     rows = [*rows_of(400), ("text 999", "maybe")]
     source = write(tmp_path / "data", train=rows_of(4, start=5000), eval=rows)
-    with pytest.raises(UsageError, match="1 row cannot be used"):
+    with refused("E-rows-refused"):
         examples_lib.resolve_examples(
             str(source), TASK, lambda key: tmp_path / key, halving=HALVING
         )

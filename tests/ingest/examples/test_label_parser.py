@@ -107,7 +107,7 @@ def test_names_of_the_source_come_first():
             "1",
             "'1'; allowed are no, yes .if each label is the index of a class",
         ),
-        ("index", "yes", "allowed are numbers from 0 to 1 .*: task.labels=name"),
+        ("index", "yes", "allowed are numbers from 0 to 1 .*: `task.labels=name`"),
         (None, "5", "label is '5'; allowed are 0 to 1 or no, yes$"),
         (None, "n/a", "label is 'n/a', which stands for a missing value$"),
     ],

@@ -3,13 +3,13 @@
 import csv
 import gzip
 import json
+import re
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
@@ -17,6 +17,7 @@ from ingest.examples.bad_rows import BadRows
 from ingest.examples.sources import open_source
 from ingest.examples.text_source import open_splits
 from tests import records
+from tests.refusals import refused
 
 TASK = TaskConfig(
     text_columns=["Text"], label_column="Klasse", classes=["schlecht", "gut"]
@@ -146,8 +147,10 @@ def test_class_names_that_match_the_task_only_in_part_are_refused(tmp_path):
     for split in ("train", "eval"):
         path = tmp_path / "data" / f"{split}.parquet"
         write_labelled(path, ["neutral", "schlecht", "gut"], [0, 1])
-    message = "has the classes neutral, schlecht, gut.*task.classes are schlecht, gut"
-    with pytest.raises(UsageError, match=message):
+    got = re.compile(
+        "^schlecht, gut, but .* has the classes neutral, schlecht, gut for"
+    )
+    with refused("E-classes-differ", setting="task.classes", got=got):
         prepare(tmp_path / "data", tmp_path)
 
 
@@ -222,30 +225,29 @@ def test_hidden_files_and_other_names_are_ignored(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("names", "error", "got"),
     [
-        (["Train.csv", "Test.csv"], r"Test\.csv, which looks like a split"),
-        (["rows.csv", "rows.jsonl"], r"several kinds \(\.csv, \.jsonl\)"),
-        (
-            ["train.csv", "train.jsonl", "eval.csv"],
-            r"train\.csv and train\.jsonl",
-        ),
-        (["train.csv", "train-1.csv", "eval.csv"], r"train-1\.csv and train\.csv"),
-        (["train.csv", "train/a.csv", "eval.csv"], r"train\.csv and train/a\.csv"),
-        (["train.csv"], r"no split eval \(train\.csv\); it has train\.csv"),
-        (["eval.csv", "test.csv"], r"no split train"),
+        ("Train.csv Test.csv", "unclear", "it has Test.csv, which looks like a split"),
+        ("rows.csv rows.jsonl", "unclear", "it has files of several kinds (.csv, .js"),
+        ("eval.csv train.csv train.jsonl", "unclear", "train.csv and train.jsonl"),
+        ("eval.csv train.csv train-1.csv", "unclear", "train-1.csv and train.csv"),
+        ("eval.csv train.csv train/a.csv", "unclear", "train.csv and train/a.csv"),
+        ("train.csv", "missing", "it has no split eval (train.csv), but train.csv"),
+        ("eval.csv test.csv", "missing", "it has no split train"),
     ],
 )
-def test_files_that_are_not_one_set_of_splits_are_refused(tmp_path, names, message):
-    for name in names:
-        write(tmp_path / "data" / name, ROWS)
-    with pytest.raises(UsageError, match=message):
-        prepare(tmp_path / "data", tmp_path)
+def test_files_that_are_not_one_set_of_splits_are_refused(tmp_path, names, error, got):
+    source = tmp_path / "data"
+    for name in names.split():
+        write(source / name, ROWS)
+    got = re.compile(re.escape(got))
+    with refused(f"E-split-{error}", setting=str(source), got=got):
+        prepare(source, tmp_path)
 
 
 def test_file_whose_name_shows_no_format_is_read_if_the_format_is_set(tmp_path):
     path = write(tmp_path / "rows.csv", MANY).rename(tmp_path / "rows.txt")
-    with pytest.raises(UsageError, match=r"rows\.txt: its name shows no format"):
+    with refused("E-format-unknown", setting=str(path)):
         prepare(path, tmp_path)
     read = prepare(path, tmp_path, format="csv")
     assert sum(map(len, read.values())) == len(MANY)
@@ -277,7 +279,8 @@ def test_damaged_file_loses_no_row_silently(tmp_path, suffix, policy):
     write(tmp_path / "data" / f"eval.{suffix}", ROWS)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(UsageError, match=rf"train\.{suffix}.*cannot be read"):
+    setting = re.compile(rf"train\.{suffix}")
+    with refused("E-file-damaged", setting=setting, got=re.compile("cannot be read")):
         prepare(tmp_path / "data", tmp_path, on_bad_rows=policy)
 
 
@@ -287,7 +290,8 @@ def test_shard_of_another_encoding_is_refused_by_name(tmp_path):
     path = tmp_path / "data" / "part-1.csv"
     path.write_bytes(path.read_text().encode("utf-16"))
     settings = {"on_bad_rows": "skip", "encoding": "cp1252"}
-    with pytest.raises(UsageError, match=r"part-1\.csv: .*UTF-16.*data\.encoding=utf"):
+    got = re.compile("UTF-16.*`data.encoding=utf-16`")
+    with refused("E-file-damaged", setting=str(path), got=got):
         prepare(tmp_path / "data", tmp_path, **settings)
 
 
@@ -306,7 +310,8 @@ def test_selection_of_rows_of_hugging_face_datasets_is_refused(tmp_path):
         "_indices_data_files": [{"filename": "i"}]
     }
     state.write_text(json.dumps(content))
-    with pytest.raises(UsageError, match=r"flatten_indices\(\)"):
+    advice = "save it again after dataset.flatten_indices()"
+    with refused("E-file-damaged", setting=str(state.parent), advice=advice):
         prepare(source, tmp_path)
 
 
@@ -317,8 +322,8 @@ def test_first_bad_rows_of_every_format_are_named(tmp_path):
         source = tmp_path / suffix
         write(source / f"train.{suffix}", [ROWS[0], ROWS[2], bad])
         write(source / f"eval.{suffix}", ROWS)
-        message = rf"train\.{suffix}:{row}: Klasse is 'mittel'; allowed are "
-        with pytest.raises(UsageError, match=message):
+        got = re.compile(rf"train\.{suffix}:{row}: Klasse is 'mittel'; allowed are ")
+        with refused("E-rows-refused", got=got):
             prepare(source, tmp_path)
 
 
@@ -327,7 +332,7 @@ def test_records_with_a_bad_row_are_named_by_their_number(tmp_path):
     examples.insert(3, records.example(Text=[b"a"], Klasse=[b"?"]))
     path = tmp_path / "all.tfrecord.gz"
     records.write(path, examples)
-    with pytest.raises(UsageError, match=r"all\.tfrecord\.gz:4: Klasse is '\?'"):
+    with refused("E-rows-refused", got=re.compile(r"\.gz:4: Klasse is '\?'")):
         prepare(path, tmp_path)
 
 
@@ -335,7 +340,7 @@ def test_lines_of_quoted_and_gzipped_csv_are_counted_in_its_text(tmp_path):
     text = 'Text,Klasse\n"two\nlines",gut\nbad,?\n' + "fine,gut\n" * 20
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(gzip.compress(text.encode()))
-    with pytest.raises(UsageError, match=r"rows\.csv\.gz:4: Klasse is '\?'"):
+    with refused("E-rows-refused", got=re.compile(r"\.gz:4: Klasse is '\?'")):
         prepare(path, tmp_path)
 
 

@@ -1,5 +1,6 @@
 """Finding the span that a run uses."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators.staging import plan_examples
 from tests import tiny
+from tests.refusals import refused
 
 TASK = TaskConfig()
+NOT_FOUND = "E-data-not-found"
 
 
 @pytest.fixture
@@ -127,35 +130,34 @@ def test_file_is_not_a_span(source, paths, tmp_path):
 
 def test_incomplete_span_is_refused_and_not_skipped(source, paths, tmp_path):
     shutil.move(tmp_path / "spans" / "day-10" / "eval.tsv", tmp_path)
-    with pytest.raises(UsageError) as caught:
-        examples_lib.resolve_examples(source, TASK, paths.examples)
-    for text in (
-        f"data {tmp_path}/spans/day-10 has no split eval",
-        f"span 10 of {source}",
-        "--set data.span=N",
+    with refused(
+        "E-split-missing",
+        setting=f"{tmp_path}/spans/day-10",
+        got=re.compile(f"no split eval .*; it is span 10 of {re.escape(source)}"),
+        advice=re.compile("`data.span=N`"),
     ):
-        assert text in str(caught.value)
+        examples_lib.resolve_examples(source, TASK, paths.examples)
 
 
-def test_source_without_spans_is_refused_with_its_directories(source, paths, tmp_path):
-    with pytest.raises(UsageError, match=r"no directory is called week-\{SPAN\}.*day-"):
-        examples_lib.resolve_examples(
-            f"{tmp_path}/spans/week-{{SPAN}}", TASK, paths.examples
-        )
-    with pytest.raises(UsageError, match="nowhere has no directories"):
-        examples_lib.resolve_examples(
-            f"{tmp_path}/nowhere/{{SPAN}}", TASK, paths.examples
-        )
+def test_source_without_spans_is_refused_with_its_directories(source, tmp_path):
+    for folder, name, allowed in (
+        ("spans", "week-{SPAN}", "day-10, day-2, day-9"),
+        ("nowhere", "{SPAN}", "none, as it has no directories"),
+    ):
+        got = f"no directory of {tmp_path}/{folder} is called {name}"
+        with refused(NOT_FOUND, setting="data.source", got=got, allowed=allowed):
+            spans.find_span(f"{tmp_path}/{folder}/{name}")
 
 
 def test_missing_span_is_refused_with_the_spans_that_exist(source, paths):
-    with pytest.raises(UsageError, match=r"data\.span is 7; .* the spans 2, 9, 10"):
+    with refused(NOT_FOUND, setting="data.span", allowed="2, 9, 10"):
         examples_lib.resolve_examples(source, TASK, paths.examples, settings=chosen(7))
 
 
 def test_two_directories_of_one_span_are_refused(source, paths, tmp_path):
     (tmp_path / "spans" / "day-010").mkdir()
-    with pytest.raises(UsageError, match="day-010 and day-10, which are both span 10"):
+    got = "it has day-010 and day-10, which are both span 10"
+    with refused("E-split-unclear", setting=f"{tmp_path}/spans", got=got):
         examples_lib.resolve_examples(source, TASK, paths.examples)
     assert (
         examples_lib.resolve_examples(
@@ -169,7 +171,8 @@ def test_two_directories_of_one_span_are_refused(source, paths, tmp_path):
     "name", ["{SPAN}/{VERSION}", "{SPAN:2}", "{SPAN}/{SPAN}", "{YYYY}-{MM}-{DD}"]
 )
 def test_other_span_notations_of_tfx_are_refused(paths, tmp_path, name):
-    with pytest.raises(UsageError, match=r"\{SPAN\} is allowed once"):
+    allowed = re.compile(r"^\{SPAN\} once")
+    with refused("E-settings-refused", setting="data.source", allowed=allowed):
         examples_lib.resolve_examples(f"{tmp_path}/{name}", TASK, paths.examples)
 
 
@@ -202,7 +205,7 @@ def test_remote_spans_are_found_as_local_ones(source, paths):
         examples.patterns,
     )
     assert copies == []
-    with pytest.raises(UsageError, match="ram://nowhere has no directories"):
+    with refused(NOT_FOUND, setting="data.source", allowed=re.compile("^none")):
         spans.find_span("ram://nowhere/{SPAN}")
 
 

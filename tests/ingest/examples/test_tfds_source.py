@@ -1,5 +1,7 @@
 """Data sets of TFDS, which are stored on this disk and loaded."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
@@ -7,12 +9,12 @@ from official.nlp.data import classifier_data_lib
 from official.nlp.tools import tokenization
 from tensorflow_datasets.core import constants
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples
 from ingest.rows.readers import DEFAULTS
 from tests import records, tiny
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -159,19 +161,24 @@ def test_labels_that_are_strings_are_class_names(store, prepare):
 
 
 @pytest.mark.parametrize(
-    ("splits", "columns", "message"),
+    ("splits", "columns", "name", "got"),
     [
-        (["train"], ["text"], "no split eval; it has train"),
-        (["train", "validation"], ["body"], r"no column body; it has kind, text"),
+        (["train"], ["text"], "E-split-missing", "no split eval .*, but train$"),
+        (
+            ["train", "validation"],
+            ["body"],
+            "E-column-missing",
+            "^tfds:tiny_short train has no column body$",
+        ),
     ],
 )
 def test_data_set_without_a_split_or_column_is_refused(
-    store, prepare, splits, columns, message
+    store, prepare, splits, columns, name, got
 ):
     rows = [{"text": "A cat.", "kind": "pet"}]
     store("tiny_short", dict.fromkeys(splits, rows), text=TEXT, kind=TEXT)
     task = TaskConfig(text_columns=columns, label_column="kind", classes=["a", "pet"])
-    with pytest.raises(UsageError, match=message):
+    with refused(name, got=re.compile(got)):
         prepare("tfds:tiny_short", task)
 
 
@@ -180,7 +187,8 @@ def test_group_in_two_splits_is_refused(store, prepare):
     splits = {"train": rows, "validation": rows}
     store("tiny_authors", splits, text=TEXT, kind=TEXT, author=TEXT)
     task = TaskConfig(text_columns=["text"], label_column="kind", classes=["a", "pet"])
-    with pytest.raises(UsageError, match="'ann' in 1 row of train and 1 of eval"):
+    got = re.compile("'ann' in 1 row of train and 1 of eval")
+    with refused("E-groups-across-splits", setting="data.group_column", got=got):
         prepare("tfds:tiny_authors", task, DataConfig(group_column="author"))
 
 
@@ -189,13 +197,14 @@ def test_missing_network_is_reported_at_once(tmp_path, monkeypatch, prepare):
     for scheme in ("http", "https"):
         # Nothing listens on this port.
         monkeypatch.setenv(f"{scheme}_proxy", "http://127.0.0.1:9")
-    with pytest.raises(UsageError, match=r"tfds:glue/mrpc.*no response .*--data DIR"):
+    got, advice = re.compile("no response"), re.compile("`data.source=DIR`")
+    with refused("E-network-failed", setting="tfds:glue/mrpc", got=got, advice=advice):
         prepare("tfds:glue/mrpc", TaskConfig())
     assert not (tmp_path / "records").exists()
 
 
 def test_data_set_that_tfds_does_not_have_is_refused(prepare):
-    with pytest.raises(UsageError, match="tfds:tiny_absent: TFDS has no such data"):
+    with refused("E-data-not-found", setting="tfds:tiny_absent"):
         prepare("tfds:tiny_absent", TaskConfig())
 
 

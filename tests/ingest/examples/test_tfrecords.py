@@ -1,14 +1,16 @@
 """Finding the splits of existing TFRecords."""
 
+import re
+
 import apache_beam as beam
 import pytest
 from apache_beam.testing import util
 from tfx import v1 as tfx
 from tfx.components.example_gen.import_example_gen import executor
 
-from contracts.errors import UsageError
 from ingest import examples
 from tests import records
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -62,28 +64,24 @@ def test_example_gen_reads_every_row_of_every_layout_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "called", "state"),
+    ("file", "called", "got", "advice"),
     [
-        ("train.tfrecord.gz", "train.tfrecord", "gzipped; add"),
-        ("train.tfrecord", "train.tfrecord.gz", "not gzipped; remove"),
+        ("train.tfrecord.gz", "train.tfrecord", "gzipped", "add .gz to its name"),
+        (
+            "train.tfrecord",
+            "train.tfrecord.gz",
+            "not gzipped",
+            "remove .gz from its name",
+        ),
     ],
 )
 def test_file_whose_name_does_not_fit_its_compression_is_refused(
-    tmp_path, file, called, state
+    tmp_path, file, called, got, advice
 ):
     records.write(tmp_path / "eval.tfrecord", ROWS["eval"])
-    path = records.write(tmp_path / file, ROWS["train"])
-    (tmp_path / file).rename(tmp_path / called)
-    with pytest.raises(UsageError, match=rf"{called} is {state} \.gz"):
-        examples.find_examples(str(tmp_path))
-    assert path
-
-
-def test_records_of_two_tasks_in_one_directory_are_refused(tmp_path):
-    for task in ("MRPC", "RTE"):
-        records.write(tmp_path / f"{task}_train.tf_record", ROWS["train"])
-    message = r"MRPC_train\.tf_record and RTE_train\.tf_record, all of the split train"
-    with pytest.raises(UsageError, match=message):
+    records.write(tmp_path / file, ROWS["train"])
+    path = str((tmp_path / file).rename(tmp_path / called))
+    with refused("E-format-unknown", setting=path, got=f"it is {got}", advice=advice):
         examples.find_examples(str(tmp_path))
 
 
@@ -94,17 +92,19 @@ def test_records_of_two_tasks_in_one_directory_are_refused(tmp_path):
         ("eval/data.tfrecord", "validation-00000-of-00001.tfrecord"),
         ("eval/data.tfrecord", "eval.tfrecord"),
         ("eval.tfrecord", "MRPC_dev.tf_record"),
+        ("MRPC_eval.tf_record", "RTE_eval.tf_record"),
     ],
-    ids=["names", "layouts and names", "layouts", "a task's"],
+    ids=["names", "layouts and names", "layouts", "a task's", "two tasks'"],
 )
 def test_two_names_of_one_split_are_refused(tmp_path, names):
     for name in ("train.tfrecord", *names):
         records.write(tmp_path / name, ROWS["eval"])
-    with pytest.raises(UsageError, match="all of the split eval; keep one") as caught:
+    both = re.compile("^it has .* and .*, which are both the split eval$")
+    with refused("E-split-unclear", setting=str(tmp_path), got=both) as caught:
         examples.find_examples(str(tmp_path))
-    assert all(name in str(caught.value) for name in names)
+    assert all(name in caught.value.got for name in names)
 
 
 def test_directory_that_tfx_reads_as_a_pattern_is_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"data /.*records\[1\]: TensorFlow and Beam"):
+    with refused("E-path-pattern", setting="data.source"):
         examples.find_examples(str(tmp_path / "records[1]"))

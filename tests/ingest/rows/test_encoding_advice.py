@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from ingest.rows import readers, row_file
 from ingest.rows.encoding_advice import advise
 from ingest.rows.row_errors import FileError, RowError
 from ingest.rows.row_file import RowFile
+from tests.refusals import refused
 
 TWEETS = ["good \N{THUMBS UP SIGN} day", "late \N{PENSIVE FACE} again", "plain"] * 20
 CUT = b"bad " + "\N{THUMBS UP SIGN}".encode()[:3]
@@ -43,8 +43,8 @@ def test_few_cut_characters_in_utf_8_are_counted_and_left_out(tmp_path, name, tw
     content = [*(tweet.encode() for tweet in tweets), CUT, CUT]
     error = encoding_error(tmp_path / name, content)
     assert "with 2 characters cut or damaged" in error
-    assert "--set data.on_bad_rows=skip" in error
-    assert "--set data.encoding" not in error
+    assert "`data.on_bad_rows=skip`" in error
+    assert "`data.encoding" not in error
     rows = read(tmp_path / name)
     assert [number for number, row in rows if isinstance(row, RowError)] == [62, 63]
 
@@ -56,7 +56,7 @@ def test_utf_8_that_is_read_as_another_encoding_is_recognized(
 ):
     content = [*(tweet.encode() for tweet in TWEETS), "“so”".encode(), *bad]
     error = encoding_error(tmp_path / "in.csv", content, encoding=encoding)
-    assert f"--set data.encoding=utf-8 reads the file: it is UTF-8{but}" in error
+    assert f"set `data.encoding=utf-8`: the file is UTF-8{but}" in error
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_advice_about_the_encoding_leads_to_one_that_reads_the_file(
     text = SENTENCES[encoding].encode(encoding)
     content = [f"row {n}".encode() + text for n in range(9)]
     error = encoding_error(tmp_path / "in.csv", content, encoding=wrong)
-    (advised,) = re.findall(r"--set data\.encoding=(\S+)", error)
+    (advised,) = re.findall(r"`data\.encoding=(\S+)`", error)
     rows = [row for _, row in read(tmp_path / "in.csv", encoding=advised)]
     assert rows == [{"text": f"row {n}{SENTENCES[encoding]}"} for n in range(9)]
 
@@ -83,7 +83,7 @@ def test_advice_about_the_encoding_leads_to_one_that_reads_the_file(
 def test_half_width_letters_in_japanese_do_not_hide_it(tmp_path):
     text = "この映画はおもしろい。ﾃﾚﾋﾞで見た".encode("shift_jis")
     error = encoding_error(tmp_path / "in.csv", [text] * 9)
-    assert "--set data.encoding=shift_jis" in error
+    assert "`data.encoding=shift_jis`" in error
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_half_width_letters_in_japanese_do_not_hide_it(tmp_path):
 def test_few_letters_between_those_of_ascii_are_western(tmp_path, text):
     # Japanese and Chinese encodings read them, too, as one character in a word.
     error = encoding_error(tmp_path / "in.csv", [text.encode("cp1252")])
-    assert "--set data.encoding=cp1252" in error
+    assert "`data.encoding=cp1252`" in error
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.tsv", "in.jsonl"])
@@ -113,7 +113,7 @@ def test_utf_16_without_a_byte_order_mark_comes_with_advice(tmp_path, name, text
         path.write_bytes(content.encode(encoding))
         ((_, error),) = read(path, encoding="utf-16")
         assert isinstance(error, FileError)
-        assert f"--set data.encoding={encoding}" in str(error)
+        assert f"`data.encoding={encoding}`" in str(error)
         assert "on_bad_rows" not in str(error)
         rows = [row for _, row in read(path, encoding=encoding)]
         assert rows == [{"text": text}] * 20
@@ -122,7 +122,8 @@ def test_utf_16_without_a_byte_order_mark_comes_with_advice(tmp_path, name, text
 def test_dialect_of_utf_16_without_a_byte_order_mark_is_refused_with_advice(tmp_path):
     (tmp_path / "in.csv").write_text("text\nplain\n")
     file = RowFile(str(tmp_path / "in.csv"), "csv", DataConfig(encoding="utf-16"))
-    with pytest.raises(UsageError, match=r"in\.csv: .*--set data\.encoding=utf-8"):
+    advice = re.compile("`data.encoding=utf-8`")
+    with refused("E-file-damaged", setting=file.path, advice=advice):
         file.describe_dialect()
 
 
@@ -133,16 +134,16 @@ def test_damaged_unit_of_utf_16_is_counted_and_not_left_out(tmp_path, encoding):
     (tmp_path / "in.csv").write_bytes(content)
     *_, (_, error) = read(tmp_path / "in.csv", encoding=encoding)
     assert isinstance(error, FileError)
-    assert "The file has 1 damaged place. Correct" in str(error)
-    assert "--set" not in str(error)
+    assert "the file has 1 damaged place; correct" in str(error)
+    assert "`" not in str(error)
 
 
 def test_few_bytes_that_are_not_ascii_may_be_damage(tmp_path):
     content = [b"a plain row"] * 400 + [b"cut \xf0", b"cut \xf0 too"]
     error = encoding_error(tmp_path / "in.csv", content)
-    assert "--set data.encoding=cp1252" in error
-    assert "Or the file is utf-8, with 2 damaged places" in error
-    assert "--set data.on_bad_rows=skip leaves their rows out" in error
+    assert "`data.encoding=cp1252`" in error
+    assert "or the file is utf-8, with 2 damaged places" in error
+    assert "`data.on_bad_rows=skip` leaves their rows out" in error
     many = encoding_error(tmp_path / "in.csv", [*content, *content[-2:] * 50])
     assert "damaged" not in many
 
@@ -158,7 +159,7 @@ def test_advice_is_found_once_for_all_passes(tmp_path, monkeypatch):
     monkeypatch.setattr(row_file, "advise", spy)
     file = RowFile(str(tmp_path / "in.csv"), "csv")
     first, second = ([str(row) for _, row in file.read()] for _ in range(2))
-    assert "--set data.encoding=cp1252" in first[1]
+    assert "`data.encoding=cp1252`" in first[1]
     assert first == second
     assert len(calls) == 1
 
@@ -166,16 +167,16 @@ def test_advice_is_found_once_for_all_passes(tmp_path, monkeypatch):
 def test_few_bad_bytes_of_another_encoding_are_counted(tmp_path):
     content = [SENTENCES["cp1252"].encode("cp1252")] * 99 + [b"bad \x9d\x8d one"]
     error = encoding_error(tmp_path / "in.csv", content, encoding="cp1252")
-    assert "The file has 2 damaged places" in error
-    assert "--set data.on_bad_rows=skip" in error
-    assert "--set data.encoding" not in error
+    assert "the file has 2 damaged places" in error
+    assert "`data.on_bad_rows=skip`" in error
+    assert "`data.encoding" not in error
 
 
 def test_only_the_first_byte_of_another_encoding_comes_with_advice(tmp_path):
     path = tmp_path / "in.jsonl"
     path.write_text('{"a": "é"}\n{"a": "é"}\n', encoding="cp1252")
     (_, first), (_, second) = read(path)
-    assert "--set data.encoding=cp1252" in str(first)
+    assert "`data.encoding=cp1252`" in str(first)
     assert str(second) == "column 8: the byte 0xe9 is not utf-8"
 
 
@@ -183,7 +184,7 @@ def test_only_line_without_an_end_comes_with_advice(tmp_path):
     path = tmp_path / "in.jsonl"
     path.write_text('{"text": "größe"}', encoding="cp1252")
     ((_, error),) = read(path)
-    assert "--set data.encoding=cp1252" in str(error)
+    assert "`data.encoding=cp1252`" in str(error)
 
 
 def test_header_in_another_encoding_comes_with_advice(tmp_path):
@@ -191,14 +192,14 @@ def test_header_in_another_encoding_comes_with_advice(tmp_path):
     path.write_text("größe,label\na,1\n", encoding="cp1252")
     ((_, error),) = read(path)
     assert "the header: column 3: the byte 0xf6 is not utf-8" in str(error)
-    assert "--set data.encoding=cp1252" in str(error)
+    assert "`data.encoding=cp1252`" in str(error)
 
 
 def test_cut_character_in_the_header_is_not_left_out(tmp_path):
     path = tmp_path / "in.csv"
     path.write_bytes(b"text," + CUT + b"\na,1\n")
     ((_, error),) = read(path)
-    assert "with 1 character cut or damaged. Correct" in str(error)
+    assert "with 1 character cut or damaged; correct" in str(error)
     assert "on_bad_rows" not in str(error)
 
 

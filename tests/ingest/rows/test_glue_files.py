@@ -1,12 +1,14 @@
 """The files of GLUE's archives, in their own columns with invented sentences."""
 
+import re
+
 import pytest
 import tensorflow_datasets as tfds
 
-from contracts.errors import UsageError
 from contracts.task.definition import GLUE, TaskConfig
 from ingest import examples
 from tests import records
+from tests.refusals import refused
 
 MNLI = (
     "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse "
@@ -201,29 +203,34 @@ def test_malformed_rows_of_qqp_are_left_out_and_counted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "train", "message"),
+    ("name", "train", "reason"),
     [
         (
             "qqp",
             [*ARCHIVES["qqp"]["train"], "17\t5\t6\ta\tb\t1\tc"],
-            r"train\.tsv:6: 7 fields, the header has 6",
+            ":6: 7 fields, the header has 6",
         ),
         (
             "qqp",
             ["idx\tquestion1\tquestion2\tlabel", "1\ta\tb\t1", "2\tcut"],
-            r"train\.tsv:3: 2 fields, the header has 4",
+            ":3: 2 fields, the header has 4",
         ),
-        ("rte", [*ARCHIVES["rte"]["train"], "1\tcut"], r"train\.tsv:3: 2 fields"),
-        ("cola", [*ARCHIVES["cola"]["train"], "gj04\t1\tcut"], r"train\.tsv:3: 3 "),
-        ("cola", ["gj04\tyes\t\tA cat."], r"train\.tsv:1: label is 'yes'; allowed"),
-        ("stsb", ["index\tscore", "0\t1"], "no column sentence1, sentence2; it has"),
+        ("rte", [*ARCHIVES["rte"]["train"], "1\tcut"], ":3: 2 fields"),
+        ("cola", [*ARCHIVES["cola"]["train"], "gj04\t1\tcut"], ":3: 3 "),
+        ("cola", ["gj04\tyes\t\tA cat."], ":1: label is 'yes'; allowed"),
     ],
 )
 def test_every_other_malformed_row_is_refused_with_file_and_line(
-    tmp_path, name, train, message
+    tmp_path, name, train, reason
 ):
-    with pytest.raises(UsageError, match=message):
+    with refused("E-rows-refused", got=re.compile(rf"train\.tsv{reason}")):
         prepare(tmp_path, TaskConfig(name=name), train=train)
+
+
+def test_archive_without_a_column_of_the_task_is_refused(tmp_path):
+    got = re.compile("no column sentence1, sentence2$")
+    with refused("E-column-missing", setting="task.text_columns", got=got):
+        prepare(tmp_path, TaskConfig(name="stsb"), train=["index\tscore", "0\t1"])
 
 
 @pytest.mark.parametrize("name", sorted(GLUE))

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import shlex
 import subprocess
 import sys
 
@@ -10,7 +11,10 @@ import pytest
 
 from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
+from ingest.rows import json_conversion
+from ingest.rows.row_errors import FileError
 from ingest.rows.row_file import RowFile
+from pipeline.config.paths import REPOSITORY
 from pipeline.onboarding.data_set import Choices, look_at
 
 CLASSES = ("bad", "good", "so so")
@@ -88,18 +92,15 @@ def look(path):
     return look_at(str(path), DataConfig(), Choices(), {})
 
 
-def convert(path):
-    """Runs the command of the message; returns the file or folder that it names."""
-    with pytest.raises(UsageError) as refused:
-        look(path)
-    message = str(refused.value)
-    assert len(message) < 1000 + len(str(path)) * 4
-    assert "\n" not in message
-    target, command = re.search(
-        r"and give (.*?): (python3 -c .*) \[E-", message
-    ).groups()
-    command = command.replace("python3", sys.executable, 1)
-    subprocess.run(command, shell=True, check=True, cwd=path.parent)
+def convert(path, encoding="utf-8"):
+    """Converts as the command of the message does; returns what it names."""
+    rows = RowFile(str(path), "jsonl", DataConfig(encoding=encoding)).read()
+    ((_, error),) = rows
+    assert isinstance(error, FileError)
+    target, command = re.search(r"and give (.*?): python (.*)$", str(error)).groups()
+    flag, module, *arguments = shlex.split(command)
+    assert (flag, module) == ("-m", json_conversion.__name__)
+    json_conversion.main(*arguments)
     return target
 
 
@@ -119,24 +120,28 @@ def test_command_of_the_message_leads_to_a_file_that_works(tmp_path, shape, inde
 
 def test_packed_file_and_its_other_encoding_are_converted(tmp_path):
     rows = [{**row, "text": row["text"] + " café"} for row in ROWS]
-    path = tmp_path / "data.json.gz"
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        json.dump({"data": rows}, file, ensure_ascii=False)
-    assert all("café" in text for text in look(convert(path)).columns["text"].values)
-    path = tmp_path / "latin.json"
-    path.write_text(json.dumps({"data": rows}, ensure_ascii=False), encoding="cp1252")
-    file = RowFile(str(path), "jsonl", DataConfig(encoding="cp1252"))
-    ((_, error),) = file.read()
-    assert 'encoding="cp1252"' in str(error)
+    content = json.dumps({"data": rows}, ensure_ascii=False)
+    packed, latin = tmp_path / "data.json.gz", tmp_path / "latin.json"
+    packed.write_bytes(gzip.compress(content.encode()))
+    latin.write_text(content, encoding="cp1252")
+    for target in (convert(packed), convert(latin, "cp1252")):
+        assert all("café" in text for text in look(target).columns["text"].values)
+
+
+def test_module_is_a_command(tmp_path):
+    (tmp_path / "data.json").write_text(json.dumps(PAIRS))
+    command = [sys.executable, "-m", json_conversion.__name__, "data.json"]
+    subprocess.run(command, check=True, cwd=tmp_path, env={"PYTHONPATH": REPOSITORY})
+    assert len((tmp_path / "data_rows.jsonl").read_text().splitlines()) == 60
 
 
 def test_object_of_one_class_names_how_to_join_the_others(tmp_path):
     path = tmp_path / "train_AddToPlaylist.json"
     rows = [{"data": [{"text": row["text"]}]} for row in ROWS]
     path.write_text(json.dumps({"AddToPlaylist": rows}))
-    with pytest.raises(UsageError, match=r"one class; .* join .*: python3 -c") as error:
+    with pytest.raises(UsageError, match=r"one class; .* join .*: python -m") as error:
         look(path)
-    join = re.search(r"with (cat .*?): python3", str(error.value))[1]
+    join = re.search(r"with (cat .*?): python", str(error.value))[1]
     (tmp_path / "train_A_rows.jsonl").write_text("a\n")
     subprocess.run(join, shell=True, check=True, cwd="/")
     assert (tmp_path / "all.jsonl").read_text() == "a\n"
@@ -151,11 +156,25 @@ def test_lists_of_labels_by_text_are_converted(tmp_path):
     assert (task.kind, task.classes) == ("multilabel", ["bad", "good", "other"])
 
 
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ([{"word": "cat", "kind": "a"}], [{"word": "cat", "kind": "a"}]),
+        ([["A cat.", "a"]], [{"text": "A cat.", "label": "a"}]),
+        ([["A cat."]], []),  # has no label
+        ([{"n": 1}], []),
+        ({"a": [1, "x"], "b": [2]}, []),
+    ],
+)
+def test_rows_have_a_text(content, rows):
+    assert json_conversion.convert(content).get("", []) == rows
+
+
 def test_several_texts_in_a_row_are_no_text(tmp_path):
     path = tmp_path / "intents.json"
     intents = [{"tag": name, "patterns": by_class(str)[name]} for name in CLASSES]
     path.write_text(json.dumps({"intents": intents}))
-    with pytest.raises(UsageError, match="keys intents; write its rows, one per line"):
+    with pytest.raises(UsageError, match="with intents; write its rows, one per line"):
         look(path)
 
 

@@ -1,33 +1,38 @@
 """Finding files, and reading their rows."""
 
+import re
 import types
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from ingest.examples import tf_examples
 from ingest.rows import readers
 from ingest.rows.row_errors import FileError, RowError
 from ingest.rows.row_file import RowFile
 from tests.prediction.batch.conftest import write_rows
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
-    ("names", "source", "message"),
+    ("names", "source", "name", "got"),
     [
-        ([], "", "matches no file"),
-        (["a.txt"], "a.txt", "of the formats unknown; .*--format csv"),
-        (["a.tsv", "b.jsonl"], "", "of the formats jsonl, tsv; give a glob of one"),
+        ([], "", "E-data-not-found", "matches no file"),
+        (["a.txt"], "a.txt", "E-split-unclear", "has files of the formats unknown"),
+        (["a.tsv", "b.jsonl"], "", "E-split-unclear", "of the formats jsonl, tsv"),
     ],
 )
-def test_input_without_files_of_one_format_is_refused(tmp_path, names, source, message):
-    for name in names:
-        (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=message):
-        readers.find_files(str(tmp_path / source))
+def test_input_without_files_of_one_format_is_refused(
+    tmp_path, names, source, name, got
+):
+    for file in names:
+        (tmp_path / file).touch()
+    source = str(tmp_path / source)
+    got = re.compile(f"^{re.escape(source)} .*{got}$")
+    with refused(name, setting="source", got=got):
+        readers.find_files(source)
 
 
 @pytest.mark.parametrize("name", ["in[1].tsv", "in[1]"])
@@ -58,18 +63,21 @@ def test_columns_get_the_names_of_tfds_if_the_first_row_cannot_be_read(tmp_path)
     assert [*row] == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
 
 
+CONVERT = "python -m ingest.rows.json_conversion "
+
+
 @pytest.mark.parametrize(
     ("text", "convert"),
     [
-        ('[\n {\n  "text": "a"\n },\n {\n  "text": "b"\n }\n]\n', "jq -c '.[]' IN"),
-        ('\n[{"text": "a"},\n{"text": "b"}]\n', "jq -c '.[]' IN"),
-        ('[{"text": "a"}, {"text": "b"}]', "jq -c '.[]' IN"),
+        ('[\n {\n  "text": "a"\n },\n {\n  "text": "b"\n }\n]\n', CONVERT),
+        ('\n[{"text": "a"},\n{"text": "b"}]\n', CONVERT),
+        ('[{"text": "a"}, {"text": "b"}]', CONVERT),
         ('{\n  "text": "a"\n}\n{\n  "text": "b"\n}\n', "jq -c . IN"),
         (
             '{"text": "a",\n "label": "x"}\n{"text": "b",\n "label": "y"}\n',
             "jq -c . IN",
         ),
-        ('{ "data": [\n  {"text": "a"},\n  {"text": "b"}\n]}\n', 'for r in d["data"]'),
+        ('{ "data": [\n  {"text": "a"},\n  {"text": "b"}\n]}\n', CONVERT),
         ("[1,\n2]\n", "jq -c '.[]' IN"),
     ],
 )

@@ -120,6 +120,16 @@ def test_example_is_described_by_its_texts_label_length_and_id(vocab_file):
     assert facts.records.tolist() == list(map(row_facts.hash_record, serialized))
 
 
+def test_records_of_one_row_have_one_hash_in_any_order_of_their_features():
+    parts = [records.example(label=[1]), records.example(text=[b"a"])]
+    orders = [
+        b"".join(part.SerializeToString() for part in order)
+        for order in (parts, parts[::-1])
+    ]
+    assert orders[0] != orders[1]
+    assert len({*map(row_facts.hash_record, orders)}) == 1
+
+
 @pytest.mark.parametrize(
     "changes",
     [
