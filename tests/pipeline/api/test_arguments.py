@@ -389,6 +389,34 @@ def test_value_of_another_type_is_refused_by_name(name, value):
         ), key
 
 
+@pytest.mark.parametrize(
+    ("call", "setting", "got", "allowed"),
+    [
+        (
+            lambda: pipeline.clean("output", keep=0),
+            "keep",
+            "0",
+            "greater than or equal to 1",
+        ),
+        (
+            lambda: Recipe(b"a"),
+            "path",
+            "b'a'",
+            "a valid string or an instance of Path",
+        ),
+        (
+            lambda: pipeline.inspect("rows.csv", text=["a", 1]),
+            "text",
+            "1",
+            "a valid string",
+        ),
+    ],
+)
+def test_value_is_refused_with_what_is_allowed(call, setting, got, allowed):
+    with refused("E-settings-refused", setting=setting, got=got, allowed=allowed):
+        call()
+
+
 def test_values_of_numpy_tuples_and_paths_are_read():
     settings = {
         "trainer.epochs": np.int64(2),

@@ -20,7 +20,7 @@ def test_server_that_cannot_start_is_refused_as_an_argument(tmp_path):
 def test_server_that_ends_raises_its_last_line(tmp_path, monkeypatch):
     saved_models.save_half_plus_three(tmp_path / "model" / "1")
     monkeypatch.setenv("PYTHONHASHSEED", "no number")
-    got = re.compile("^the server ended: .*PYTHONHASHSEED")
+    got = re.compile("^the server ended: .*Python")
     with refused("E-port-unavailable", got=got), serve(tmp_path / "model"):
         pass
 

@@ -120,7 +120,7 @@ def test_text_with_a_bad_label_names_its_line(show_batch, tmp_path):
 def test_damaged_file_is_named_with_its_record(show_tokenized, tmp_path):
     result = show_tokenized([VALID] * 9, cut=20)
     check_command(
-        result, "E-rows-refused", f"{tmp_path / 'records'}/train.tfrecord.gz:1"
+        result, "E-file-damaged", f"{tmp_path / 'records'}/train.tfrecord.gz:2"
     )
     assert len(result.output.splitlines()) == 1
     assert "{{" not in result.output
