@@ -130,10 +130,6 @@ def _refused(got: str, advice: str) -> UsageError:
 def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
     """Writes a frame to a file that `ingest` reads.
 
-    Args:
-      frame: The rows.
-      directory: Where the file is written.
-
     Raises:
       UsageError: It is not a DataFrame, the names of the columns are not different
         strings, or it has no rows.

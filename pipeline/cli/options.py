@@ -58,11 +58,7 @@ class NewFile(click.Path):
 
 
 def allowed(kind: Any) -> click.ParamType[Any]:
-    """Returns the type of an option from the annotation of Python's argument.
-
-    Args:
-      kind: Names, or a range: see `pipeline.api.arguments`.
-    """
+    """Returns the type of an option from the annotation of Python's argument."""
     schema = TypeAdapter(kind).json_schema()
     if "enum" in schema:
         return click.Choice(schema["enum"])

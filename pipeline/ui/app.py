@@ -53,13 +53,7 @@ Keys = Annotated[list[str], fastapi.Query()]
 def application(
     outputs: Sequence[Path], host: str = "127.0.0.1", allowed_hosts: Sequence[str] = ()
 ) -> fastapi.FastAPI:
-    """Returns the ASGI application.
-
-    Args:
-      outputs: The output directories, which every request reads again.
-      host: The address that the server listens on.
-      allowed_hosts: Further host names of the server.
-    """
+    """Returns the ASGI application. Every request reads the outputs again."""
     pages = Pages(outputs)
     app = fastapi.FastAPI(openapi_url=None)
     app.add_middleware(AccessMiddleware, host=host, allowed_hosts=allowed_hosts)
