@@ -5,6 +5,8 @@ An edit here reruns the Trainer, so errors of a single package are defined there
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -32,8 +34,15 @@ def show_in_python(name: str, value: str | None) -> str:
     """
     if value is None:
         return name
-    is_setting = "." in name
-    return f'settings={{"{name}": {value!r}}}' if is_setting else f"{name}={value}"
+    shown = value if value.isupper() else repr(_read(value))  # FILE: a placeholder
+    return f"settings={{{name!r}: {shown}}}" if "." in name else f"{name}={shown}"
+
+
+def _read(value: str) -> Any:
+    """Returns a number, a boolean, null or a list of JSON or Python; or the text."""
+    with contextlib.suppress(ValueError):
+        return json.loads(value)
+    return {"True": True, "False": False}.get(value, value)
 
 
 class UsageError(Exception):
@@ -88,7 +97,8 @@ class UsageError(Exception):
           show: Returns how users of an interface write a name and its value.
         """
         setting = self.setting and show(self.setting, None)
-        start = ": ".join(filter(None, [setting, self.got]))
+        got = "''" if self.got == "" else self.got  # an empty value
+        start = ": ".join(filter(None, [setting, got]))
         allowed = self.allowed and f"allowed: {self.allowed}"
         separator = "\n" if "\n" in start else "; "  # after a list
         text = separator.join(filter(None, [start, allowed, self.advice]))

@@ -12,68 +12,46 @@ from typing import TYPE_CHECKING, Any
 import modules as modules  # sets TF_USE_LEGACY_KERAS before TensorFlow is imported
 
 if TYPE_CHECKING:
-    from contracts.errors import DataRefusedError, UsageError
-    from pipeline.api.looking import Comparison, Run, compare, list_runs, load_run
-    from pipeline.api.orchestrated import compile_job
-    from pipeline.api.predictions import predict, predict_files
-    from pipeline.api.recipes import Inspection, Recipe, inspect
-    from pipeline.api.releases import (
-        clean,
-        lineage,
-        list_versions,
-        override,
-        roll_back,
-    )
-    from pipeline.api.running import run
-    from pipeline.api.server import Server, serve
+    from contracts.errors import DataRefusedError as DataRefusedError
+    from contracts.errors import UsageError as UsageError
+    from pipeline.api.looking import Comparison as Comparison
+    from pipeline.api.looking import Run as Run
+    from pipeline.api.looking import compare as compare
+    from pipeline.api.looking import list_runs as list_runs
+    from pipeline.api.looking import load_run as load_run
+    from pipeline.api.orchestrated import compile_job as compile_job
+    from pipeline.api.predictions import predict as predict
+    from pipeline.api.predictions import predict_files as predict_files
+    from pipeline.api.recipes import Inspection as Inspection
+    from pipeline.api.recipes import Recipe as Recipe
+    from pipeline.api.recipes import inspect as inspect
+    from pipeline.api.releases import clean as clean
+    from pipeline.api.releases import lineage as lineage
+    from pipeline.api.releases import list_versions as list_versions
+    from pipeline.api.releases import override as override
+    from pipeline.api.releases import roll_back as roll_back
+    from pipeline.api.running import run as run
+    from pipeline.api.server import Server as Server
+    from pipeline.api.server import serve as serve
 
-_MODULES = {
-    "Comparison": "pipeline.api.looking",
-    "DataRefusedError": "contracts.errors",
-    "Inspection": "pipeline.api.recipes",
-    "Recipe": "pipeline.api.recipes",
-    "Run": "pipeline.api.looking",
-    "Server": "pipeline.api.server",
-    "UsageError": "contracts.errors",
-    "clean": "pipeline.api.releases",
-    "compare": "pipeline.api.looking",
-    "compile_job": "pipeline.api.orchestrated",
-    "inspect": "pipeline.api.recipes",
-    "lineage": "pipeline.api.releases",
-    "list_runs": "pipeline.api.looking",
-    "list_versions": "pipeline.api.releases",
-    "load_run": "pipeline.api.looking",
-    "override": "pipeline.api.releases",
-    "predict": "pipeline.api.predictions",
-    "predict_files": "pipeline.api.predictions",
-    "roll_back": "pipeline.api.releases",
-    "run": "pipeline.api.running",
-    "serve": "pipeline.api.server",
+_NAMES = {
+    "contracts.errors": ("DataRefusedError", "UsageError"),
+    "pipeline.api.looking": ("Comparison", "Run", "compare", "list_runs", "load_run"),
+    "pipeline.api.orchestrated": ("compile_job",),
+    "pipeline.api.predictions": ("predict", "predict_files"),
+    "pipeline.api.recipes": ("Inspection", "Recipe", "inspect"),
+    "pipeline.api.releases": (
+        "clean",
+        "lineage",
+        "list_versions",
+        "override",
+        "roll_back",
+    ),
+    "pipeline.api.running": ("run",),
+    "pipeline.api.server": ("Server", "serve"),
 }
-
-__all__ = [
-    "Comparison",
-    "DataRefusedError",
-    "Inspection",
-    "Recipe",
-    "Run",
-    "Server",
-    "UsageError",
-    "clean",
-    "compare",
-    "compile_job",
-    "inspect",
-    "lineage",
-    "list_runs",
-    "list_versions",
-    "load_run",
-    "override",
-    "predict",
-    "predict_files",
-    "roll_back",
-    "run",
-    "serve",
-]
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ from modules import environment
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.releases.pushed_versions import directory_size, list_pushed, recipe_names
-from pipeline.runs import artifact_files, damage
+from pipeline.runs import artifact_files
 from pipeline.runs.run_record import RunRecord
 from pipeline.runs.runs import RunList
 from report import run_metadata
@@ -68,9 +68,11 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     try:
         return _plan(paths, keep)
     except OSError as error:
-        advice = "make it readable"
         raise UsageError(
-            got=damage.describe(error.filename, error, advice), name="E-storage-failed"
+            error.filename,
+            f"cannot be read: {error.strerror}",
+            advice="make it readable",
+            name="E-storage-failed",
         ) from error
 
 
@@ -86,9 +88,10 @@ def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     for artifact in runs.reader.artifacts(tfx_names.MODEL_TYPE):
         if not Path(artifact.uri).is_relative_to(paths.artifacts):
             raise UsageError(
-                got=f"{paths.metadata} lists {artifact.uri}, which is not below "
-                f"{paths.artifacts}: the output was copied or moved. Clean the "
-                "original",
+                str(paths.metadata),
+                f"it lists {artifact.uri}, which is not below {paths.artifacts}: the "
+                "output was copied or moved",
+                advice="clean the original",
                 name="E-output-copied",
             )
     planner = _Planner(paths, runs, runs.reader, counted[:keep])
@@ -118,8 +121,9 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
                 artifact_files.record_of(entry.path).unlink(missing_ok=True)
         except OSError as error:
             raise UsageError(
-                got=f"{error.filename} cannot be deleted: {error.strerror}. Correct the "
-                "cause and run `clean` again",
+                error.filename,
+                f"cannot be deleted: {error.strerror}",
+                advice="correct the cause and run `clean` again",
                 name="E-storage-failed",
             ) from error
 

@@ -36,9 +36,6 @@ class Console(rich.console.Console):
 
     Paths, texts and names of users may look like the markup or the emoji codes of rich:
     `[v1]`, `rows.csv:100:`. Styled text is a `rich.text.Text`.
-
-    Args:
-      **options: Further arguments of rich's `Console`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -71,7 +68,6 @@ class OutputStream(io.TextIOWrapper):
     Args:
       descriptor: The file descriptor, which the stream does not close.
       on_loss: Called with the error of the first write that fails.
-      **options: Further arguments of `TextIOWrapper`.
     """
 
     def __init__(
@@ -144,9 +140,6 @@ def open_terminal() -> Iterator[OutputStream]:
     """Opens a copy of stdout for a run, which redirects its own stdout to its log.
 
     The run continues if either cannot be written, and logs the reason.
-
-    Yields:
-      The copy.
     """
     copy = os.dup(sys.stdout.fileno())
     with (

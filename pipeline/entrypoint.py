@@ -208,11 +208,7 @@ def _logging_errors() -> Iterator[None]:
 
 
 def main(arguments: list[str]) -> None:
-    """Runs a component.
-
-    Args:
-      arguments: The command line.
-    """
+    """Runs a component."""
     environment.set_up()
     message = json.loads(arguments[arguments.index(MESSAGE) + 1])
     root = pipeline_root(_component_file(arguments))
@@ -230,11 +226,7 @@ def main(arguments: list[str]) -> None:
 
 
 def pipeline_root(component_file: str) -> str:
-    """Returns the pipeline root that a component's file was copied to.
-
-    Args:
-      component_file: `ROOT/inputs/components/HASH.json`.
-    """
+    """Returns the pipeline root of `ROOT/inputs/components/HASH.json`."""
     return component_file.rsplit("/", 3)[0]
 
 

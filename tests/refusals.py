@@ -6,6 +6,7 @@ import re
 import pytest
 
 from contracts.errors import UsageError
+from pipeline import exit_status
 
 
 @contextlib.contextmanager
@@ -30,3 +31,18 @@ def check(error, **fields):
             assert expected.search(value or ""), (field, str(error))
         else:
             assert value == expected, (field, str(error))
+
+
+def check_command(result, name, *parts):
+    """Asserts that a command was refused.
+
+    Args:
+      result: The result of click's runner.
+      name: The stable name of the error.
+      *parts: Parts of the message: values, options, rows.
+    """
+    assert result.exit_code == exit_status.USAGE, result.output
+    message = " ".join(result.stderr.split())
+    assert message.endswith(f" [{name}]"), message
+    for part in parts:
+        assert part in message, message

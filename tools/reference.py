@@ -103,7 +103,7 @@ def _escape(text: str) -> str:
 
 
 def _describe(name: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, show_default=True)
     yield f"\n### {name.rpartition(' ')[2]}\n"
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"```\n{name} {usage}\n```\n"

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import reprlib
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from contracts import wording
 from contracts.errors import UsageError
+from contracts.storage import uris
+from pipeline.config.paths import OutputPaths
 from pipeline.onboarding.data_set import MOST_TEST_SIZE
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_ALLOWED = "Input should be "  # how pydantic's messages start
 _MANY = inspect.Parameter.VAR_POSITIONAL
 
 Keep = Annotated[int, Field(ge=1)]
@@ -95,8 +100,51 @@ def _check(
         # A union has a message for each of its types; the last is of an item, if any.
         details = error.errors()
         messages = dict.fromkeys(detail["msg"] for detail in details)
-        what = ", or ".join(messages).replace(", or Input should be", " or")
-        shown = reprlib.repr(details[-1]["input"])
+        allowed = (m.removeprefix(_ALLOWED) for m in messages if _ALLOWED in m)
         raise UsageError(
-            got=f"{name}: {what} (got {shown})", name="E-settings-refused"
+            name,
+            reprlib.repr(details[-1]["input"]),
+            " or ".join(allowed),
+            name="E-settings-refused",
         ) from error
+
+
+def check_output(paths: OutputPaths) -> OutputPaths:
+    """Returns the paths of an output directory that exists.
+
+    Raises:
+      UsageError: It does not exist.
+    """
+    if not paths.root.is_dir():
+        raise UsageError(
+            "output",
+            f"{paths.root} does not exist",
+            advice="name the directory of the runs with `output=DIR`",
+            name="E-output-not-found",
+        )
+    return paths
+
+
+def check_model(model: str) -> None:
+    """Refuses a path that the model server cannot read."""
+    if not uris.is_local(model):
+        raise UsageError(
+            "model",
+            model,
+            "a directory of this machine",
+            "mount the bucket and name the model's folder in it, or copy the model",
+            name="E-local-path-required",
+        )
+    for path in (os.path.abspath(model), os.path.realpath(model)):  # of the link, too
+        uris.refuse_pattern("model", path)
+
+
+def check_count(compared: Sized, most: int) -> None:
+    """Refuses fewer than two compared runs, or too many."""
+    if not 2 <= len(compared) <= most:
+        raise UsageError(
+            "compared",
+            wording.count(len(compared), "run"),
+            f"2 to {most}, such as the id of a run and `latest`",
+            name="E-settings-refused",
+        )

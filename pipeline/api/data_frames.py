@@ -49,31 +49,19 @@ class FrameFile:
     Attributes:
       path: The file, which `ingest` reads.
       index: The index of the DataFrame.
-      problems: Why no file can hold the values of a column, by its name. The file has
-        texts in place of them, so that a task can be guessed without such columns.
+      problems: The errors of columns whose values no file can hold, by their names.
+        The file has texts instead, so that a task can be guessed without such columns.
     """
 
     path: Path
     index: pd.Index
-    problems: dict[str, str]
+    problems: dict[str, UsageError]
 
-    def refuse(self, used: Iterable[Any], advice: str = "") -> None:
-        """Refuses columns whose values no file can hold.
-
-        Args:
-          used: The columns that a task, or the split, uses.
-          advice: What else to do.
-
-        Raises:
-          UsageError: One of them has such values.
-        """
+    def refuse(self, used: Iterable[Any]) -> None:
+        """Refuses columns of a task, or of the split, whose values no file can hold."""
         for name in used:
             if isinstance(name, str) and name in self.problems:
-                raise UsageError(
-                    got=f"data: the column {name!r} of the DataFrame cannot be written: "
-                    f"{self.problems[name]}{advice}",
-                    name="E-prediction-columns",
-                )
+                raise self.problems[name]
 
     def name_rows(self, text: str) -> str:
         """Replaces the locations of rows in the file by those in the DataFrame."""
@@ -108,35 +96,39 @@ class FrameFile:
         try:
             yield
         except UsageError as error:
-            message = self.name_rows(error.sentence())
-            raise UsageError(got=message, name=error.name) from error
+            *fields, name = error.args
+            named = (field and self.name_rows(field) for field in fields)
+            raise UsageError(*named, name=name) from error
 
 
 def refuse_levels(argument: str, frame: pd.DataFrame) -> None:
-    """Refuses columns with several levels of names.
-
-    Args:
-      argument: The name of the argument, for the message.
-      frame: Its value.
-
-    Raises:
-      UsageError: The columns are a `pandas.MultiIndex`.
-    """
+    """Refuses the DataFrame of an argument if its columns have several levels."""
     if frame.columns.nlevels > 1:
         raise UsageError(
-            got=f"{argument}: the columns of the DataFrame have {frame.columns.nlevels} "
-            "levels; give them one name each, such as with "
-            "frame.columns.map('_'.join)",
+            argument,
+            f"the columns of the DataFrame have {frame.columns.nlevels} levels",
+            advice="give them one name each, such as with frame.columns.map('_'.join)",
             name="E-frame-refused",
         )
 
 
+def refuse_repeated(argument: str, names: Iterable[str]) -> None:
+    """Refuses the DataFrame of an argument if several columns have a name."""
+    for name in names:
+        raise UsageError(
+            argument,
+            f"several columns of the DataFrame are named {name!r}",
+            advice="rename or drop all but one",
+            name="E-frame-refused",
+        )
+
+
+def _refused(got: str, advice: str) -> UsageError:
+    return UsageError("data", got, advice=advice, name="E-frame-refused")
+
+
 def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
     """Writes a frame to a file that `ingest` reads.
-
-    Args:
-      frame: The rows.
-      directory: Where the file is written.
 
     Raises:
       UsageError: It is not a DataFrame, the names of the columns are not different
@@ -147,37 +139,25 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
     from pyarrow import parquet
 
     if not isinstance(frame, pd.DataFrame):
-        raise UsageError(
-            got=f"data: {type(frame).__name__} is neither a pandas.DataFrame nor a path; "
-            "give one of them, such as pandas.DataFrame(rows)",
-            name="E-frame-refused",
+        raise _refused(
+            type(frame).__name__,
+            "give a path or a pandas.DataFrame, such as pandas.DataFrame(rows)",
         )
     refuse_levels("data", frame)
-    odd = [name for name in frame.columns if not isinstance(name, str)]
-    if odd:
-        raise UsageError(
-            got=f"data: the name {odd[0]!r} of a column is not a string; rename it, such "
-            "as with frame.rename(columns=str)",
-            name="E-frame-refused",
-        )
-    if not frame.columns.is_unique:
-        name = frame.columns[frame.columns.duplicated()][0]
-        raise UsageError(
-            got=f"data: several columns of the DataFrame are named {name!r}; rename or "
-            "drop all but one",
-            name="E-frame-refused",
-        )
     for name in frame.columns:
-        if problem := find_surrogate(name):
-            raise UsageError(
-                got=f"data: the name {name!a} of a column {problem}",
-                name="E-frame-refused",
+        if not isinstance(name, str):
+            raise _refused(
+                f"the name {name!r} of a column is not a string",
+                "rename it, such as with frame.rename(columns=str)",
             )
+        if problem := find_surrogate(name):
+            raise _refused(f"the name {name!a} of a column {problem}", "rename it")
+    refuse_repeated("data", frame.columns[frame.columns.duplicated()])
     if frame.empty:
-        raise UsageError(
-            got=f"data: the DataFrame has {wording.count(len(frame), 'row')} and "
-            f"{wording.count(len(frame.columns), 'column')}; give one with rows",
-            name="E-frame-refused",
+        raise _refused(
+            f"the DataFrame has {wording.count(len(frame), 'row')} and "
+            f"{wording.count(len(frame.columns), 'column')}",
+            "give one with rows",
         )
     columns, problems = [], {}
     for name in frame.columns:
@@ -199,9 +179,16 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
                     if isinstance(row, RowError):
                         raise row
         except _ERRORS as error:
-            problems[name] = _find_bad_row(values) or (
-                f"{error}; convert its values to one type, such as with "
-                f"frame[{name!r}].astype(str), or drop it"
+            problem, advice = _find_bad_row(values) or (
+                str(error),
+                "convert its values to one type, such as with "
+                f"frame[{name!r}].astype(str), or drop it",
+            )
+            problems[name] = UsageError(
+                "data",
+                f"the column {name!r} of the DataFrame cannot be written: {problem}",
+                advice=advice,
+                name="E-prediction-columns",
             )
             column = pa.array(map(_as_text, values), pa.string())
         columns.append(column)
@@ -234,22 +221,22 @@ def _is_simple(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _find_bad_row(values: pd.Series) -> str | None:
-    """Returns the first row of texts or lists that no file can hold, and why."""
+def _find_bad_row(values: pd.Series) -> tuple[str, str] | None:
+    """Returns the first row of texts or lists that no file can hold, and advice."""
     has_lists = any(isinstance(value, _LISTS) for value in values)
     for position, value in enumerate(values):
         items = value if isinstance(value, _LISTS) else [value]
         texts = [item for item in items if isinstance(item, str)]
         row = describe_row(position, values.index)
         if problem := next(filter(None, map(find_surrogate, texts)), None):
-            return f"{row} {problem}"
+            return f"{row} {problem}", "correct the row, or drop the column"
         is_missing = value is None or value != value
         if (
             has_lists
             and not is_missing
             and (items is not value or len(texts) < len(items))
         ):
-            return f"{row} is {value!r:.80}; write a list of texts in each row"
+            return f"{row} is {value!r:.80}", "write a list of texts in each row"
     return None
 
 

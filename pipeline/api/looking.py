@@ -6,12 +6,12 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts import wording
 from contracts.errors import UsageError
 from contracts.records import evaluation
 from contracts.run_states import RunState
 from ingest.examples.data_card import DataCard
-from pipeline.api.arguments import checked
+from pipeline.api import html
+from pipeline.api.arguments import check_count, check_output, checked
 from pipeline.api.recipes import Recipe
 from pipeline.config import recipe as recipe_lib
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
@@ -21,12 +21,13 @@ from pipeline.runs import runs
 from pipeline.runs.compared_run import find_run
 from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
 from pipeline.runs.runs import LATEST, RunList
-from report import content
+from report import content, page
 from report.run_metadata import ComponentRun
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_MAX_CHANGED = 10  # rows that a notebook shows
 Output = Recipe | str | Path | None
 
 
@@ -39,9 +40,7 @@ class Report(content.Report):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from pipeline.api import html
-
-        return html.frame(self)
+        return html.render("frame.html.jinja", page=page.render(self))
 
 
 class Verdict(evaluation.Verdict):
@@ -53,8 +52,6 @@ class Verdict(evaluation.Verdict):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from pipeline.api import html
-
         return html.render("verdict.html.jinja", verdict=self)
 
 
@@ -68,9 +65,12 @@ class Comparison(comparison_lib.Comparison):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from pipeline.api import html
-
-        return html.render_comparison(self)
+        return html.render(
+            "compared.html.jinja",
+            comparison=self,
+            letters=comparison_lib.LETTERS,
+            changed=self.changed[:_MAX_CHANGED],
+        )
 
     def changed_rows(self) -> pd.DataFrame:
         """Returns the rows whose prediction differs, the largest change first."""
@@ -163,8 +163,9 @@ class Run(runs.Run):
         report = self.report
         if report is None:
             raise UsageError(
-                got=f"run {self.id} has no report: its state is {self.state}; "
-                f"{self.directory / LOG_FILE} shows why",
+                f"run {self.id}",
+                f"it has no report: its state is {self.state}",
+                advice=f"see {self.directory / LOG_FILE}",
                 name="E-run-not-finished",
             )
         names = report.task.text_columns
@@ -190,8 +191,9 @@ class Run(runs.Run):
         """
         if self.pushed is None:
             raise UsageError(
-                got=f"run {self.id} pushed no model, its state is {self.state}; its "
-                "`reason` and `report` show why",
+                f"run {self.id}",
+                f"it pushed no model: its state is {self.state}",
+                advice="see its `reason` and its `report`",
                 name="E-run-not-finished",
             )
         return self.pushed
@@ -201,8 +203,6 @@ class Run(runs.Run):
         return f"Run({self.id}, {self.state}: {what})"
 
     def _repr_html_(self) -> str:
-        from pipeline.api import html
-
         return html.render("run.html.jinja", run=self)
 
 
@@ -258,12 +258,7 @@ def compare(
       UsageError: There are fewer than 2 runs or more than 26, the tasks differ, a run
         has no predictions of the split, or the runs have no row in common.
     """
-    if not 2 <= len(compared) <= len(comparison_lib.LETTERS):
-        raise UsageError(
-            got=f"{wording.count(len(compared), 'run')}: name at least 2 and at most "
-            f"{len(comparison_lib.LETTERS)}, as in compare(before, after)",
-            name="E-settings-refused",
-        )
+    check_count(compared, len(comparison_lib.LETTERS))
     first = next((run for run in compared if isinstance(run, Run)), None)
     paths = first.paths if first and output is None else _paths_of(output)
     found = [
@@ -277,19 +272,8 @@ def compare(
 
 
 def find_output(output: Output) -> OutputPaths:
-    """Returns the paths of an output directory that exists.
-
-    Raises:
-      UsageError: It does not exist.
-    """
-    paths = _paths_of(output)
-    if not paths.root.is_dir():
-        raise UsageError(
-            got=f"output {paths.root} does not exist; name the directory of the runs, or "
-            "their recipe, with output=",
-            name="E-output-not-found",
-        )
-    return paths
+    """Returns the paths of an output directory that exists."""
+    return check_output(_paths_of(output))
 
 
 def _paths_of(output: Output) -> OutputPaths:

@@ -49,11 +49,7 @@ def without_interactive_beam() -> Iterator[None]:
 
 
 class NotebookConsole(Console):
-    """A console that prints to the outputs of a cell.
-
-    Args:
-      file: The stream of the notebook.
-    """
+    """A console that prints to the stream of a notebook."""
 
     def __init__(self, file: Any) -> None:
         super().__init__(

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts import wording
 from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from modules.data import row_values
 from pipeline.api.arguments import MinProbability, checked
-from pipeline.api.data_frames import Texts, describe_row, refuse_levels
+from pipeline.api.data_frames import Texts, describe_row, refuse_levels, refuse_repeated
 from pipeline.api.looking import Run
 from pipeline.api.notebook import without_interactive_beam
 from pipeline.api.quiet import quiet
@@ -64,49 +63,42 @@ def predict(
     with quiet():
         predictor = Predictor(directory, min_probability)
     columns = predictor.columns
+    takes = f"{' and '.join(columns)}, which the model takes"
     if isinstance(texts, pd.DataFrame):
         frame = texts
         refuse_levels("texts", frame)
         missing = [name for name in columns if name not in frame.columns]
         if missing:
             raise UsageError(
-                got=f"texts: the DataFrame has no column {missing[0]!r}; the model takes "
-                f"{' and '.join(columns)}, the columns are "
+                "texts",
+                f"the DataFrame has no column {missing[0]!r}, but "
                 f"{', '.join(map(str, frame.columns))}",
+                takes,
                 name="E-column-missing",
             )
-        repeated = frame.columns[frame.columns.duplicated()].intersection(columns)
-        if len(repeated):
-            raise UsageError(
-                got=f"texts: several columns of the DataFrame are named {repeated[0]!r}; "
-                "rename or drop all but one",
-                name="E-column-missing",
-            )
+        repeated = frame.columns[frame.columns.duplicated()]
+        refuse_repeated("texts", repeated.intersection(columns))
         rows = list(frame[columns].itertuples(index=False, name=None))
     else:
         if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
             raise UsageError(
-                got=f"texts: {type(texts).__name__} is not a list of texts; write "
-                "predict(model, [text])",
+                "texts",
+                type(texts).__name__,
+                "a list of texts, such as predict(model, [text])",
                 name="E-text-refused",
             )
         index = texts.index if isinstance(texts, pd.Series) else None
         rows = []
         for position, row in enumerate(texts):
-            if not isinstance(row, (str, tuple, list)):
+            values = (row,) if isinstance(row, str) else row
+            if not isinstance(values, tuple | list) or len(values) != len(columns):
                 raise UsageError(
-                    got=f"texts: {describe_row(position, index)}: {row!r} is neither a "
-                    "text nor a pair of texts",
+                    "texts",
+                    f"{describe_row(position, index)} is {row!r}",
+                    takes,
                     name="E-text-refused",
                 )
-            rows.append((row,) if isinstance(row, str) else tuple(row))
-            if len(rows[-1]) != len(columns):
-                raise UsageError(
-                    got=f"texts: {describe_row(position, index)}: {row!r} has "
-                    f"{wording.count(len(rows[-1]), 'text')}; the model takes "
-                    f"{' and '.join(columns)}",
-                    name="E-text-refused",
-                )
+            rows.append(tuple(values))
         frame = pd.DataFrame(rows, index=index, columns=columns)
     for position, row in enumerate(rows):
         for name, value in zip(columns, row, strict=True):
@@ -114,12 +106,17 @@ def predict(
             if problem:
                 place = describe_row(position, frame.index)
                 raise UsageError(
-                    got=f"texts: {place}: {name} {problem}", name="E-text-refused"
+                    "texts",
+                    f"{place}: {name} {problem}",
+                    advice="correct the text",
+                    name="E-text-refused",
                 )
     names = example_columns(is_score=predictor.is_score, labels=predictor.labels)
-    values = [prediction.as_columns() for prediction in predictor.predict(rows)]
+    predicted_values = [
+        prediction.as_columns() for prediction in predictor.predict(rows)
+    ]
     kept = frame.rename(columns=rename_taken(frame.columns, names))
-    predicted = pd.DataFrame(values, index=kept.index, columns=list(names))
+    predicted = pd.DataFrame(predicted_values, index=kept.index, columns=list(names))
     return pd.concat([kept, predicted], axis=1)
 
 

@@ -133,17 +133,20 @@ class Recipe:
           UsageError: The data cannot be read, several guesses are equally good, the
             folder exists, or a setting is not allowed.
         """
-        project = write_project(
-            Path(folder),
+        project = make_project(
             data,
-            _choices(text, label, kind, group, columns),
+            Path(folder),
+            text=text,
+            label=label,
+            kind=kind,
+            group=group,
+            columns=columns,
             test_size=test_size,
-            encoder=None if encoder is None else str(encoder),
+            encoder=encoder,
             overrides=dict(settings or {}),
         )
         if project.inspection.refused:
-            lines = [*project.inspection.refused, describe_refusal(project.inspection)]
-            raise DataRefusedError(got="\n".join(lines), name="E-data-refused")
+            raise refusal(project.inspection, "\n".join(project.inspection.refused))
         from pipeline.onboarding.create import RECIPE_FILE
 
         written = cls(project.folder / RECIPE_FILE)
@@ -204,104 +207,93 @@ def inspect(
       UsageError: The data cannot be read, or several guesses are equally good.
     """
     return Inspection(
-        inspect_project(
+        make_project(
             data,
-            _choices(text, label, kind, group, columns),
+            None,
+            text=text,
+            label=label,
+            kind=kind,
+            group=group,
+            columns=columns,
             test_size=test_size,
-            encoder=None if encoder is None else str(encoder),
+            encoder=encoder,
             overrides=dict(settings or {}),
         )
     )
 
 
-def write_project(
-    target: Path,
+def make_project(
     data: Data,
-    choices: Choices,
+    target: Path | None,
     *,
+    text: str | Sequence[str],
     test_size: TestSize | None,
-    encoder: str | None,
+    encoder: str | Path | None,
     overrides: dict[str, Any],
     report: Report = logger.info,
     progress: Progress = lambda rows: None,
+    **choices: Any,
 ) -> Project:
-    """Writes a project for data, unless a run would refuse them.
+    """Returns the project of data, and writes it unless a run would refuse them.
 
     Args:
-      target: The new folder.
       data: A DataFrame, a file, or a directory of splits.
-      choices: What the user chose instead of a guess.
+      target: The new folder; None writes nothing.
+      text: The text column, or both of a pair.
       test_size: Share of the rows of the split `test`; None is the default.
       encoder: The source of the encoder; None uses the sample's.
       overrides: Settings by dotted key.
       report: Called with a line for the user.
       progress: Called with the number of rows so far.
+      **choices: Other values of `Choices`.
 
     Raises:
       UsageError: As of `Recipe.from_data`.
     """
-    uris.refuse_pattern("FOLDER", os.path.abspath(target))
-    with (
-        environment.collecting_rarely(),
-        WorkingDirectory.creating(target, report) as working,
-        _look_at(data, choices, test_size, overrides, report) as (data_set, frame),
-        quiet(),
-    ):
-        from pipeline.onboarding.create import create_project
+    texts = (text,) if isinstance(text, str) else text
+    chosen = Choices(texts, **choices)
+    source = None if encoder is None else str(encoder)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(environment.collecting_rarely())
+        if target is not None:
+            uris.refuse_pattern("folder", os.path.abspath(target))
+            creating = WorkingDirectory.creating(target, report)
+            working = stack.enter_context(creating)
+        looking = _look_at(data, chosen, test_size, overrides, report)
+        data_set, frame = stack.enter_context(looking)
+        stack.enter_context(quiet())
+        from pipeline.onboarding import create
 
-        project = create_project(
-            target, working, data_set, encoder, overrides, report, progress
-        )
+        if target is None:
+            project = create.inspect_data_set(
+                data_set, source, overrides, report, progress
+            )
+        else:
+            project = create.create_project(
+                target, working, data_set, source, overrides, report, progress
+            )
         if frame is not None:
             frame.name_rows_of(project)
         return project
 
 
-def inspect_project(
-    data: Data,
-    choices: Choices,
-    *,
-    test_size: TestSize | None,
-    encoder: str | None,
-    overrides: dict[str, Any],
-    report: Report = logger.info,
-    progress: Progress = lambda rows: None,
-) -> Project:
-    """Returns the project that `write_project` would write."""
-    with (
-        environment.collecting_rarely(),
-        _look_at(data, choices, test_size, overrides, report) as (data_set, frame),
-        quiet(),
-    ):
-        from pipeline.onboarding.create import inspect_data_set
+def refusal(
+    inspection: details.Inspection, reasons: str | None = None
+) -> DataRefusedError:
+    """Returns the error of refused data, with what the user can do.
 
-        project = inspect_data_set(data_set, encoder, overrides, report, progress)
-        if frame is not None:
-            frame.name_rows_of(project)
-        return project
-
-
-def describe_refusal(inspection: details.Inspection) -> str:
-    """Returns what became of refused data, and what the user can do."""
+    Args:
+      inspection: The inspection of the data.
+      reasons: Why the data are refused; None if the user has seen it.
+    """
     from modules.data import judgment
 
     advice = "nothing was written"
     if inspection.has_refused_bad_rows:
-        advice += "; --set data.on_bad_rows=skip leaves bad rows out"
+        advice += "; to leave bad rows out, set `data.on_bad_rows=skip`"
     if judgment.SMALL_GATE in inspection.refused_kinds:
-        advice += "; --set data_gate.max_interval=0.2 accepts a coarser gate"
-    return advice
-
-
-def _choices(
-    text: str | Sequence[str],
-    label: str | None,
-    kind: Kind | None,
-    group: str | None,
-    columns: str | Sequence[str],
-) -> Choices:
-    texts = (text,) if isinstance(text, str) else text
-    return Choices(texts, label, kind, group, columns)
+        advice += "; to accept a coarser gate, set `data_gate.max_interval=0.2`"
+    return DataRefusedError(got=reasons, advice=advice, name="E-data-refused")
 
 
 @contextlib.contextmanager
@@ -329,8 +321,10 @@ def _look_at(
         if not isinstance(data, (str, Path)):
             if settings.columns:
                 raise UsageError(
-                    got="columns names the columns of files without a header; rename those "
-                    "of a DataFrame with data.rename(columns={OLD: NEW})",
+                    "columns",
+                    "it names the columns of files without a header",
+                    advice="rename those of a DataFrame with "
+                    "data.rename(columns={OLD: NEW})",
                     name="E-column-missing",
                 )
             directory = temporary.enter_context(tempfile.TemporaryDirectory())
@@ -341,8 +335,8 @@ def _look_at(
             frame.refuse([*columns, *settings.slice_columns])
             try:
                 data_set = look_at(str(frame.path), settings, choices, overrides)
-            except UsageError as error:
-                frame.refuse(frame.problems, f". Without it, {error.sentence()}")
+            except UsageError:  # also without the columns that cannot be written
+                frame.refuse(frame.problems)
                 raise
             task = data_set.task
             frame.refuse([*task.text_columns, *task.label_columns, task.id_column])
@@ -351,10 +345,11 @@ def _look_at(
             data_set = look_at(str(data), settings, choices, overrides)
         has_test = not data_set.needs_split or TEST in data_set.source.files
         if has_test and test_size is not None:
+            splits = ", ".join(map(str, data_set.source.files))
             raise UsageError(
-                got=f"{data} already has the splits "
-                f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
-                "rows without splits",
+                "test_size",
+                f"{data} already has the splits {splits}",
+                advice="leave it out: it applies to rows without splits",
                 name="E-options-conflict",
             )
         for line in data_set.source.describe_reading():

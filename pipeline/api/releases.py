@@ -78,11 +78,7 @@ def override(run: InstanceOf[Run], *, reason: str) -> Release:
       UsageError: The reason is empty, the run has no model that only the gate refused,
         or another run uses the output directory.
     """
-    if not reason.strip():
-        raise UsageError(
-            got="the reason is empty; state why the model is pushed anyway",
-            name="E-settings-refused",
-        )
+    check_reason(reason)
     from pipeline.local.run import hold_output
     from pipeline.releases import override as override_lib
 
@@ -90,6 +86,17 @@ def override(run: InstanceOf[Run], *, reason: str) -> Release:
     override_lib.find_refused(paths, run.record)  # before TFX is imported
     with quiet(), hold_output(paths, f"override {run.id}"):
         return override_lib.override(paths, run.record, reason)
+
+
+def check_reason(reason: str) -> None:
+    """Refuses an empty reason of an override."""
+    if not reason.strip():
+        raise UsageError(
+            "reason",
+            "empty",
+            advice="state why the model is pushed anyway",
+            name="E-settings-refused",
+        )
 
 
 @checked

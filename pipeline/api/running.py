@@ -43,9 +43,9 @@ def run(recipe: Recipe | str | Path, *, verbose: bool = False) -> Run:
     """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError(
-            got=f"run() was called in the thread {threading.current_thread().name}, but "
-            "only the main thread can stop a run on Ctrl-C and save its checkpoint; "
-            "call it there, or start a process with `bert-pipeline run`",
+            got=f"run() was called in {threading.current_thread().name}, but only the "
+            "main thread can save a checkpoint on Ctrl-C",
+            advice="call it there, or start a process with `bert-pipeline run`",
             name="E-run-thread",
         )
     if not isinstance(recipe, Recipe):

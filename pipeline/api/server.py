@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from contracts.errors import UsageError
-from pipeline.api.arguments import Port, Seconds, checked
+from pipeline.api.arguments import Port, Seconds, check_model, checked
 from pipeline.api.looking import Run
 from pipeline.config.paths import REPOSITORY
-from serving import discovery
+from serving import discovery, launch
 
 # A name has no "/", so that the address is the first with one.
 _SERVING = re.compile(r" serving (.+) at (https?://\S+), gRPC ")
 _READY = re.compile(r" ready$", re.MULTILINE)
-# The last line of a command that was refused.
-_ERROR = re.compile(r"error: (.*) \[(E-[a-z0-9-]+)\]")
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 60  # it finishes its requests
 
@@ -70,7 +68,8 @@ class Server:
             instances, "columns"
         ):
             raise UsageError(
-                got=f"instances: {type(instances).__name__} is not a list of rows; give "
+                "instances",
+                type(instances).__name__,
                 "a list of texts, or of a dictionary for each row, such as "
                 "frame.to_dict('records')",
                 name="E-text-refused",
@@ -78,8 +77,9 @@ class Server:
         try:
             content = json.dumps({"instances": list(instances)})
         except (TypeError, ValueError) as error:
+            allowed = "values that JSON can hold"
             raise UsageError(
-                got=f"instances: {error}", name="E-text-refused"
+                "instances", str(error), allowed, name="E-text-refused"
             ) from error
         name = urllib.parse.quote(self.name, safe="")
         request = urllib.request.Request(
@@ -123,6 +123,10 @@ def serve(
     """
     if isinstance(model, Run):
         model = model.require_pushed()
+    # The process checks them too, but its errors name the options of the command.
+    check_model(str(model))
+    discovery.find_model(Path(model))
+    launch.listen("127.0.0.1", port, "port").close()
     command = [sys.executable, "-m", "pipeline", "serve", "--no-grpc"]
     command += ["--model", str(model), "--port", str(port)]
     paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
@@ -157,11 +161,10 @@ def _wait(process: subprocess.Popen[bytes], log: Path, seconds: float) -> Server
             return Server(started[2], started[1])
         if has_ended or time.monotonic() > end:
             lines = text.strip().splitlines() or ["it printed nothing"]
-            if error := _ERROR.fullmatch(lines[-1]):
-                message, name = error.groups()
-                raise UsageError(got=message, name=name)
             what = "ended" if has_ended else f"is not ready after {seconds:g} s"
             raise UsageError(
-                got=f"the server {what}: {lines[-1]}", name="E-port-unavailable"
+                got=f"the server {what}: {lines[-1]}",
+                advice="correct the cause, or give it more time with `timeout_seconds`",
+                name="E-port-unavailable",
             )
         time.sleep(_POLL_SECONDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import click
 from rich import filesize
@@ -12,6 +11,7 @@ from rich.table import Column
 from pipeline.api.arguments import Keep
 from pipeline.cli import options
 from pipeline.cli.tables import plain_table
+from pipeline.config.paths import OutputPaths
 from pipeline.console import Console, print_json
 
 
@@ -20,34 +20,25 @@ from pipeline.console import Console, print_json
     "--keep",
     type=options.allowed(Keep),
     default=3,
-    show_default=True,
     help="How many of the newest runs to keep.",
 )
-@click.option("--yes", is_flag=True, help="Delete; without --yes, only list.")
+@click.option("--yes", "delete", is_flag=True, help="Delete; by default, only list.")
 @click.option("-v", "--verbose", is_flag=True, help="List each directory.")
-@options.RUNS_OUTPUT
-@options.RUNS_CONFIG
+@options.of_runs
 @options.JSON
 def clean_command(
-    keep: int,
-    yes: bool,
-    verbose: bool,
-    output: str | None,
-    config_file: Path | None,
-    as_json: bool,
+    paths: OutputPaths, keep: int, delete: bool, verbose: bool, as_json: bool
 ) -> None:
     """Delete what no kept run needs, or list it with its size.
 
     It keeps the newest runs, the run whose model is served, the artifacts that these
     use, and trainings that can be resumed. Pushed versions are never deleted.
     """
-    paths = options.find_output(config_file, output)
     from pipeline.api.releases import clean
 
-    obsolete = clean(paths.root, keep=keep, delete=yes)
+    obsolete = clean(paths.root, keep=keep, delete=delete)
     if as_json:
-        content = [dataclasses.asdict(entry) for entry in obsolete]
-        print_json(content)
+        print_json(list(map(dataclasses.asdict, obsolete)))
         return
     if not obsolete:
         click.echo(f"nothing to delete in {paths.root}")
@@ -68,4 +59,4 @@ def clean_command(
         table.add_row(kind, str(len(sizes)), filesize.decimal(sum(sizes)), why)
     Console().print(table)
     freed = filesize.decimal(sum(entry.size_bytes for entry in obsolete))
-    click.echo(f"freed {freed}" if yes else f"--yes deletes them and frees {freed}")
+    click.echo(f"freed {freed}" if delete else f"--yes deletes them and frees {freed}")

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from contracts import wording
-from contracts.errors import UsageError
+from pipeline.api.arguments import check_count
 from pipeline.cli import options
 from pipeline.cli.metric_tables import LETTERS, comparison_table
 from pipeline.console import Console, print_json
@@ -24,7 +24,7 @@ _NO_LABEL = "(no label)"  # of several
 
 
 @click.command("compare")
-@click.argument("names", metavar="RUN RUN...", nargs=-1)
+@click.argument("compared", metavar="RUN RUN...", nargs=-1)
 @options.RUNS_OUTPUT
 @options.RUNS_CONFIG
 @click.option("--split", help="Evaluated split.  [default: the one that decided]")
@@ -32,18 +32,17 @@ _NO_LABEL = "(no label)"  # of several
     "--rows",
     type=click.IntRange(min=0),
     default=10,
-    show_default=True,
     help="Changed rows to show. With 0 the texts are not read, which is faster.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all rows.")
 @click.option(
     "--csv",
     "csv_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.NewFile(),
     help="Write all changed rows to a file, which is replaced if it exists.",
 )
 def compare_command(
-    names: tuple[str, ...],
+    compared: tuple[str, ...],
     output: str | None,
     config_file: Path | None,
     split: str | None,
@@ -58,22 +57,12 @@ def compare_command(
     compared with the first: settings, metrics with a test of their difference, and the
     rows whose prediction changed.
     """
-    if not 2 <= len(names) <= len(LETTERS):
-        raise UsageError(
-            got=f"{wording.count(len(names), 'run')}: name 2 to {len(LETTERS)}, as in "
-            "compare RUN latest",
-            name="E-settings-refused",
-        )
-    if csv_file is not None and not csv_file.parent.is_dir():
-        raise UsageError(
-            got=f"--csv {csv_file}: there is no directory {csv_file.parent}",
-            name="E-no-such-directory",
-        )
+    check_count(compared, len(LETTERS))
     paths = options.output_paths(config_file, output)
     from pipeline.runs.compared_run import find_run
     from pipeline.runs.comparison import compare
 
-    runs = [find_run(paths, name) for name in names]
+    runs = [find_run(paths, name) for name in compared]
     with_texts = rows > 0 or as_json or csv_file is not None
     comparison = compare(runs, split=split, with_texts=with_texts)
     if csv_file is not None:
@@ -85,12 +74,10 @@ def compare_command(
     console = Console()
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
         extra = run.rows - comparison.rows
-        more = (
-            f"; left out: {wording.count(extra, 'row')} of this run only"
-            if extra
-            else ""
-        )
-        _print(console, f"{letter}  {run.name}: {wording.count(run.rows, 'row')}{more}")
+        line = f"{letter}  {run.name}: {wording.count(run.rows, 'row')}"
+        if extra:
+            line += f"; left out: {wording.count(extra, 'row')} of this run only"
+        _print(console, line)
     if comparison.warning:
         _print(console, comparison.warning)
     if comparison.settings:
@@ -110,19 +97,14 @@ def compare_command(
         test = run.tests[comparison.metric]
         _print(console, f"{letter} against A: {test.sentence}")
         if test.only_a_right is not None:
-            _print(
-                console,
-                f"  right only in A: {wording.count(test.only_a_right, 'row')}, only "
-                f"in {letter}: "
-                f"{test.only_b_right:,}",
-            )
+            only_a = wording.count(test.only_a_right, "row")
+            line = f"  right only in A: {only_a}, only in {letter}: "
+            _print(console, f"{line}{test.only_b_right:,}")
     count, shown = len(comparison.changed), comparison.changed[:rows]
     line = f"{count:,} of {comparison.rows:,} predictions on {comparison.split} changed"
     if shown:
-        line += "; the largest changes"
-        line += (
-            ", with the probability of the label:" if shown[0].probabilities else ":"
-        )
+        of_label = ", with the probability of the label" * bool(shown[0].probabilities)
+        line += f"; the largest changes{of_label}:"
     _print(console, line)
     for row in shown:
         _show_row(row, console)

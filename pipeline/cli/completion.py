@@ -34,9 +34,9 @@ def completion_command(shell: str | None) -> None:
     """
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in _INSTALL:
+        allowed = ", ".join(_INSTALL)
         raise UsageError(
-            got=f"the shell is {shell or 'unknown'}; name one of {', '.join(_INSTALL)}",
-            name="E-settings-refused",
+            "shell", shell or "unknown", allowed, name="E-settings-refused"
         )
     complete = get_completion_class(shell)
     assert complete is not None

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 @click.option(
     "--label-column",
     default="label",
-    show_default=True,
     help="The label in --examples: task.label_column.",
 )
 def export_command(

@@ -123,10 +123,10 @@ class _Commands(click.Group):
             with _refusing(ctx), printing_warnings():
                 return super().invoke(ctx)
         except Exception as error:
-            line = storage_errors.describe(error)
-            if line is None:
+            of_storage = storage_errors.find(error)
+            if of_storage is None:
                 raise
-            _print_error(line)
+            _print_error(of_storage)
             ctx.exit(exit_status.FAILURE)
 
 
@@ -135,7 +135,7 @@ _STATUSES = "; ".join(f"{n} {text}" for n, text in sorted(exit_status.MEANINGS.i
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     help="Fine-tune a pre-trained BERT on sentences or pairs; push it if it passes."
     f"\n\nExit status: {_STATUSES}.",
 )
@@ -183,7 +183,7 @@ def run(
         except SystemExit as stopped:  # raised for SIGTERM and SIGHUP
             end_process(int(stopped.code or 0))
         except Exception as error:  # the log has its traceback
-            if storage_errors.describe(error):
+            if storage_errors.find(error):
                 raise  # `_Commands` prints the line
             console.print(f"failed: {type(error).__name__}: {error}")
             console.print("run.log in the run record above has the traceback")
@@ -206,7 +206,7 @@ def prepare_data(
     in an unpacked GLUE archive. The recipe's task names the columns; --set task=stsb
     selects those of a GLUE task.
     """
-    uris.refuse_pattern("DESTINATION", os.path.abspath(destination))
+    uris.refuse_pattern("destination", os.path.abspath(destination))
     task = recipe.load_task(config_file, overrides)
     settings = recipe.load_data(config_file, overrides)
     environment.set_up(quiet=True)
@@ -227,7 +227,7 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
     SOURCE is a Model Garden checkpoint, a Hugging Face folder or a SavedModel: a
     directory (local or gs://), package:NAME/PATH, or a TF Hub or Kaggle handle.
     """
-    uris.refuse_pattern("DEST", os.path.abspath(destination))
+    uris.refuse_pattern("destination", os.path.abspath(destination))
     environment.set_up(quiet=True)
     imported = encoder_source.import_encoder(
         source, destination, preprocessor, click.echo

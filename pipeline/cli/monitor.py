@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from contracts.task.definition import TaskConfig, find_described_kind
 from contracts.versions import description
 from modules import environment
 from pipeline import exit_status
-from pipeline.cli import options
+from pipeline.cli import options, refusals
 from pipeline.config import recipe, secrets
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import make_task
@@ -54,7 +55,6 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
     "--hours",
     type=options.FloatRange(0, min_open=True),
     default=24.0,
-    show_default=True,
     help="Length of the window, which ends now; the previous one is as long.",
 )
 @click.option(
@@ -66,7 +66,6 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
 )
 @click.option(
     "--labels",
-    "labels_file",
     metavar="FILE",
     help="A .csv, .tsv, .jsonl, .parquet or .arrow file with the model's text columns "
     "and the labels of served texts, by name.",
@@ -92,7 +91,7 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
 )
 @click.option(
     "--history",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.NewFile(),
     metavar="FILE",
     help="Append the metric of each version, live and at the gate, to a file of JSON "
     "lines, and compare all versions in it.",
@@ -105,7 +104,7 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
 )
 @click.option(
     "--prometheus-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.NewFile(),
     metavar="FILE",
     help="Write gauges for node_exporter's textfile collector, FILE.prom.",
 )
@@ -113,7 +112,7 @@ _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
     "--pushgateway", metavar="URL", help="Push the gauges to a Prometheus Pushgateway."
 )
 @options.config_option(
-    "Recipe: its section data sets how --labels is read.", default=DEFAULT_CONFIG
+    "Recipe: its section data sets how --labels is read.", DEFAULT_CONFIG
 )
 @options.SET
 def monitor_command(
@@ -122,7 +121,7 @@ def monitor_command(
     reference: str,
     hours: float,
     limits: tuple[str, ...],
-    labels_file: str | None,
+    labels: str | None,
     label_column: str | None,
     label_separator: str | None,
     thresholds: tuple[str, ...],
@@ -140,38 +139,26 @@ def monitor_command(
     from pipeline.monitoring import delayed_labels, drift, gate, gauges
 
     allowed = _parse_limits(limits)
-    uris.refuse_pattern("--samples", samples)
+    uris.refuse_pattern("samples", samples)
     if pushgateway is not None:
-        secrets.refuse_password("--pushgateway", pushgateway)
-    if prometheus_file is not None and not prometheus_file.parent.is_dir():
-        raise UsageError(
-            got=f"--prometheus-file {prometheus_file}: there is no directory "
-            f"{prometheus_file.parent}",
-            name="E-no-such-directory",
-        )
+        secrets.refuse_password("pushgateway", pushgateway)
     directory = find_model(model)
-    labels, lowest = None, {}
-    if labels_file is None and thresholds:
-        raise UsageError(
-            got="--threshold needs labels: add --labels FILE", name="E-option-missing"
-        )
-    if history is not None:
-        if labels_file is None:
+    for name, value in (("thresholds", thresholds), ("history", history)):
+        if value and labels is None:
             raise UsageError(
-                got="--history needs labels: add --labels FILE", name="E-option-missing"
+                name,
+                "it needs labels",
+                advice="add `labels=FILE`",
+                name="E-option-missing",
             )
-        if not history.absolute().parent.is_dir():
-            raise UsageError(
-                got=f"--history {history}: there is no such directory",
-                name="E-no-such-directory",
-            )
-    if labels_file is not None:
+    known, lowest = None, {}
+    if labels is not None:
         task = _task_of(directory, label_column, label_separator)
         lowest = _parse_thresholds(thresholds, task)
         reading = recipe.load_data(config_file, overrides)
         # The format of the recipe belongs to its own data.
         reading = reading.model_copy(update={"format": None})
-        labels = delayed_labels.read_labels(labels_file, task, reading)
+        known = delayed_labels.read_labels(labels, task, reading)
     environment.set_up(quiet=True)
     from pipeline.monitoring.window_rows import ServedModel, read_sample, read_texts
     from report import monitor_page
@@ -185,15 +172,17 @@ def monitor_command(
         _PREVIOUS: [row for row in sample if 2 * start - end < row.time <= start],
         _REFERENCE: served.predict(read_texts(reference, served.columns)),
     }
-    console = Console()
     rows = {name: len(window) for name, window in windows.items()}
     if rows[_REFERENCE] < allowed.min_rows:
         raise UsageError(
-            got=f"--reference {reference} has {rows[_REFERENCE]} rows; name files with at "
-            f"least {allowed.min_rows}, or set --limit min_rows=N",
+            "reference",
+            f"{reference} has {wording.count(rows[_REFERENCE], 'row')}",
+            f"at least {allowed.min_rows}",
+            "name more files, or set `limits=min_rows=N`",
             name="E-reference-too-small",
         )
     few = [name for name, count in rows.items() if count < allowed.min_rows]
+    console = Console()
     for name in few:
         console.print(
             f"{name}: {rows[name]} rows; fewer than {allowed.min_rows} are not compared"
@@ -208,18 +197,26 @@ def monitor_command(
         for name in (_REFERENCE, _PREVIOUS)
         if name in measured
     }
-    table = Table("compared with", "check", "difference", "limit", "p", "")
-    for name, compared in checks.items():
-        for check in compared:
-            numbers = f"{check.value:.3f}", f"{check.limit:g}", f"{check.p:.2g}"
-            what = f"{check.name} ({check.label})" if check.label else check.name
-            table.add_row(name, what, *numbers, "ALARM" * check.is_alarm)
-    if checks:
-        console.print(table)
+    _print_table(
+        console,
+        ("compared with", "check", "difference", "limit", "p", ""),
+        (
+            (
+                name,
+                f"{check.name} ({check.label})" if check.label else check.name,
+                f"{check.value:.3f}",
+                f"{check.limit:g}",
+                f"{check.p:.2g}",
+                "ALARM" * check.is_alarm,
+            )
+            for name, compared in checks.items()
+            for check in compared
+        ),
+    )
     live: list[LiveMetric] = []
     at_gate: list[GateComparison] = []
-    if labels is not None:
-        labelled = [row for row in windows[_WINDOW] if row.texts in labels]
+    if known is not None:
+        labelled = [row for row in windows[_WINDOW] if row.texts in known]
         fitting = [row for row in labelled if delayed_labels.fits(row, task)]
         if others := len(labelled) - len(fitting):
             console.print(
@@ -231,14 +228,20 @@ def monitor_command(
             count += f"; fewer than {allowed.min_rows} are not compared with thresholds"
             lowest = {}
         console.print(count)
-        live = delayed_labels.measure(labelled, labels, task, lowest)
-        table = Table("metric", "value", "threshold", "")
-        for metric in live:
-            bound = "" if metric.threshold is None else f"{metric.threshold:g}"
-            alarm = "ALARM" * metric.is_alarm
-            table.add_row(metric.name, f"{metric.value:.4f}", bound, alarm)
-        if live:
-            console.print(table)
+        live = delayed_labels.measure(labelled, known, task, lowest)
+        _print_table(
+            console,
+            ("metric", "value", "threshold", ""),
+            (
+                (
+                    metric.name,
+                    f"{metric.value:.4f}",
+                    "" if metric.threshold is None else f"{metric.threshold:g}",
+                    "ALARM" * metric.is_alarm,
+                )
+                for metric in live
+            ),
+        )
         for version in sorted({row.version for row in labelled if row.version}):
             served_by = [row for row in labelled if row.version == version]
             evaluation = gate.read_evaluation(os.path.dirname(directory), version)
@@ -248,22 +251,26 @@ def monitor_command(
             elif evaluation is None:
                 problem = "it has no evaluation.json, which Report writes"
             else:
-                joined = delayed_labels.join(served_by, labels, task)
+                joined = delayed_labels.join(served_by, known, task)
                 at_gate += gate.compare(version, evaluation, joined, task, allowed.p)
                 continue
             console.print(f"version {version} is not compared with the gate: {problem}")
-        table = Table("version", "metric", "gate", "live", "difference", "p", "")
-        for entry in at_gate:
-            difference = (
-                f"{entry.difference:+.3f} ({entry.low:+.3f} to {entry.high:+.3f})"
-            )
-            numbers = f"{entry.gate:.4f}", f"{entry.live:.4f}", difference
-            alarm = "ALARM" * entry.is_alarm
-            table.add_row(
-                entry.version, entry.metric, *numbers, f"{entry.p:.2g}", alarm
-            )
-        if at_gate:
-            console.print(table)
+        _print_table(
+            console,
+            ("version", "metric", "gate", "live", "difference", "p", ""),
+            (
+                (
+                    entry.version,
+                    entry.metric,
+                    f"{entry.gate:.4f}",
+                    f"{entry.live:.4f}",
+                    f"{entry.difference:+.3f} ({entry.low:+.3f} to {entry.high:+.3f})",
+                    f"{entry.p:.2g}",
+                    "ALARM" * entry.is_alarm,
+                )
+                for entry in at_gate
+            ),
+        )
     versions = gate.record(history, at_gate) if history is not None else []
     correlation = gate.rank_correlation(versions)
     if correlation is not None:
@@ -275,13 +282,12 @@ def monitor_command(
     if report is not None:
         page = monitor_page.render(checks, rows, live, at_gate, versions, correlation)
         files.write(str(report.absolute()), page)
-    has_alarm = any(metric.is_alarm for metric in live)
-    has_alarm |= any(entry.is_alarm for entry in at_gate)
-    has_alarm |= any(check.is_alarm for check in chain(*checks.values()))
     registry = gauges.build(checks, rows, live, at_gate)
     if prometheus_file is not None:
         # Renamed when it is complete.
         prometheus_client.write_to_textfile(str(prometheus_file), registry)
+    judged: list[Any] = [*live, *at_gate, *chain(*checks.values())]
+    has_alarm = any(one.is_alarm for one in judged)
     if pushgateway is not None:
         try:
             prometheus_client.push_to_gateway(
@@ -289,14 +295,27 @@ def monitor_command(
             )
         except (OSError, http.client.HTTPException) as error:
             unreachable = UsageError(
-                got=f"--pushgateway {pushgateway} cannot be reached: {error}",
+                "pushgateway",
+                f"{pushgateway} cannot be reached: {error}",
+                advice="correct the address, or start the Pushgateway",
                 name="E-network-failed",
             )
             if not has_alarm:
                 raise unreachable from error
-            click.echo(f"error: {unreachable}", err=True)
+            command = click.get_current_context().command
+            click.echo(f"error: {refusals.describe(unreachable, command)}", err=True)
     if has_alarm:
         sys.exit(exit_status.ALARM)
+
+
+def _print_table(
+    console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*row)
+    if table.row_count:
+        console.print(table)
 
 
 def _parse_limits(texts: tuple[str, ...]) -> Limits:
@@ -311,32 +330,34 @@ def _parse_limits(texts: tuple[str, ...]) -> Limits:
         problem = error.errors()[0]
         name = ".".join(map(str, problem["loc"]))
         raise UsageError(
-            got=f"--limit {name}={values.get(name, '')}: {problem['msg']}; the checks are "
-            f"{', '.join(Limits.model_fields)}",
+            "limits",
+            f"{name}={values.get(name, '')}: {problem['msg']}",
+            f"CHECK=NUMBER for the checks {', '.join(Limits.model_fields)}",
             name="E-settings-refused",
         ) from error
 
 
 def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, float]:
-    table = task.metric_table
     thresholds = {}
     for text in texts:
         name, _, number = text.partition("=")
         if name not in task.metrics:
             raise UsageError(
-                got=f"--threshold {text}: the model has no such metric; it has "
-                f"{metrics.shorten(task.metrics)}",
+                "thresholds",
+                f"{text}: the model has no such metric",
+                metrics.shorten(task.metrics),
                 name="E-settings-refused",
             )
-        low, high = table[name].low, table[name].high
+        low, high = task.metric_table[name].low, task.metric_table[name].high
         try:
             thresholds[name] = float(number)
         except ValueError:
             thresholds[name] = math.nan
         if not low <= thresholds[name] <= high:
             raise UsageError(
-                got=f"--threshold {text}: allowed are {low:g} to {high:g}, such as "
-                f"{name}={high:g}",
+                "thresholds",
+                text,
+                f"{low:g} to {high:g}, such as {name}={high:g}",
                 name="E-settings-refused",
             )
     return thresholds
@@ -348,23 +369,26 @@ def _task_of(
     described = description.read_description(directory)
     if described is None:
         raise UsageError(
-            got=f"--labels: the model {directory} has no description of its classes; give "
-            "a model that this pipeline pushed",
+            "labels",
+            f"the model {directory} has no description of its classes",
+            advice="give a model that this pipeline pushed",
             name="E-model-not-found",
         )
     kind = find_described_kind(described)
     if label_separator is not None and kind.label_size == 1:
         raise UsageError(
-            got="--label-separator is for a model of several labels; this one predicts one "
-            "label, so leave it out",
+            "label_separator",
+            "it is for a model of several labels, and this one predicts one",
+            advice="leave it out",
             name="E-options-conflict",
         )
     has_label_columns = kind.label_size > 1 and label_separator is None
     if label_column is not None and has_label_columns:
         raise UsageError(
-            got=f"--label-column {label_column}: without --label-separator, --labels has a "
-            f"column of 0 and 1 for each label ({', '.join(kind.names)}); "
-            "add --label-separator, or leave --label-column out",
+            "label_column",
+            "without `label_separator`, `labels` has a column of 0 and 1 for each of "
+            f"{', '.join(kind.names)}",
+            advice="add `label_separator=TEXT`, or leave `label_column` out",
             name="E-options-conflict",
         )
     has_names = bool(kind.names) and not has_label_columns

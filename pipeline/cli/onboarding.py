@@ -18,11 +18,11 @@ from contracts.settings.data import DataConfig
 from modules import environment
 from pipeline import exit_status
 from pipeline.api.arguments import TestSize
+from pipeline.api.recipes import make_project, refusal
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.invocation import command
 from pipeline.console import Console, print_json
-from pipeline.onboarding.data_set import Choices
 from pipeline.onboarding.guess import Kind
 
 if TYPE_CHECKING:
@@ -90,14 +90,7 @@ def _choices(function: Callable[..., Any]) -> Callable[..., Any]:
 @_choices
 @options.ENCODER
 @options.SET
-def init_command(
-    folder: str,
-    data: str,
-    encoder: str | None,
-    overrides: dict[str, Any],
-    test_size: float | None,
-    **choices: Any,
-) -> None:
+def init_command(folder: str, data: str, **choices: Any) -> None:
     """Write a project for your own data to FOLDER, a new folder.
 
     It guesses the columns, the classes and the settings, shows them, splits the rows,
@@ -105,26 +98,12 @@ def init_command(
     shows why and writes nothing. Settings of `data`, such as --set
     data.encoding=cp1252, apply to reading, other settings to the recipe.
     """
-    from pipeline.api.recipes import describe_refusal, write_project
-
-    environment.set_up(quiet=True)
-    with _progress() as progress:
-        project = write_project(
-            Path(folder),
-            data,
-            Choices(**choices),
-            test_size=test_size,
-            encoder=encoder,
-            overrides=overrides,
-            report=_to_stderr,
-            progress=progress,
-        )
+    project = _make_project(data, Path(folder), **choices)
     console = Console()
     _show_guesses(project, console)
     _show(project.inspection, console)
     if project.inspection.refused:
-        console.print(describe_refusal(project.inspection), soft_wrap=True)
-        sys.exit(exit_status.USAGE)
+        raise refusal(project.inspection)
     if project.skipped_file:
         console.print(f"skipped rows: {project.skipped_file}", soft_wrap=True)
     from pipeline.onboarding.create import RECIPE_FILE
@@ -134,7 +113,7 @@ def init_command(
 
 
 @click.command("inspect-data")
-@click.argument("path", required=False)
+@click.argument("data", metavar="[PATH]", required=False)
 @options.config_option(
     "Recipe that names the data and the task; without it, the task is guessed."
 )
@@ -143,12 +122,9 @@ def init_command(
 @options.JSON
 @options.SET
 def inspect_command(
-    path: str | None,
+    data: str | None,
     config_file: Path | None,
-    encoder: str | None,
     as_json: bool,
-    overrides: dict[str, Any],
-    test_size: float | None,
     **choices: Any,
 ) -> None:
     """Describe the data at PATH, and show what a run would refuse or warn about.
@@ -158,38 +134,29 @@ def inspect_command(
     """
     terminal, guessed = Console(), None
     if config_file is not None:
-        given = {**choices, "test_size": test_size}
-        chosen = [name for name, value in given.items() if value]
+        encoder, overrides = choices["encoder"], choices["overrides"]
+        chosen = [name for name in _SETTINGS if choices[name]]
         if chosen:
-            names = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
+            names = ", ".join(f"`{name}`" for name in chosen)
             settings = ", ".join(_SETTINGS[name] for name in chosen)
             raise UsageError(
-                got=f"{names} cannot be combined with --config; set {settings} with --set",
+                got=f"{names} cannot be combined with `config_file`",
+                advice=f"set {settings} with `overrides`",
                 name="E-options-conflict",
             )
-        options.override_sources(overrides, path, encoder)
+        options.override_sources(overrides, data, encoder)
         config = recipe.load_config(config_file, overrides)
         environment.set_up(quiet=True)
         from pipeline.onboarding.recipe_data import inspect_recipe
 
         with environment.collecting_rarely(), _progress() as progress:
             result = inspect_recipe(config, _to_stderr, progress)
-    elif path is None:
-        raise UsageError(got="give PATH or --config FILE", name="E-option-missing")
+    elif data is None:
+        raise UsageError(
+            advice="give `data=PATH` or `config_file=FILE`", name="E-option-missing"
+        )
     else:
-        from pipeline.api.recipes import inspect_project
-
-        environment.set_up(quiet=True)
-        with _progress() as progress:
-            project = inspect_project(
-                path,
-                Choices(**choices),
-                test_size=test_size,
-                encoder=encoder,
-                overrides=overrides,
-                report=_to_stderr,
-                progress=progress,
-            )
+        project = _make_project(data, None, **choices)
         if not as_json:
             _show_guesses(project, terminal)
         guessed = project.settings.values
@@ -200,6 +167,14 @@ def inspect_command(
     else:
         _show(result, terminal)
     sys.exit(exit_status.USAGE if result.refused else exit_status.SUCCESS)
+
+
+def _make_project(data: str, target: Path | None, **choices: Any) -> Project:
+    environment.set_up(quiet=True)
+    with _progress() as progress:
+        return make_project(
+            data, target, report=_to_stderr, progress=progress, **choices
+        )
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 from pydantic import TypeAdapter
 
 from contracts.errors import UsageError
+from pipeline.api.arguments import check_output
 from pipeline.cli import completion
 from pipeline.config import recipe
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
@@ -34,12 +36,29 @@ class FloatRange(click.FloatRange):
         return number
 
 
-def allowed(kind: Any) -> click.ParamType[Any]:
-    """Returns the type of an option from the annotation of Python's argument.
+class NewFile(click.Path):
+    """A file to write, in a directory that exists."""
 
-    Args:
-      kind: Names, or a range: see `pipeline.api.arguments`.
-    """
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Returns the path."""
+        path: Any = super().convert(value, param, ctx)
+        if not path.parent.is_dir():
+            raise UsageError(
+                param.name if param else None,
+                f"{path}: there is no directory {path.parent}",
+                advice="create it, or name a file in another directory",
+                name="E-no-such-directory",
+            )
+        return path
+
+
+def allowed(kind: Any) -> click.ParamType[Any]:
+    """Returns the type of an option from the annotation of Python's argument."""
     schema = TypeAdapter(kind).json_schema()
     if "enum" in schema:
         return click.Choice(schema["enum"])
@@ -52,34 +71,23 @@ def allowed(kind: Any) -> click.ParamType[Any]:
     )
 
 
-def config_option(description: str, **attributes: Any) -> _Decorator:
-    """Returns the option `--config`, which is None by default.
-
-    Args:
-      description: The help text.
-      **attributes: Further attributes of the option.
-    """
+def config_option(description: str, default: Path | None = None) -> _Decorator:
+    """Returns the option `--config`."""
     return click.option(
         "--config",
         "config_file",
         type=click.Path(path_type=Path),
         shell_complete=completion.complete_recipe,
         help=description,
-        **attributes,
+        default=default,
+        show_default=_SAMPLE if default else False,
     )
 
 
-def output_option(description: str, *names: str, **attributes: Any) -> _Decorator:
-    """Returns the option `--output`, an output directory of runs; None by default.
-
-    Args:
-      description: The help text.
-      *names: Its name in Python, if it is not `output`.
-      **attributes: Further attributes of the option.
-    """
+def output_option(description: str, **attributes: Any) -> _Decorator:
+    """Returns the option `--output`, an output directory of runs."""
     return click.option(
         "--output",
-        *names,
         metavar="DIR",
         shell_complete=completion.complete_path,
         help=description,
@@ -87,11 +95,7 @@ def output_option(description: str, *names: str, **attributes: Any) -> _Decorato
     )
 
 
-CONFIG = config_option(
-    "Recipe: a YAML file with the settings.",
-    default=DEFAULT_CONFIG,
-    show_default=_SAMPLE,
-)
+CONFIG = config_option("Recipe: a YAML file with the settings.", DEFAULT_CONFIG)
 RUNS_CONFIG = config_option(
     f"Recipe of the runs. Default: {_SAMPLE}, or any with --output."
 )
@@ -121,7 +125,6 @@ ENCODER = click.option(
 HOST = click.option(
     "--host",
     default="127.0.0.1",
-    show_default=True,
     help="Address to listen on; 0.0.0.0 listens on all addresses.",
 )
 ALLOWED_HOSTS = click.option(
@@ -148,20 +151,20 @@ def output_paths(config_file: Path | None, output: str | None) -> OutputPaths:
     return OutputPaths.at(output, "")
 
 
-def find_output(config_file: Path | None, output: str | None) -> OutputPaths:
-    """Returns `output_paths` of a directory that exists.
+def of_runs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--output` and `--config` to a command, which gets them as `paths`.
 
-    Raises:
-      UsageError: It does not exist.
+    A directory that does not exist is refused.
     """
-    paths = output_paths(config_file, output)
-    if not paths.root.is_dir():
-        raise UsageError(
-            got=f"output {paths.root} does not exist; name the directory of the runs with "
-            "--output DIR, or their recipe with --config FILE",
-            name="E-output-not-found",
-        )
-    return paths
+
+    @RUNS_OUTPUT
+    @RUNS_CONFIG
+    @functools.wraps(function)
+    def command(*, output: str | None, config_file: Path | None, **others: Any) -> None:
+        paths = check_output(output_paths(config_file, output))
+        function(paths=paths, **others)
+
+    return command
 
 
 def override_sources(
@@ -171,10 +174,8 @@ def override_sources(
     output: str | None = None,
 ) -> None:
     """Adds `--data`, `--encoder` and `--output` to the overrides."""
-    values = {"data": data, "encoder": encoder, "output": output}
-    for key, option in OVERRIDING.items():
-        if values[option] is not None:
-            overrides[key] = values[option]
+    values = zip(OVERRIDING, (data, encoder, output), strict=True)
+    overrides |= {key: value for key, value in values if value is not None}
     if encoder is not None:
         # The recipe's checksum belongs to the recipe's own encoder.
         overrides["encoder.sha256"] = None

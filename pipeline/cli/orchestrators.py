@@ -189,17 +189,20 @@ def _make_client(
     if orchestrator == KUBEFLOW:
         if host is None:
             raise UsageError(
-                got="--orchestrator kubeflow needs --host URL", name="E-option-missing"
+                "host",
+                "missing, but required by Kubeflow",
+                advice="give `host=URL`",
+                name="E-option-missing",
             )
         server = KubeflowServer(host, **login)
         with quiet_libraries():  # kfp warns when it is imported
             from pipeline.orchestrators.kubeflow.run_client import KubeflowRunClient
         return KubeflowRunClient(server)
-    options = {"host": host, **login}
-    names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
-    if names:
+    given = [name for name, value in {"host": host, **login}.items() if value]
+    if given:
         raise UsageError(
-            got=f"{', '.join(names)}: only for --orchestrator kubeflow",
+            got=", ".join(f"`{name}`" for name in given),
+            allowed="only with `orchestrator=kubeflow`",
             name="E-options-conflict",
         )
     with quiet_libraries():  # Google's libraries warn when they are imported

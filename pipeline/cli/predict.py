@@ -96,13 +96,13 @@ def predict_command(
     """
     if [bool(text), bool(pair), bool(source)].count(True) != 1:
         raise UsageError(
-            got="give one of --text TEXT (for a model of single sentences), --pair A B "
-            "(for a model of pairs) and --input FILE",
+            advice="give one of `text=TEXT` (for a model of single sentences), "
+            "`pair=A B` (for a model of pairs) and `source=FILE`",
             name="E-options-conflict",
         )
     if bool(source) != bool(destination):
         raise UsageError(
-            got="--input FILE and --output FILE go together: give both",
+            advice="give both `source=FILE` and `destination=FILE`",
             name="E-options-conflict",
         )
     reading = recipe.load_data(config_file, overrides)
@@ -111,7 +111,9 @@ def predict_command(
     name = (destination or "").lower().removesuffix(".gz")
     if name.endswith(_NO_DIRECTORIES):
         raise UsageError(
-            got=f"--output {destination}: allowed are .csv, .tsv, .jsonl and a directory",
+            "destination",
+            destination,
+            "a directory, or a file with the ending .csv, .tsv or .jsonl",
             name="E-format-unknown",
         )
     if source and destination and format_of(name) not in WRITTEN_FORMATS:
@@ -122,8 +124,8 @@ def predict_command(
         return
     if strict or any(batch.values()):
         raise UsageError(
-            got="--output-format, --batch-rows and --strict apply to a directory: name one "
-            "with --output",
+            got="`output_format`, `batch_rows` and `strict` apply to a directory",
+            advice="name one with `destination=DIR`",
             name="E-options-conflict",
         )
     environment.set_up(quiet=True)
@@ -138,7 +140,12 @@ def predict_command(
     rows: list[tuple[str, ...]] = [*pair, *((single,) for single in text)]
     for value in itertools.chain.from_iterable(rows):
         if problem := row_values.find_text_problem(value, allows_marks=True):
-            raise UsageError(got=f"the text {problem}", name="E-text-refused")
+            raise UsageError(
+                "pair" if pair else "text",
+                f"the text {problem}",
+                advice="correct it",
+                name="E-text-refused",
+            )
     predictor = Predictor(find_model(model), min_probability)
     predictions = list(predictor.predict(rows))
     values = ["class", "probability"]

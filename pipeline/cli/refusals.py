@@ -20,7 +20,7 @@ def describe(error: UsageError, command: click.Command) -> str:
 def from_click(error: click.UsageError) -> UsageError:
     """Returns the error of an option or an argument that click refuses."""
     context = error.ctx
-    advice = context and f"see {context.command_path} --help"
+    advice = f"see {context.command_path} --help" if context else None
     match error:
         case click.MissingParameter(param=click.Parameter() as parameter):
             choices = parameter.type.get_missing_message(parameter, context)
@@ -56,9 +56,10 @@ def _show_for(command: click.Command) -> Callable[[str, str | None], str]:
             option = max(parameter.opts, key=len)
             if value is None or parameter.is_flag:
                 return option
-            return f"{option} {shlex.quote(value)}"
+            # Several values are several words.
+            return f"{option} {shlex.quote(value) if parameter.nargs == 1 else value}"
         if parameter is not None:
-            return parameter.human_readable_name if value is None else value
+            return parameter.human_readable_name.strip("[]") if value is None else value
         is_setting = name.partition(".")[0] in Config.model_fields
         if value is not None and is_setting and "overrides" in parameters:
             return f"--set {shlex.quote(written)}"

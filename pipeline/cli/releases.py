@@ -13,7 +13,7 @@ from rich.text import Text
 
 from contracts.errors import UsageError
 from modules import environment
-from pipeline.api.arguments import Version
+from pipeline.api.arguments import Version, check_output
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value
 from pipeline.cli.tables import plain_table, short_id
@@ -36,14 +36,10 @@ _STYLES = {
 
 
 @click.command("versions")
-@options.RUNS_OUTPUT
-@options.RUNS_CONFIG
+@options.of_runs
 @options.JSON
-def versions_command(
-    output: str | None, config_file: Path | None, as_json: bool
-) -> None:
+def versions_command(paths: OutputPaths, as_json: bool) -> None:
     """List the pushed versions of a model, and which one is served."""
-    paths = options.find_output(config_file, output)
     from pipeline.releases.pushed_versions import (
         list_pushed,
         list_releases,
@@ -101,7 +97,7 @@ def versions_command(
 
 @click.command("rollback")
 @click.argument("version", required=False, type=options.allowed(Version))
-@click.option("--reason", default="", help="Why; it is recorded.")
+@click.option("--reason", default="", show_default=False, help="Why; it is recorded.")
 @options.RUNS_OUTPUT
 @options.RUNS_CONFIG
 def rollback_command(
@@ -113,19 +109,24 @@ def rollback_command(
     model servers no longer see them, and runs do not push their models again.
     `rollback` to a withdrawn version undoes it.
     """
-    paths = options.find_output(config_file, output)
+    paths = check_output(options.output_paths(config_file, output))
     if not paths.name:
         from pipeline.releases.pushed_versions import recipe_names
 
         names = recipe_names(paths)
         if len(names) > 1:
             raise UsageError(
-                got=f"several recipes push from {paths.root}; name one with --config FILE",
+                str(paths.root),
+                "several recipes push from it",
+                advice="name one with `config_file=FILE`",
                 name="E-output-not-found",
             )
         if not names:
             raise UsageError(
-                got=f"no version was pushed from {paths.root}", name="E-version-unknown"
+                str(paths.root),
+                "no version was pushed from it",
+                advice="run a recipe first, or name another output with `output=DIR`",
+                name="E-version-unknown",
             )
         paths = OutputPaths(paths.root, names[0])
     release = roll_back(paths.pushed, version, reason)
@@ -141,26 +142,18 @@ def rollback_command(
 @click.command("override")
 @click.argument("run")
 @click.option("--reason", required=True, help="Why; it is recorded.")
-@options.RUNS_OUTPUT
-@options.RUNS_CONFIG
-def override_command(
-    run: str, reason: str, output: str | None, config_file: Path | None
-) -> None:
+@options.of_runs
+def override_command(paths: OutputPaths, run: str, reason: str) -> None:
     """Push the model of RUN although the gate refused it.
 
     The verdict records who did it, when and why. A model that the serving check refused
     is never pushed.
     """
-    if not reason.strip():
-        raise UsageError(
-            got="--reason is empty; state why the model is pushed anyway",
-            name="E-settings-refused",
-        )
-    paths = options.find_output(config_file, output)
     from pipeline.api import releases
     from pipeline.api.looking import Run
     from pipeline.runs.runs import RunList
 
+    releases.check_reason(reason)
     record = RunList(paths, requires_metadata=True).find(run)
     paths = OutputPaths(paths.root, record.recipe)
     environment.set_up(quiet=True)

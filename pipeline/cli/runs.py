@@ -19,6 +19,7 @@ from contracts.settings.trainer import TrainerConfig
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import plain_table, short_id
+from pipeline.config.paths import OutputPaths
 from pipeline.console import Console, print_json
 from report.content import PAGE_FILE, Report
 from report.formatting import duration, local_time
@@ -33,12 +34,10 @@ _SHOWN_HASH = 12
 
 
 @click.command("runs")
-@options.RUNS_OUTPUT
-@options.RUNS_CONFIG
+@options.of_runs
 @options.JSON
-def runs_command(output: str | None, config_file: Path | None, as_json: bool) -> None:
+def runs_command(paths: OutputPaths, as_json: bool) -> None:
     """List the runs of an output directory, the newest first."""
-    paths = options.find_output(config_file, output)
     from pipeline.runs.runs import RunList
 
     runs = RunList(paths)
@@ -69,14 +68,10 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
 
 @click.command("show")
 @click.argument("run")
-@options.RUNS_OUTPUT
-@options.RUNS_CONFIG
+@options.of_runs
 @options.JSON
-def show_command(
-    run: str, output: str | None, config_file: Path | None, as_json: bool
-) -> None:
+def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
     """Show RUN: an id that `runs` lists, the start of an id, or `latest`."""
-    paths = options.find_output(config_file, output)
     from pipeline.runs import damage
     from pipeline.runs.run_outputs import RunOutputs
     from pipeline.runs.runs import Run, RunList
@@ -178,18 +173,14 @@ def show_command(
 
 @click.command("lineage")
 @click.argument("model")
-@options.RUNS_OUTPUT
-@options.RUNS_CONFIG
+@options.of_runs
 @options.JSON
-def lineage_command(
-    model: str, output: str | None, config_file: Path | None, as_json: bool
-) -> None:
+def lineage_command(paths: OutputPaths, model: str, as_json: bool) -> None:
     """Show the lineage of MODEL: data, code, encoder, settings, libraries.
 
     MODEL is a pushed version, its directory, or a Model artifact: its directory or its
     id in ML Metadata. Hashes are SHA-256, shortened; --json has them in full.
     """
-    paths = options.find_output(config_file, output)
     from pipeline.runs.lineage import trace
 
     node = trace(paths, model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import pkgutil
 import re
 from collections.abc import Callable
@@ -13,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contracts.errors import UsageError
-from contracts.storage import uris
 from contracts.versions import served_versions
 from modules import environment
-from pipeline.api.arguments import Port
+from pipeline.api.arguments import Port, check_model
 from pipeline.cli.options import ALLOWED_HOSTS, HOST, FloatRange, allowed
 
 if TYPE_CHECKING:
@@ -35,17 +33,12 @@ if TYPE_CHECKING:
 @HOST
 @ALLOWED_HOSTS
 @click.option(
-    "--port",
-    type=allowed(Port),
-    default=8501,
-    show_default=True,
-    help="HTTP port. 0 picks a free one.",
+    "--port", type=allowed(Port), default=8501, help="HTTP port. 0 picks a free one."
 )
 @click.option(
     "--grpc-port",
     type=allowed(Port),
     default=8500,
-    show_default=True,
     help="gRPC port. 0 picks a free one.",
 )
 @click.option("--no-grpc", is_flag=True, help="Serve HTTP only.")
@@ -53,35 +46,30 @@ if TYPE_CHECKING:
     "--max-batch-rows",
     type=click.IntRange(1),
     default=64,
-    show_default=True,
     help="Maximum rows of a batch; a larger request is run in pieces.",
 )
 @click.option(
     "--max-batch-tokens",
     type=click.IntRange(1),
     default=4096,
-    show_default=True,
     help="Maximum tokens of a batch, estimated as 4 bytes of text each.",
 )
 @click.option(
     "--batch-timeout-ms",
     type=FloatRange(0),
     default=2.0,
-    show_default=True,
     help="Maximum time that a request waits for others while a batch is running.",
 )
 @click.option(
     "--max-queued-rows",
     type=click.IntRange(1),
     default=4096,
-    show_default=True,
     help="Maximum rows that wait; more are refused with 503.",
 )
 @click.option(
     "--max-queued-mib",
     type=click.IntRange(1),
     default=256,
-    show_default=True,
     help="Maximum MiB of requests in memory; more are refused with 503. A quarter is "
     "reserved for requests below 64 KiB.",
 )
@@ -89,7 +77,6 @@ if TYPE_CHECKING:
     "--request-seconds",
     type=FloatRange(0, min_open=True),
     default=60.0,
-    show_default=True,
     help="Time to receive a request, and time to predict; then it is refused with 504. "
     "Also the client's time to read the response.",
 )
@@ -97,7 +84,6 @@ if TYPE_CHECKING:
     "--max-connections",
     type=click.IntRange(1),
     default=512,
-    show_default=True,
     help="Maximum HTTP connections, gRPC connections and gRPC calls; at most half of "
     "`ulimit -n`.",
 )
@@ -105,7 +91,6 @@ if TYPE_CHECKING:
     "--header-seconds",
     type=FloatRange(0, min_open=True),
     default=10.0,
-    show_default=True,
     help="Time for a connection to send the headers of a request.",
 )
 @click.option("--no-batching", is_flag=True, help="Do not join requests.")
@@ -113,21 +98,18 @@ if TYPE_CHECKING:
     "--inference-threads",
     type=click.IntRange(1),
     default=2,
-    show_default=True,
     help="Batches that run at the same time.",
 )
 @click.option(
     "--poll-seconds",
     type=FloatRange(0, min_open=True),
     default=1.0,
-    show_default=True,
     help="Time between scans for new versions.",
 )
 @click.option(
     "--keep-versions",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
     help="How many of the newest versions stay loaded.",
 )
 @click.option(
@@ -161,7 +143,6 @@ if TYPE_CHECKING:
     "--drain-seconds",
     type=FloatRange(0),
     default=30.0,
-    show_default=True,
     help="Maximum time to finish requests in flight after SIGTERM.",
 )
 @click.option(
@@ -174,14 +155,12 @@ if TYPE_CHECKING:
     "--sample-rate",
     type=FloatRange(0, 1, min_open=True),
     default=0.1,
-    show_default=True,
     help="Share of the rows that --sample-dir keeps.",
 )
 @click.option(
     "--sample-mib",
     type=click.IntRange(1),
     default=256,
-    show_default=True,
     help="Maximum MiB in --sample-dir; the oldest files are deleted.",
 )
 @click.option(
@@ -193,7 +172,6 @@ if TYPE_CHECKING:
     "--check-rate",
     type=FloatRange(0, 1),
     default=0.1,
-    show_default=True,
     help="Share of the rows whose texts are counted as empty, cut or unreadable, and "
     "their unknown tokens. 0 counts none.",
 )
@@ -228,14 +206,7 @@ def serve_command(**options: Any) -> None:
     if options.pop("no_grpc"):
         options["grpc_port"] = None
     model = options.pop("model")
-    if not uris.is_local(model):
-        raise UsageError(
-            got=f"--model {model}: the server reads a directory of this machine; mount the "
-            "bucket and name the model's folder in it, or copy the model",
-            name="E-local-path-required",
-        )
-    for path in (os.path.abspath(model), os.path.realpath(model)):  # of the link, too
-        uris.refuse_pattern("--model", path)
+    check_model(model)
     options["allowed_hosts"] = tuple(map(check_host, options["allowed_hosts"]))
     options["labels"] = dict(map(_parse_label, options["labels"]))
     token_file = options.pop("token_file")
@@ -251,10 +222,8 @@ def serve_command(**options: Any) -> None:
 def _parse_label(text: str) -> tuple[str, int]:
     label, _, version = text.rpartition("=")
     if not label or not served_versions.is_version(version):
-        raise UsageError(
-            got=f"--label {text}: write LABEL=VERSION, for example stable=1700000000",
-            name="E-settings-refused",
-        )
+        allowed = "LABEL=VERSION, such as stable=1700000000"
+        raise UsageError("labels", text, allowed, name="E-settings-refused")
     return label, int(version)
 
 
@@ -271,7 +240,9 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
     if directory is None:
         if redact is not None:
             raise UsageError(
-                got="--redact needs --sample-dir: no rows are kept without it",
+                "redact",
+                "no rows are kept",
+                advice="add `sample_dir=DIR`",
                 name="E-redact-not-allowed",
             )
         return None
@@ -280,7 +251,9 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            got=f"--sample-dir {directory} cannot be created: {error.strerror}",
+            "sample_dir",
+            f"{directory} cannot be created: {error.strerror}",
+            advice="name another directory",
             name="E-storage-failed",
         ) from error
     return SamplingSettings(directory, rate, mib << 20, hook)
@@ -289,21 +262,18 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
 def _import_function(path: str) -> Callable[..., Any]:
     module, colon, name = path.partition(":")
     if not module or not colon or not name:
-        raise UsageError(
-            got=f"--redact {path}: write MODULE:FUNCTION", name="E-redact-not-allowed"
-        )
+        raise UsageError("redact", path, "MODULE:FUNCTION", name="E-redact-not-allowed")
     try:
         function = pkgutil.resolve_name(path)
     except Exception as error:  # importing a module runs its code
         raise UsageError(
-            got=f"--redact {path} cannot be imported: {type(error).__name__}: {error}. The "
-            "module must be installed, or its directory in PYTHONPATH",
+            "redact",
+            f"{path} cannot be imported: {type(error).__name__}: {error}",
+            advice="install the module, or add its directory to PYTHONPATH",
             name="E-redact-not-allowed",
         ) from error
     if not callable(function):
-        raise UsageError(
-            got=f"--redact {path} is not a function", name="E-redact-not-allowed"
-        )
+        raise UsageError("redact", path, "a function", name="E-redact-not-allowed")
     return function
 
 
@@ -317,8 +287,10 @@ def check_host(host: str) -> str:
     is_host = re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", name)
     if host != "*" and not is_host:
         raise UsageError(
-            got=f"--allowed-host {host}: give a host name without scheme and port, for "
-            "example bert.example.com, or *. and a domain",
+            "allowed_hosts",
+            host,
+            "a host name without scheme and port, such as bert.example.com, or "
+            "*.example.com",
             name="E-settings-refused",
         )
     return host

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from contracts import wording
-from contracts.errors import UsageError
 from ingest import output_directory
 from modules import environment
 from pipeline.cli import options
@@ -25,17 +24,12 @@ from report.content import Batch
 @options.DATA
 @options.ENCODER
 @click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="Rows of the table.",
+    "--rows", type=click.IntRange(min=1), default=5, help="Rows of the table."
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.NewFile(),
     default=Path("batch.png"),
-    show_default=True,
     help="Picture of the batch (PNG), which is replaced if it exists.",
 )
 @options.SET
@@ -52,12 +46,7 @@ def show_batch_command(
     At most the first 10,000 rows of the training split are tokenized, shuffled and
     grouped by length as in a run. A run may draw other rows.
     """
-    if not output.parent.is_dir():
-        raise UsageError(
-            got=f"--output {output}: there is no directory {output.parent}",
-            name="E-no-such-directory",
-        )
-    output_directory.make_for_file(output, f"--output {output}")
+    output_directory.make_for_file(output, "output")
     options.override_sources(overrides, data, encoder)
     config = recipe.load_config(config_file, overrides)
     environment.set_up(quiet=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from contracts.errors import named
+from contracts.errors import UsageError
 from modules import remote_files
 
 _NUMBERS = (
@@ -41,28 +41,37 @@ _BEAM_STEP = " [while running '"
 # ML Metadata has all that it wrote before it, and the query after SQLite's reason. The
 # constructor of its store raises a RuntimeError.
 _QUERY = "Error when executing query: "
-_ADVICE = "Correct the cause and run the command again"
 
 
-def describe(error: Exception) -> str | None:
-    """Returns a line about an error of storage; None for another error."""
+def find(error: Exception) -> UsageError | None:
+    """Returns an error of storage with what to do; None for another error."""
+    path = None
+    if isinstance(error, OSError) and error.errno in _NUMBERS:
+        path, reason = error.filename, error.strerror
+    else:
+        reason = _find_reason(error)
+    if reason is None:
+        return None
+    return UsageError(
+        path,
+        reason,
+        advice="correct the cause and run the command again",
+        name="E-storage-failed",
+    )
+
+
+def _find_reason(error: Exception) -> str | None:
     message, is_of_beam, _ = str(error).partition(_BEAM_STEP)
     module = type(error).__module__
     if module.startswith(_REMOTE_MODULES):
-        return named(
-            f"{type(error).__name__}: {' '.join(message.split())}. {_ADVICE}",
-            "E-storage-failed",
-        )
+        return f"{type(error).__name__}: {' '.join(message.split())}"
     if isinstance(error, OSError) and error.errno is not None:
-        if error.errno not in _NUMBERS:
-            return None
-        path = f"{error.filename}: " if error.filename else ""
-        return named(f"{path}{error.strerror}. {_ADVICE}", "E-storage-failed")
+        return None
     _, is_of_query, reason = message.rpartition(_QUERY)
     first, *_ = message.splitlines() or [""]
     library, _, _ = module.partition(".")
     if library == "tensorflow" and remote_files.is_outage(message):
-        return named(f"{' '.join(message.split())}. {_ADVICE}", "E-storage-failed")
+        return " ".join(message.split())
     if is_of_query:
         message = f"ML Metadata: {reason}"
     elif is_of_beam:
@@ -78,8 +87,5 @@ def describe(error: Exception) -> str | None:
         if text in message:
             start, _, end = message.partition(text)
             # After SQLite's reason, ML Metadata has the query.
-            return named(
-                f"{start}{text}{end if is_of_beam else ''}. {_ADVICE}",
-                "E-storage-failed",
-            )
+            return f"{start}{text}{end if is_of_beam else ''}"
     return None

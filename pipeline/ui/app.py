@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import time
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import fastapi
+import uvicorn
 from fastapi import responses
 from starlette.exceptions import HTTPException
 
+from contracts import wording
 from contracts.errors import UsageError
 from contracts.run_states import MARKS
 from pipeline.runs.compared_run import find_run
@@ -21,6 +24,7 @@ from pipeline.ui.entries import Entry, list_entries
 from report import curves, page, templates
 from serving.access import AccessMiddleware
 from serving.head_requests import HeadMiddleware
+from serving.launch import listen
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -49,13 +53,7 @@ Keys = Annotated[list[str], fastapi.Query()]
 def application(
     outputs: Sequence[Path], host: str = "127.0.0.1", allowed_hosts: Sequence[str] = ()
 ) -> fastapi.FastAPI:
-    """Returns the ASGI application.
-
-    Args:
-      outputs: The output directories, which every request reads again.
-      host: The address that the server listens on.
-      allowed_hosts: Further host names of the server.
-    """
+    """Returns the ASGI application. Every request reads the outputs again."""
     pages = Pages(outputs)
     app = fastapi.FastAPI(openapi_url=None)
     app.add_middleware(AccessMiddleware, host=host, allowed_hosts=allowed_hosts)
@@ -77,12 +75,26 @@ def application(
     return app
 
 
-class Pages:
-    """Handles requests.
+def serve(
+    outputs: Sequence[Path], host: str, port: int, allowed_hosts: Sequence[str]
+) -> None:
+    """Serves the runs of output directories until SIGTERM or SIGINT.
 
-    Args:
-      outputs: The output directories.
+    Raises:
+      UsageError: The port cannot be opened.
     """
+    with listen(host, port, "port") as socket:
+        shown = f"[{host}]" if ":" in host else host
+        print(f"http://{shown}:{socket.getsockname()[1]}/", flush=True)
+        app = application(outputs, host, allowed_hosts)
+        settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3)
+        # Uvicorn shuts down on a signal, and then raises the signal again.
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[socket])
+
+
+class Pages:
+    """Handles requests."""
 
     def __init__(self, outputs: Sequence[Path]) -> None:
         self._outputs = list(outputs)
@@ -176,7 +188,10 @@ class Pages:
     def _chosen(self, keys: Sequence[str]) -> list[Entry]:
         if not 2 <= len(keys) <= len(_LETTERS):
             raise UsageError(
-                got=f"Tick 2 to {len(_LETTERS)} runs to compare them.",
+                "run",
+                wording.count(len(keys), "run"),
+                f"2 to {len(_LETTERS)}",
+                "tick them in the table",
                 name="E-settings-refused",
             )
         # The oldest first: the others are tested against the first.

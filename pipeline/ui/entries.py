@@ -116,14 +116,7 @@ def _read_report(path: Path, modified: int) -> Report | None:
 
 
 def list_entries(outputs: Sequence[Path]) -> tuple[list[Entry], list[str]]:
-    """Returns the runs of output directories, and what cannot be read of them.
-
-    Args:
-      outputs: The output directories.
-
-    Returns:
-      The runs, the newest first, and a line for each problem.
-    """
+    """Returns the runs of output directories, the newest first, and their problems."""
     entries, problems = [], []
     for index, output in enumerate(outputs):
         paths = OutputPaths(output, "")

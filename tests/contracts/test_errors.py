@@ -11,6 +11,7 @@ from ingest.examples.bad_rows import BadRowsError
     [
         ({"got": "the server ended"}, "the server ended"),
         ({"setting": "task.kind", "got": "'x'"}, "task.kind: 'x'"),
+        ({"setting": "host", "got": "", "allowed": "a"}, "host: ''; allowed: a"),
         (
             {"setting": "vocab.txt", "got": "empty", "advice": "copy it again"},
             "vocab.txt: empty; copy it again",
@@ -26,7 +27,15 @@ from ingest.examples.bad_rows import BadRowsError
         ),
         (
             {"advice": "give `data.delimiter=tab` or `min_probability=0.5`"},
-            "give settings={\"data.delimiter\": 'tab'} or min_probability=0.5",
+            "give settings={'data.delimiter': 'tab'} or min_probability=0.5",
+        ),
+        (
+            {"advice": "give `trainer.epochs=2`, `kind=score` and `output=DIR`"},
+            "give settings={'trainer.epochs': 2}, kind='score' and output=DIR",
+        ),
+        (
+            {"advice": "give `strict=True` and `trainer.resume=false`"},
+            "give strict=True and settings={'trainer.resume': False}",
         ),
     ],
 )

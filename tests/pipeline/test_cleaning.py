@@ -10,10 +10,10 @@ import pytest
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from contracts import fingerprint
-from contracts.errors import UsageError
 from pipeline import cleaning
 from pipeline.cleaning import plan
 from report.run_metadata import MetadataReader
+from tests.refusals import refused
 
 INSTALLED = {
     "code_fingerprint": "of this code",
@@ -55,6 +55,14 @@ def train(past):
     return train
 
 
+@pytest.fixture
+def first(train):
+    """The training directory and the model of an old run, which a run follows."""
+    old = train("first")
+    train("second")
+    return old
+
+
 def use(training, seconds_from_now=0):
     """Writes the lock as a training does; a file's own clock lags by milliseconds."""
     (training / "lock").touch()
@@ -66,9 +74,8 @@ def paths_of(obsolete, kind):
     return [entry.path for entry in obsolete if entry.kind == kind]
 
 
-def test_outputs_inputs_and_records_of_older_runs_are_deleted(past, train):
-    training, model, _ = train("first")
-    train("second")
+def test_outputs_inputs_and_records_of_older_runs_are_deleted(past, first):
+    training, model, _ = first
     obsolete = plan(past.paths, keep=1)
     assert paths_of(obsolete, "artifact") == [model]
     assert paths_of(obsolete, "training") == [training]
@@ -88,16 +95,14 @@ def test_runs_that_ended_before_their_first_component_do_not_count(past, train):
     assert plan(past.paths, keep=1) == []
 
 
-def test_plan_deletes_nothing(past, train):
-    _, model, _ = train("first")
-    train("second")
+def test_plan_deletes_nothing(past, first):
+    _, model, _ = first
     plan(past.paths, keep=1)
     assert model.is_dir()
 
 
-def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_use_them(past, train):
-    _, deleted, artifact = train("first")
-    train("second")
+def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_use_them(past, first):
+    _, deleted, artifact = first
     cleaning.delete(past.paths, plan(past.paths, keep=1))
     assert not deleted.exists()
     states = {
@@ -109,10 +114,9 @@ def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_use_them(past, 
 
 
 def test_link_of_an_old_run_is_deleted_and_what_it_points_to_is_kept(
-    past, train, tmp_path
+    past, first, tmp_path
 ):
-    training, model, _ = train("first")
-    train("second")
+    training, model, _ = first
     outside = tmp_path / "outside"
     outside.mkdir()
     for directory in (training, model):
@@ -203,11 +207,10 @@ def test_served_model_of_a_run_without_a_record_keeps_its_inputs(past, train, pu
     assert training.is_dir()
 
 
-def test_copied_output_directory_is_refused(past, train, tmp_path):
-    train("first")
-    train("second")
+@pytest.mark.usefixtures("first")
+def test_copied_output_directory_is_refused(past, tmp_path):
     copy = tmp_path / "copy"
     past.paths.root.rename(copy)
     moved = type(past.paths)(copy, "tiny")
-    with pytest.raises(UsageError, match="copied or moved"):
+    with refused("E-output-copied", setting=str(moved.metadata)):
         plan(moved, keep=1)

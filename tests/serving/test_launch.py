@@ -173,10 +173,10 @@ def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
             ([*model, "--token-file", "none"], "--token-file none: No such file", ""),
             ([*model, "--tls-cert", "none"], "--tls-cert none: add --tls-key", ""),
             (["--model", str(tmp_path)], f"--model {tmp_path} has no complete ", ""),
-            ([*model, "--redact", "a:b"], "--redact needs --sample-dir", ""),
-            ([*sampled, "--redact", "a"], "--redact a: write MODULE:FUNCTION", ""),
-            ([*sampled, "--redact", "no:no"], "--redact no:no cannot be imported", ""),
-            ([*model, "--sample-dir", file], f"--sample-dir {file} cannot be", ""),
+            ([*model, "--redact", "a:b"], "--redact: no rows are kept", ""),
+            ([*sampled, "--redact", "a"], "--redact: a; allowed: MODULE:FUNCTION", ""),
+            ([*sampled, "--redact", "no:no"], "--redact: no:no cannot be imported", ""),
+            ([*model, "--sample-dir", file], f"--sample-dir: {file} cannot be", ""),
         ]
         finished = subprocess.run(
             [sys.executable, "-c", REFUSED, json.dumps([case[0] for case in cases])],

@@ -9,6 +9,7 @@ import pytest
 
 import pipeline
 from pipeline import Recipe
+from tests.refusals import refused
 from tests.tiny import pairs
 
 pytestmark = pytest.mark.e2e
@@ -48,7 +49,7 @@ def test_run_again_predict_and_serve(finished, capfd, monkeypatch):
     assert set(predicted["prediction"]) <= set(recipe.settings.task.classes)
     by_list = pipeline.predict(run.pushed, rows, min_probability=0.5)
     assert list(by_list["probability"]) == list(predicted["probability"])
-    with pytest.raises(pipeline.UsageError, match="has 1 text; the model takes"):
+    with refused("E-text-refused", setting="texts"):
         pipeline.predict(run, ["a single text"])
 
     with pipeline.serve(run) as server:

@@ -94,7 +94,7 @@ def test_refused_model_is_not_pushed_until_an_override_records_who_and_why(
     assert "which is served already" in error
     shutil.rmtree(finished.report.pushed)
     error = command("override", "latest", "--reason", " ", exit_code=2)
-    assert "--reason is empty" in error
+    assert "--reason: empty" in error
     printed = command("override", "latest", "--reason", "the test rows are wrong")
     pushed = served(finished)
     assert f"pushed {finished.paths.pushed / str(pushed)}" in printed

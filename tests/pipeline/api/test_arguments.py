@@ -17,6 +17,7 @@ import pipeline
 from pipeline import Recipe, UsageError
 from pipeline.api import server
 from pipeline.cli.main import main
+from tests.refusals import refused
 
 NUMBERS = [-1, 0, 0.2, 0.5, 1, 3, 80, 70000, math.nan, math.inf]
 MISSING = "missing"  # a path that does not exist
@@ -45,29 +46,29 @@ class Both:
 
     Attributes:
       python: Calls the function with a value.
-      command: Arguments of the command for the text of the value.
+      command: The command, with `{}` in place of the text of the value.
       values: The values.
       later: Names of the errors of what is missing, once the argument is accepted.
     """
 
     python: Callable[[Any], Any]
-    command: Callable[[str], list[str]]
+    command: str
     values: list[Any]
     later: tuple[str, ...] = ()
 
 
-def of_data(name, values, option=None):
+def of_data(name, values):
     """Returns the arguments of `from_data` and `inspect`, on rows without a label."""
-    option = option or f"--{name.replace('_', '-')}"
+    option = f"--{name.replace('_', '-')}"
     return {
         f"Recipe.from_data.{name}": Both(
             lambda value: Recipe.from_data("rows.csv", "project", **{name: value}),
-            lambda text: ["init", "project", "--data", "rows.csv", option, text],
+            f"init project --data rows.csv {option} {{}}",
             values,
         ),
         f"inspect.{name}": Both(
             lambda value: pipeline.inspect("rows.csv", **{name: value}),
-            lambda text: ["inspect-data", "rows.csv", option, text],
+            f"inspect-data rows.csv {option} {{}}",
             values,
         ),
     }
@@ -77,7 +78,7 @@ def of_runs(function, command, *before):
     return {
         f"{function}.output": Both(
             lambda value: getattr(pipeline, function)(*before, output=value),
-            lambda text: [command, *before, "--output", text],
+            " ".join([command, *before, "--output {}"]),
             [MISSING, "output", "rows.csv"],
         )
     }
@@ -87,6 +88,9 @@ def sample():
     return Recipe("recipe.yaml")
 
 
+SOURCES = [MISSING, "tfds:glue", "gs://a/b", "rows.csv"]
+NOT_FOUND = ("E-data-not-found", "E-encoder-not-found")
+OF_SERVER = ("E-started", "E-model-not-found", "E-storage-failed")
 ARGUMENTS = {
     **of_data("kind", [*NAMES, "score", "multilabel", "regression"]),
     **of_data("test_size", NUMBERS),
@@ -97,51 +101,45 @@ ARGUMENTS = {
     **of_data("encoder", [MISSING, "package:no/thing", "rows.csv"]),
     "Recipe.from_data.data": Both(
         lambda value: Recipe.from_data(value, "project"),
-        lambda text: ["init", "project", "--data", text],
-        [MISSING, "tfds:glue", "gs://a/b", "rows.csv"],
+        "init project --data {}",
+        SOURCES,
     ),
-    "inspect.data": Both(
-        lambda value: pipeline.inspect(value),
-        lambda text: ["inspect-data", text],
-        [MISSING, "tfds:glue", "gs://a/b", "rows.csv"],
-    ),
+    "inspect.data": Both(pipeline.inspect, "inspect-data {}", SOURCES),
     "Recipe.from_data.folder": Both(
         lambda value: Recipe.from_data("rows.csv", value),
-        lambda text: ["init", text, "--data", "rows.csv"],
+        "init {} --data rows.csv",
         ["project", "output", "rows.csv", "a[b]", "no/parent"],
     ),
     "Recipe.from_data.settings": Both(
         lambda value: Recipe.from_data("rows.csv", "project", settings=dict([value])),
-        lambda text: ["init", "project", "--data", "rows.csv", "--set", text],
+        "init project --data rows.csv --set {}",
         OVERRIDES,
     ),
     "inspect.settings": Both(
         lambda value: pipeline.inspect("rows.csv", settings=dict([value])),
-        lambda text: ["inspect-data", "rows.csv", "--set", text],
+        "inspect-data rows.csv --set {}",
         OVERRIDES,
     ),
     "Recipe.path": Both(
         Recipe,
-        lambda text: ["inspect-data", "--config", text],
+        "inspect-data --config {}",
         [MISSING, "recipe.yaml", "rows.csv", "output"],
-        later=("E-data-not-found", "E-encoder-not-found"),
+        later=NOT_FOUND,
     ),
     "Recipe.settings": Both(
         lambda value: Recipe("recipe.yaml", settings=dict([value])),
-        lambda text: ["inspect-data", "--config", "recipe.yaml", "--set", text],
+        "inspect-data --config recipe.yaml --set {}",
         OVERRIDES,
-        later=("E-data-not-found", "E-encoder-not-found"),
+        later=NOT_FOUND,
     ),
     "Recipe.with_settings.settings": Both(
         lambda value: sample().with_settings(dict([value])),
-        lambda text: ["inspect-data", "--config", "recipe.yaml", "--set", text],
+        "inspect-data --config recipe.yaml --set {}",
         OVERRIDES,
-        later=("E-data-not-found", "E-encoder-not-found"),
+        later=NOT_FOUND,
     ),
     "run.recipe": Both(
-        pipeline.run,
-        lambda text: ["run", "--config", text],
-        [MISSING, "rows.csv", "output"],
+        pipeline.run, "run --config {}", [MISSING, "rows.csv", "output"]
     ),
     **of_runs("list_runs", "runs"),
     **of_runs("load_run", "show", "latest"),
@@ -150,130 +148,104 @@ ARGUMENTS = {
     **of_runs("compare", "compare", "latest", "a"),
     "load_run.name": Both(
         lambda value: pipeline.load_run(value, "output"),
-        lambda text: ["show", text, "--output", "output"],
+        "show {} --output output",
         NAMES,
     ),
     "lineage.model": Both(
         lambda value: pipeline.lineage(value, "output"),
-        lambda text: ["lineage", text, "--output", "output"],
+        "lineage {} --output output",
         [MISSING, "3", "output"],
     ),
     "clean.keep": Both(
         lambda value: pipeline.clean("output", keep=value),
-        lambda text: ["clean", "--output", "output", "--keep", text],
+        "clean --output output --keep {}",
         NUMBERS,
     ),
     "compare.compared": Both(
-        lambda value: pipeline.compare(*["a"] * value, output="output"),
-        lambda text: ["compare", *["a"] * int(text), "--output", "output"],
-        [0, 1, 2, 26, 27],
+        lambda value: pipeline.compare(*value, output="output"),
+        "compare {} --output output",
+        [["a"] * count for count in (0, 1, 2, 26, 27)],
     ),
     "compare.split": Both(
         lambda value: pipeline.compare("a", "b", output="output", split=value),
-        lambda text: ["compare", "a", "b", "--output", "output", "--split", text],
+        "compare a b --output output --split {}",
         NAMES,
     ),
     "predict.model": Both(
         lambda value: pipeline.predict(value, ["a"]),
-        lambda text: ["predict", "--text", "a", "--model", text],
+        "predict --text a --model {}",
         [MISSING, "rows.csv", "output", "a[b]"],
     ),
     "predict.min_probability": Both(
         lambda value: pipeline.predict(MISSING, ["a"], min_probability=value),
-        lambda text: [
-            *("predict", "--text", "a", "--model", MISSING),
-            *("--min-probability", text),
-        ],
+        f"predict --text a --model {MISSING} --min-probability {{}}",
         NUMBERS,
     ),
     "predict_files.min_probability": Both(
         lambda value: pipeline.predict_files(
             MISSING, "rows.csv", "predicted", min_probability=value
         ),
-        lambda text: [
-            *("predict", "--input", "rows.csv", "--output", "predicted"),
-            *("--model", MISSING, "--min-probability", text),
-        ],
+        "predict --input rows.csv --output predicted "
+        f"--model {MISSING} --min-probability {{}}",
         NUMBERS,
     ),
     "predict_files.model": Both(
         lambda value: pipeline.predict_files(value, "rows.csv", "predicted"),
-        lambda text: [
-            *("predict", "--input", "rows.csv", "--output", "predicted"),
-            *("--model", text),
-        ],
+        "predict --input rows.csv --output predicted --model {}",
         [MISSING, "rows.csv", "output"],
     ),
     "predict_files.source": Both(
         lambda value: pipeline.predict_files(MISSING, value, "predicted"),
-        lambda text: [
-            *("predict", "--input", text, "--output", "predicted"),
-            *("--model", MISSING),
-        ],
+        f"predict --output predicted --model {MISSING} --input {{}}",
         [MISSING, "rows.csv", "output", "*.csv"],
     ),
     "predict_files.destination": Both(
         lambda value: pipeline.predict_files(MISSING, "rows.csv", value),
-        lambda text: [
-            *("predict", "--input", "rows.csv", "--output", text),
-            *("--model", MISSING),
-        ],
+        f"predict --input rows.csv --model {MISSING} --output {{}}",
         ["predicted", "full", "a.txt", "a.xlsx", "a.json", "a.json.gz"],
     ),
     "serve.model": Both(
         lambda value: pipeline.serve(value).__enter__(),
-        lambda text: ["serve", "--model", text],
-        [MISSING],
-        later=("E-started", "E-model-not-found", "E-storage-failed"),
+        "serve --model {}",
+        [MISSING, "a[b]", "gs://a/b"],
+        later=OF_SERVER,
     ),
     "serve.port": Both(
         lambda value: pipeline.serve(MISSING, port=value).__enter__(),
-        lambda text: ["serve", "--model", MISSING, "--port", text],
+        f"serve --model {MISSING} --port {{}}",
         NUMBERS,
-        later=("E-started", "E-model-not-found", "E-storage-failed"),
+        later=OF_SERVER,
     ),
     "list_versions.recipe": Both(
         lambda value: pipeline.list_versions(Recipe(value)),
-        lambda text: ["versions", "--config", text],
+        "versions --config {}",
         [MISSING, "recipe.yaml"],
     ),
     "roll_back.recipe": Both(
         lambda value: pipeline.roll_back(Recipe(value)),
-        lambda text: ["rollback", "--config", text],
+        "rollback --config {}",
         [MISSING, "recipe.yaml"],
     ),
     "roll_back.version": Both(
         lambda value: pipeline.roll_back(
             sample().with_settings({"output": "output"}), value
         ),
-        lambda text: [
-            *("rollback", "--config", "recipe.yaml", "--output", "output"),
-            *("--", text),
-        ],
+        "rollback --config recipe.yaml --output output -- {}",
         NUMBERS,
     ),
     "compile_job.orchestrator": Both(
         lambda value: pipeline.compile_job(sample(), value, "job.yaml"),
-        lambda text: [
-            *("compile", "--config", "recipe.yaml", "--output", "job.yaml"),
-            *("--orchestrator", text),
-        ],
+        "compile --config recipe.yaml --output job.yaml --orchestrator {}",
         [*NAMES, "vertex"],
     ),
     "compile_job.package": Both(
         lambda value: pipeline.compile_job(sample(), "kubeflow", value),
-        lambda text: [
-            *("compile", "--config", "recipe.yaml", "--orchestrator", "kubeflow"),
-            *("--output", text),
-        ],
+        "compile --config recipe.yaml --orchestrator kubeflow --output {}",
         ["job.txt", "job", "job.yaml", "folder.yaml"],
     ),
     "compile_job.recipe": Both(
         lambda value: pipeline.compile_job(Recipe(value), "kubeflow", "job.yaml"),
-        lambda text: [
-            *("compile", "--orchestrator", "kubeflow", "--output", "job.yaml"),
-            *("--config", text),
-        ],
+        "compile --orchestrator kubeflow --output job.yaml --config {}",
         [MISSING, "recipe.yaml", "rows.csv"],
     ),
 }
@@ -322,22 +294,22 @@ def folder(tmp_path, monkeypatch):
     )
 
 
-def refusal_in_python(call):
+def refusal_in_python(call, value):
     """Returns the name of the error that a call raises; None if it raises none."""
     try:
-        call()
+        call(value)
     except UsageError as error:
-        return "argument" if error.name == "E-settings-refused" else error.name
+        return error.name
     return None
 
 
-def refusal_of_command(arguments):
+def refusal_of_command(command, texts):
+    before, after = (part.split() for part in command.split("{}"))
+    arguments = [*before, *texts, *after]
     result = CliRunner().invoke(main, arguments)
     if result.exception is None:
         return None
     assert isinstance(result.exception, SystemExit), (arguments, result.exception)
-    if "Usage: " in result.output:
-        return "argument"
     (name,) = re.findall(r"\[(E-[a-z0-9-]+)\]\s*$", result.output)
     return name
 
@@ -349,8 +321,10 @@ def test_value_is_refused_by_both_interfaces_or_by_none(name):
     for value in both.values:
         text = f"{value[0]}={value[1]}" if isinstance(value, tuple) else str(value)
         found = (
-            refusal_in_python(lambda value=value: both.python(value)),
-            refusal_of_command(both.command(text)),
+            refusal_in_python(both.python, value),
+            refusal_of_command(
+                both.command, value if isinstance(value, list) else [text]
+            ),
         )
         outcomes[text] = tuple(None if f in both.later else f for f in found)
     different = {text: pair for text, pair in outcomes.items() if len(set(pair)) > 1}
@@ -407,12 +381,40 @@ def test_value_of_another_type_is_refused_by_name(name, value):
         positional = []
         if parameter.kind is parameter.VAR_POSITIONAL:
             positional = [arguments.pop(key)] * 2
-        with pytest.raises(UsageError) as refused:
+        with pytest.raises(UsageError) as error:
             call(*positional, **arguments)
-        assert refused.value.name in (
+        assert error.value.name in (
             *("E-settings-refused", "E-frame-refused", "E-text-refused"),
             *("E-model-not-found",) * (key == "texts"),  # the model is loaded first
         ), key
+
+
+@pytest.mark.parametrize(
+    ("call", "setting", "got", "allowed"),
+    [
+        (
+            lambda: pipeline.clean("output", keep=0),
+            "keep",
+            "0",
+            "greater than or equal to 1",
+        ),
+        (
+            lambda: Recipe(b"a"),
+            "path",
+            "b'a'",
+            "a valid string or an instance of Path",
+        ),
+        (
+            lambda: pipeline.inspect("rows.csv", text=["a", 1]),
+            "text",
+            "1",
+            "a valid string",
+        ),
+    ],
+)
+def test_value_is_refused_with_what_is_allowed(call, setting, got, allowed):
+    with refused("E-settings-refused", setting=setting, got=got, allowed=allowed):
+        call()
 
 
 def test_values_of_numpy_tuples_and_paths_are_read():
@@ -429,5 +431,5 @@ def test_values_of_numpy_tuples_and_paths_are_read():
     assert config.data.source == str(Path("rows.csv").absolute())
     assert config.evaluator.thresholds == {"f1": 0.5}
     choices = {"kind": np.str_("score"), "text": ("a",), "test_size": np.float32(0.3)}
-    with pytest.raises(UsageError, match=r"none of the columns id looks like a label"):
+    with refused("E-column-unclear"):
         pipeline.inspect("rows.csv", **choices, settings={"trainer.seed": np.int8(1)})

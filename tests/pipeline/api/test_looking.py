@@ -2,8 +2,9 @@
 
 import pytest
 
-from pipeline import UsageError, compare, list_runs, load_run, predict
+from pipeline import compare, list_runs, load_run, predict
 from tests.pipeline.ui import sample_output
+from tests.refusals import refused
 
 HOSTILE = "</td><script>alert(1)</script>"
 
@@ -17,18 +18,15 @@ def test_runs_are_listed_and_found(output):
     runs = list_runs(output)
     assert [run.state for run in runs] == ["failed", "pushed", "pushed", "refused"]
     assert load_run("latest", output).id == runs[0].id == sample_output.FAILED
-    refused = load_run(sample_output.REFUSED, output)
-    assert refused.pushed is None
-    assert refused.reason == sample_output.REASON
-    assert repr(refused) == f"Run({refused.id}, refused: {sample_output.REASON})"
-    with pytest.raises(
-        UsageError, match="its state is refused; its `reason`"
-    ) as without:
-        predict(refused, ["a text"])
-    assert without.value.name == "E-run-not-finished"
-    with pytest.raises(UsageError, match="does not exist") as missing:
+    refused_run = load_run(sample_output.REFUSED, output)
+    assert refused_run.pushed is None
+    assert refused_run.reason == sample_output.REASON
+    shown = f"Run({refused_run.id}, refused: {sample_output.REASON})"
+    assert repr(refused_run) == shown
+    with refused("E-run-not-finished", setting=f"run {refused_run.id}"):
+        predict(refused_run, ["a text"])
+    with refused("E-output-not-found", setting="output"):
         load_run("latest", output / "other")
-    assert missing.value.name == "E-output-not-found"
 
 
 def test_worst_rows_have_texts_label_and_prediction(output):
@@ -39,7 +37,7 @@ def test_worst_rows_have_texts_label_and_prediction(output):
     assert rows.loc[0, names].tolist() == expected[0].texts
     assert rows.loc[0, "label"] == expected[0].label
     assert rows["loss"].tolist() == [row.loss for row in expected]
-    with pytest.raises(UsageError, match="has no report: its state is failed"):
+    with refused("E-run-not-finished", got="it has no report: its state is failed"):
         load_run(sample_output.FAILED, output).worst_rows()
 
 
@@ -51,7 +49,7 @@ def test_comparison_of_objects_is_that_of_names(output):
     by_name = compare(first.id, second.id, output=output)
     assert comparison.model_dump() == by_name.model_dump()
     assert len(comparison.changed_rows()) == len(comparison.changed)
-    with pytest.raises(UsageError, match="1 run: name at least 2"):
+    with refused("E-settings-refused", setting="compared", got="1 run"):
         compare(first)
 
 

@@ -1,11 +1,13 @@
 """Predictions of texts that Python holds."""
 
+import re
+
 import pandas as pd
 import pytest
 
-from contracts.errors import UsageError
 from pipeline import predict
 from tests import toy_models
+from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
@@ -63,31 +65,34 @@ def test_series_without_rows_has_no_predictions(scorer):
 
 
 @pytest.mark.parametrize(
-    ("texts", "message"),
+    ("texts", "got"),
     [
-        (
-            pd.Series(["a", None], index=["x", "y"]),
-            r"row 1 \(index 'y'\): None is neit",
-        ),
-        (pd.Series(["a", pd.NA]), "row 1: <NA> is neither"),
-        (["a", ("b", "c")], r"row 1: \('b', 'c'\) has 2 texts; the model takes"),
-        (
-            pd.Series(["", "b"], index=[7, 7]),
-            r"row 0 \(index 7\): .* no visible charact",
-        ),
-        (["a", "cut \ud83d"], r"row 1: .* lone surrogate, '\\ud83d', at character 5"),
-        ("a", "str is not a list of texts"),
-        (b"a", "bytes is not a list of texts"),
-        ({"text": ["a"]}, "dict is not a list of texts"),
-        ([1.5], "row 0: 1.5 is neither"),
-        (5, "int is not a list of texts"),
-        (None, "NoneType is not a list of texts"),
-        (
-            pd.DataFrame([["a"]], columns=pd.MultiIndex.from_tuples([("x", "text")])),
-            "the columns of the DataFrame have 2 levels",
-        ),
+        (pd.Series(["a", None], index=["x", "y"]), r"^row 1 \(index 'y'\) is None$"),
+        (pd.Series(["a", pd.NA]), "^row 1 is <NA>$"),
+        (["a", ("b", "c")], r"^row 1 is \('b', 'c'\)$"),
+        (pd.Series(["", "b"], index=[7, 7]), r"^row 0 \(index 7\): .* visible"),
+        (["a", "cut \ud83d"], r"^row 1: .* '\\ud83d', at character 5"),
+        ("a", "^str$"),
+        (b"a", "^bytes$"),
+        ({"text": ["a"]}, "^dict$"),
+        ([1.5], "^row 0 is 1.5$"),
+        (5, "^int$"),
+        (None, "^NoneType$"),
     ],
 )
-def test_row_that_is_not_a_text_is_named(scorer, texts, message):
-    with pytest.raises(UsageError, match=f"texts: {message}"):
+def test_row_that_is_not_a_text_is_named(scorer, texts, got):
+    with refused("E-text-refused", setting="texts", got=re.compile(got)):
         predict(scorer, texts)
+
+
+@pytest.mark.parametrize(
+    ("columns", "name", "got"),
+    [
+        (pd.MultiIndex.from_tuples([("x", "text")] * 2), "E-frame-refused", "2 levels"),
+        (["sentence", "sentence"], "E-frame-refused", "'sentence'"),
+        (["a", "b"], "E-column-missing", "'sentence', but a, b"),
+    ],
+)
+def test_frame_without_one_column_for_each_text_is_refused(scorer, columns, name, got):
+    with refused(name, setting="texts", got=re.compile(got)):
+        predict(scorer, pd.DataFrame([["a", "b"]], columns=columns))

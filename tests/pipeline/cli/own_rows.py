@@ -24,3 +24,10 @@ def write(path, rows, **options):
     path.parent.mkdir(exist_ok=True)
     pd.DataFrame(rows).to_csv(path, index=False, **options)
     return path
+
+
+def write_splits(folder, **splits):
+    """Writes a file for each split; returns their directory."""
+    for split, rows in splits.items():
+        write(folder / f"{split}.csv", rows)
+    return folder

@@ -200,6 +200,7 @@ OUTPUTS = {
     "lineage 1": [f"AtomicPusher of run {FIRST[:15]}", "Trainer"],
     "clean --keep 1 -v": [],
 }
+TABLES = ("Context", "Association", "Event", "EventPath", "Execution", "Type")
 # Damage that each command meets, and the commands that cannot go on.
 NO_METADATA = ["lineage 1", "clean --keep 1 -v"]
 DAMAGES = {
@@ -209,19 +210,8 @@ DAMAGES = {
     "foreign database": (find_database, replace_by_another_database, NO_METADATA),
     "overwritten database": (find_database, overwrite_pages, NO_METADATA),
     **{
-        f"database without {table} rows": (
-            find_database,
-            delete_rows(table),
-            NO_METADATA,
-        )
-        for table in (
-            "Context",
-            "Association",
-            "Event",
-            "EventPath",
-            "Execution",
-            "Type",
-        )
+        f"database without {table}": (find_database, delete_rows(table), NO_METADATA)
+        for table in TABLES
     },
     "directory as database": (find_database, replace_by_directory, NO_METADATA),
     "torn record": (find_record, replace(TORN), []),
@@ -456,6 +446,14 @@ def test_missing_settings_are_named(output, invoke):
 SERVED = "serving/tiny"
 
 
+def read(root):
+    """Returns the results of the commands that read an output directory."""
+    return {
+        command: CliRunner().invoke(main, [*command.split(), "--output", str(root)])
+        for command in ("runs", "show latest", "versions", "clean --keep 1")
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "mode", "stopped"),
     [
@@ -477,12 +475,7 @@ def test_unreadable_folder_stops_clean_but_no_list(output, name, mode, stopped):
         database.close()
         path.chmod(mode)
         try:
-            results = {
-                command: CliRunner().invoke(
-                    main, [*command.split(), "--output", str(root)]
-                )
-                for command in ("runs", "show latest", "versions", "clean --keep 1")
-            }
+            results = read(root)
         finally:
             path.chmod(0o700)
     for command, result in results.items():
@@ -501,12 +494,7 @@ def test_unreadable_directory_is_one_line(output, invoke, name):
         path = root / path.relative_to(output.paths.root)
         path.chmod(0o400 if name == "files of a version" else 0)
         try:
-            results = {
-                command: CliRunner().invoke(
-                    main, [*command.split(), "--output", str(root)]
-                )
-                for command in ("runs", "show latest", "versions", "clean --keep 1")
-            }
+            results = read(root)
         finally:
             path.chmod(0o700)
     for result in results.values():

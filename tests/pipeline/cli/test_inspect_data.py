@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from tests import records, tiny
-from tests.pipeline.cli.own_rows import make_rows, write
+from tests.pipeline.cli.own_rows import make_rows, write, write_splits
+from tests.refusals import check_command
 
 pytestmark = pytest.mark.slow
 
@@ -16,6 +17,12 @@ def inspect(invoke, *arguments):
     """Returns exit status and JSON of `inspect-data`."""
     result = invoke("inspect-data", *arguments, "--json")
     return result.exit_code, json.loads(result.stdout)
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "tiny").mkdir()
+    return tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
 
 
 def test_inspection_counts_what_a_user_looks_for(invoke, tmp_path):
@@ -47,10 +54,10 @@ def test_inspection_counts_what_a_user_looks_for(invoke, tmp_path):
 
 def test_rows_in_two_splits_are_counted_and_named(invoke, tmp_path):
     rows = make_rows(900)
-    (tmp_path / "data").mkdir()
-    write(tmp_path / "data" / "train.csv", rows[:600])
-    write(tmp_path / "data" / "eval.csv", [*rows[600:], rows[7]])
-    status, inspected = inspect(invoke, tmp_path / "data")
+    data = write_splits(
+        tmp_path / "data", train=rows[:600], eval=[*rows[600:], rows[7]]
+    )
+    status, inspected = inspect(invoke, data)
     assert status == 0
     # `eval` is halved, as in a run.
     assert sum(inspected["splits"][s]["rows"] for s in ("eval", "test")) == 301
@@ -60,9 +67,7 @@ def test_rows_in_two_splits_are_counted_and_named(invoke, tmp_path):
     assert "train.csv:9" in warning
 
 
-def test_inspection_of_a_recipe_takes_its_task_and_limits(invoke, tmp_path):
-    (tmp_path / "tiny").mkdir()
-    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
+def test_inspection_of_a_recipe_takes_its_task_and_limits(invoke, recipe):
     status, inspected = inspect(invoke, "--config", recipe)
     assert status == 0
     assert {s: split["rows"] for s, split in inspected["splits"].items()} == {
@@ -100,37 +105,28 @@ def test_word_that_is_the_label_is_refused(invoke, tmp_path):
     assert re.match(r"train: 'ham' is in (\d+) of \1 rows of the class `ham`", message)
 
 
-def test_split_of_a_recipe_that_the_data_lack_is_refused(invoke, tmp_path):
-    (tmp_path / "tiny").mkdir()
-    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
-    change = ("--set", "evaluator.split=test_mismatched")
-    result = invoke("inspect-data", "--config", recipe, *change)
-    assert result.exit_code == 2
-    assert "split is 'test_mismatched'; the data has eval, test, train" in result.stderr
-
-
 @pytest.mark.parametrize(
-    ("setting", "value"), [("on_bad_rows", "skip"), ("group_column", "author")]
+    "setting",
+    [
+        "evaluator.split=test_mismatched",
+        "data.on_bad_rows=skip",
+        "data.group_column=author",
+    ],
 )
-def test_setting_that_a_run_refuses_for_tfrecords_is_refused(
-    invoke, tmp_path, setting, value
-):
-    for split in ("train", "eval"):
-        records.write(tmp_path / "data" / f"{split}.tfrecord", [])
-    (tmp_path / "tiny").mkdir()
-    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
-    change = ("--set", f"data.{setting}={value}")
-    result = invoke("inspect-data", tmp_path / "data", "--config", recipe, *change)
-    assert result.exit_code == 2
-    assert f"data.{setting} is {value}, but {tmp_path}/data has TFRecords" in (
-        result.stderr
-    )
+def test_setting_that_the_data_do_not_fit_is_refused(invoke, tmp_path, recipe, setting):
+    data = []
+    if setting.startswith("data."):  # settings of text
+        for split in ("train", "eval"):
+            records.write(tmp_path / "data" / f"{split}.tfrecord", [])
+        data = [tmp_path / "data"]
+    result = invoke("inspect-data", *data, "--config", recipe, "--set", setting)
+    key, value = setting.split("=")
+    check_command(result, "E-settings-refused", key, value)
 
 
 def test_inspection_reads_in_a_terminal_and_writes_nothing(invoke, tmp_path):
     rows = make_rows(600)
     rows[98]["Nachricht"] = "ok"
-    (tmp_path / "[v1]").mkdir()
     path = write(tmp_path / "[v1]" / "row100.csv", rows)
     before = sorted(tmp_path.rglob("*"))
     result = invoke("inspect-data", path)
@@ -159,31 +155,16 @@ def test_texts_that_the_encoder_cannot_read_are_a_warning(invoke, tmp_path):
             assert text in output
 
 
-def test_inspection_without_a_path_or_a_recipe_is_refused(invoke):
-    result = invoke("inspect-data")
-    assert result.exit_code == 2
-    assert "give PATH or --config FILE" in result.output
-
-
 def test_rows_in_any_two_splits_are_counted(invoke, tmp_path):
     rows = make_rows(1500)
-    (tmp_path / "data").mkdir()
-    write(tmp_path / "data" / "train.csv", rows[:600])
-    write(tmp_path / "data" / "eval.csv", [*rows[600:900], *rows[:3]])
-    write(tmp_path / "data" / "test.csv", [*rows[900:], rows[700]])
-    _, inspected = inspect(invoke, tmp_path / "data")
+    data = write_splits(
+        tmp_path / "data",
+        train=rows[:600],
+        eval=[*rows[600:900], *rows[:3]],
+        test=[*rows[900:], rows[700]],
+    )
+    _, inspected = inspect(invoke, data)
     assert inspected["shared"] == {"eval, train": 3, "test, eval": 1}
-
-
-def test_choices_with_a_recipe_are_refused(invoke, tmp_path):
-    (tmp_path / "tiny").mkdir()
-    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
-    result = invoke("inspect-data", "--config", recipe, "--label", "x", "--text", "y")
-    assert result.exit_code == 2
-    assert "--label, --text cannot be combined with --config" in result.output
-    result = invoke("inspect-data", "--config", recipe, "--kind", "score")
-    message = "set task.kind, task.classes or task.label_range with --set"
-    assert message in " ".join(result.output.split())
 
 
 def test_json_has_the_guesses(invoke, tmp_path):

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from contracts import fingerprint
-from contracts.errors import UsageError
 from ingest.examples import resolve_examples
 from pipeline.config.recipe import load_config
 from tests import opened_files, records
 from tests.nightly import nightly
-from tests.pipeline.cli.own_rows import make_rows, write
+from tests.pipeline.cli.own_rows import make_rows, write, write_splits
+from tests.refusals import check_command, refused
 
 pytestmark = pytest.mark.slow
 
@@ -32,15 +32,27 @@ def init(invoke, tmp_path):
     return init
 
 
+@pytest.fixture
+def project(init):
+    """Runs `init`; returns the settings of the recipe, and the folder."""
+
+    def project(data, *arguments):
+        result, folder = init(data, *arguments)
+        assert result.exit_code == 0, result.output
+        return load_config(folder / "recipe.yaml"), folder
+
+    return project
+
+
 def read_split(folder, split):
     with open(folder / "data" / f"{split}.csv", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_project_has_a_recipe_that_loads_the_splits_and_a_short_readme(init, tmp_path):
-    result, folder = init(write(tmp_path / "rows.csv", make_rows(600)))
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
+def test_project_has_a_recipe_that_loads_the_splits_and_a_short_readme(
+    project, tmp_path
+):
+    config, folder = project(write(tmp_path / "rows.csv", make_rows(600)))
     assert config.name == "my-project"
     assert config.task.text_columns == ["Nachricht"]
     assert config.task.classes == ["ham", "spam"]
@@ -77,11 +89,10 @@ def test_new_rows_of_a_file_move_no_other_row(invoke, tmp_path):
         assert command in readme
 
 
-def test_file_is_opened_once(init, tmp_path):
+def test_file_is_opened_once(project, tmp_path):
     path = write(tmp_path / "rows.csv", make_rows(600))
     with opened_files.counted() as opened:
-        result, folder = init(path)
-    assert result.exit_code == 0, result.output
+        _, folder = project(path)
     assert opened["rows.csv"] == 1
     card = json.loads((folder / "data" / "data_card.json").read_text())
     assert card["fingerprint"] == fingerprint.of_files([path])
@@ -117,26 +128,22 @@ def test_guesses_are_shown_with_their_reasons(init, tmp_path):
     assert "rows.csv: csv: comma" in output
 
 
-def test_text_column_gets_a_name_that_the_exported_model_can_have(init, tmp_path):
+def test_text_column_gets_a_name_that_the_exported_model_can_have(project, tmp_path):
     rows = make_rows(600)
     for row in rows:
         row["Was sie schrieben?"] = row.pop("Nachricht")
-    result, folder = init(write(tmp_path / "rows.csv", rows))
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
+    config, folder = project(write(tmp_path / "rows.csv", rows))
     assert config.task.text_columns == ["Was_sie_schrieben"]
     assert read_split(folder, "eval")[0]["Was_sie_schrieben"]
 
 
-def test_choices_overrule_the_guesses(init, tmp_path):
+def test_choices_overrule_the_guesses(project, tmp_path):
     rows = [{**row, "score": n / 600} for n, row in enumerate(make_rows(600))]
-    result, folder = init(
+    config, folder = project(
         write(tmp_path / "rows.csv", rows),
         *("--label", "score", "--group", "Autor", "--test-size", "0.5"),
         *("--set", "trainer.epochs=7", "--set", "data.license=CC0-1.0"),
     )
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
     assert config.task.label_range == [0.0, 1.0]
     assert config.trainer.epochs == 7
     assert config.data.license == "CC0-1.0"
@@ -156,62 +163,51 @@ def test_choices_overrule_the_guesses(init, tmp_path):
     }
 
 
-def test_policy_of_the_project_applies_to_the_guess(init, tmp_path):
+def test_policy_of_the_project_applies_to_the_guess(init, project, tmp_path):
     path = write(tmp_path / "rows.csv", make_rows(600))
     policy = tmp_path / "pipeline-policy.yaml"
     policy.write_text("forbidden_columns: [nach*]\n")
     result, folder = init(path)
-    assert result.exit_code == 2
-    assert f"names 'Nachricht', which forbidden_columns of {policy}" in result.output
+    check_command(result, "E-policy-refused", "Nachricht", str(policy))
     assert not folder.exists()
     policy.write_text("forbidden_columns: [Autor]\n")
-    result, folder = init(path)
-    assert result.exit_code == 0, result.output
+    _, folder = project(path)
     assert str(policy) in (folder / "README.md").read_text()
-    with pytest.raises(UsageError, match=r"text_columns names 'Autor'"):
+    with refused("E-policy-refused"):
         load_config(folder / "recipe.yaml", {"task.text_columns": ["Autor"]})
 
 
-def test_encoding_applies_to_the_file_and_not_to_the_splits(init, tmp_path):
+def test_encoding_applies_to_the_file_and_not_to_the_splits(init, project, tmp_path):
     rows = [{**row, "Art": f"für {row['Art']}"} for row in make_rows(600)]
     path = write(tmp_path / "rows.csv", rows, encoding="cp1252", sep=";")
     result, folder = init(path)
-    assert result.exit_code == 2
-    assert "the byte 0xfc is not utf-8" in result.output
-    assert "--set data.encoding=cp1252" in result.output
+    check_command(result, "E-file-damaged", "0xfc", "--set data.encoding=cp1252")
     assert not folder.exists()
-    result, folder = init(path, "--set", "data.encoding=cp1252")
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
+    config, folder = project(path, "--set", "data.encoding=cp1252")
     assert config.data.encoding == "utf-8"
     assert config.task.classes == ["für ham", "für spam"]
     assert {row["Art"] for row in read_split(folder, "eval")} == {*config.task.classes}
 
 
-def test_bad_rows_are_refused_or_skipped_into_a_file(init, tmp_path):
+def test_bad_rows_are_refused_or_skipped_into_a_file(init, project, tmp_path):
     rows = [*make_rows(600), {"Nachricht": " ", "Art": "ham"}]
     path = write(tmp_path / "rows.csv", rows)
     result, folder = init(path)
-    assert result.exit_code == 2
-    assert "refused: bad row" in result.output
-    assert "rows.csv:602: Nachricht is ' ', which has no visible" in result.output
+    check_command(result, "E-data-refused", "--set data.on_bad_rows=skip")
+    assert "refused: bad row" in result.stdout
+    assert "rows.csv:602: Nachricht is ' '" in result.stdout
     assert not folder.exists()
-    result, folder = init(path, "--set", "data.on_bad_rows=skip")
-    assert result.exit_code == 0, result.output
+    config, folder = project(path, "--set", "data.on_bad_rows=skip")
     (line,) = (folder / "skipped.jsonl").read_text().splitlines()
     assert json.loads(line)["row"] == 602
-    assert load_config(folder / "recipe.yaml").data.on_bad_rows == "refuse"
+    assert config.data.on_bad_rows == "refuse"
 
 
-def test_splits_of_a_directory_stay_where_they_are(init, tmp_path):
+def test_splits_of_a_directory_stay_where_they_are(project, tmp_path):
     rows = make_rows(900)
-    (tmp_path / "data").mkdir()
-    for split, part in (("train", rows[:600]), ("dev", rows[600:])):
-        write(tmp_path / "data" / f"{split}.csv", part, sep=";")
-    result, folder = init(tmp_path / "data")
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
-    assert config.data.source == str(tmp_path / "data")
+    data = write_splits(tmp_path / "data", train=rows[:600], dev=rows[600:])
+    config, folder = project(data)
+    assert config.data.source == str(data)
     assert not (folder / "data").exists()
     # A run halves `dev`, which is large enough, by the same rule.
     assert config.evaluator.split == "test"
@@ -219,7 +215,7 @@ def test_splits_of_a_directory_stay_where_they_are(init, tmp_path):
         "rows: half of eval, whose other half" in (folder / "recipe.yaml").read_text()
     )
     examples = resolve_examples(
-        str(tmp_path / "data"),
+        str(data),
         config.task,
         lambda key: tmp_path / "examples",
         halving=config.halving,
@@ -227,110 +223,55 @@ def test_splits_of_a_directory_stay_where_they_are(init, tmp_path):
     assert sorted(examples.patterns) == ["eval", "test", "train"]
 
 
-def test_eval_that_is_too_small_to_be_halved_also_tests(init, tmp_path):
+def test_eval_that_is_too_small_to_be_halved_also_tests(project, tmp_path):
     rows = make_rows(720)
-    (tmp_path / "data").mkdir()
-    for split, part in (("train", rows[:600]), ("dev", rows[600:])):
-        write(tmp_path / "data" / f"{split}.csv", part)
-    result, folder = init(tmp_path / "data")
-    assert result.exit_code == 0, result.output
-    assert load_config(folder / "recipe.yaml").evaluator.split == "eval"
+    data = write_splits(tmp_path / "data", train=rows[:600], dev=rows[600:])
+    config, folder = project(data)
+    assert config.evaluator.split == "eval"
     assert "120 rows, which also choose" in (folder / "recipe.yaml").read_text()
 
 
-def test_eval_is_not_halved_if_the_metric_needs_more_rows_than_a_half(init, tmp_path):
+def test_eval_is_not_halved_if_the_metric_needs_more_rows_than_a_half(
+    project, tmp_path
+):
     rows = make_rows(1160)
     for n, row in enumerate(rows):
         row["Art"] = "ham" if n % 4 else "spam"
-    (tmp_path / "data").mkdir()
-    for split, part in (("train", rows[:600]), ("dev", rows[600:])):
-        write(tmp_path / "data" / f"{split}.csv", part)
-    result, folder = init(tmp_path / "data")
-    assert result.exit_code == 0, result.output
-    evaluator = load_config(folder / "recipe.yaml").evaluator
-    assert evaluator.split == "eval"
-    assert list(evaluator.thresholds) == ["f1"]
+    data = write_splits(tmp_path / "data", train=rows[:600], dev=rows[600:])
+    config, _ = project(data)
+    assert config.evaluator.split == "eval"
+    assert list(config.evaluator.thresholds) == ["f1"]
 
 
-def test_eval_is_split_from_train_and_the_gate_takes_the_test_split(init, tmp_path):
+def test_eval_is_split_from_train_and_the_gate_takes_the_test_split(project, tmp_path):
     rows = make_rows(900)
-    (tmp_path / "data").mkdir()
-    for split, part in (("train", rows[:600]), ("test", rows[600:])):
-        write(tmp_path / "data" / f"{split}.csv", part)
-    result, folder = init(tmp_path / "data")
-    assert result.exit_code == 0, result.output
-    assert load_config(folder / "recipe.yaml").evaluator.split == "test"
+    data = write_splits(tmp_path / "data", train=rows[:600], test=rows[600:])
+    config, folder = project(data)
+    assert config.evaluator.split == "test"
     counts = [len(read_split(folder, split)) for split in ("train", "eval", "test")]
     assert sum(counts) == 900
     assert 40 <= counts[1] <= 80
     assert counts[2] == 300
 
 
-def test_stars_are_classes_in_the_splits(init, tmp_path):
+def test_stars_are_classes_in_the_splits(init, project, tmp_path):
     rows = [
         {"text": row["Nachricht"], "stars": n % 5 + 1}
         for n, row in enumerate(make_rows(600))
     ]
     path = write(tmp_path / "rows.csv", rows)
-    result, folder = init(path)
-    assert result.exit_code == 2
-    assert "choose with --kind classes or --kind score" in result.output
-    result, folder = init(path, "--kind", "classes")
-    assert result.exit_code == 0, result.output
-    assert load_config(folder / "recipe.yaml").task.classes[4] == "5"
+    check_command(init(path)[0], "E-label-refused", "--kind classes", "--kind score")
+    config, folder = project(path, "--kind", "classes")
+    assert config.task.classes[4] == "5"
     assert {row["stars"] for row in read_split(folder, "eval")} == set("12345")
 
 
-def test_rare_class_is_weighed(init, tmp_path):
+def test_rare_class_is_weighed(project, tmp_path):
     rows = [{**row, "Art": "ham"} for row in make_rows(6000)]
     for row in rows[::16]:
         row["Art"] = "spam"
-    result, folder = init(write(tmp_path / "rows.csv", rows))
-    assert result.exit_code == 0, result.output
-    assert load_config(folder / "recipe.yaml").trainer.class_weights == "auto"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda rows: rows[:40], "too small for evaluator.thresholds"),
-        (
-            lambda rows: [{**row, "Nachricht": "The same text."} for row in rows],
-            "fewer than three different texts",
-        ),
-        (
-            lambda rows: [{**r, "Art": a} for r in rows for a in ("ham", "spam")],
-            "have the same texts as another row but a different label",
-        ),
-    ],
-)
-def test_nothing_is_written_for_data_that_a_run_would_refuse(
-    init, tmp_path, change, message
-):
-    path = write(tmp_path / "rows.csv", change(make_rows(600)))
-    result, folder = init(path, "--text", "Nachricht", "--label", "Art")
-    assert result.exit_code == 2
-    assert message in result.output
-    assert not folder.exists()
-
-
-def test_existing_folder_is_never_overwritten(init, tmp_path):
-    (tmp_path / "My project").mkdir()
-    result, _ = init(write(tmp_path / "rows.csv", make_rows(600)))
-    assert result.exit_code == 2
-    assert "exists; name a new directory" in result.output
-
-
-def test_parent_that_is_a_file_is_refused_before_the_rows_are_read(invoke, tmp_path):
-    (tmp_path / "file").write_text("")
-    result = invoke(
-        "init", tmp_path / "file" / "project", "--data", tmp_path / "absent"
-    )
-    assert result.exit_code == 2
-    assert result.stderr == (
-        f"error: {tmp_path}/file/project cannot be written: Not a directory; name "
-        "another directory [E-storage-failed]\n"
-    )
+    config, _ = project(write(tmp_path / "rows.csv", rows))
+    assert config.trainer.class_weights == "auto"
 
 
 @pytest.mark.parametrize(
@@ -344,129 +285,58 @@ def test_parent_that_is_a_file_is_refused_before_the_rows_are_read(invoke, tmp_p
         ("recall/ham", {"accuracy": pytest.approx(0.78, abs=0.05)}),
     ],
 )
-def test_any_metric_of_the_task_may_be_chosen(init, tmp_path, metric, thresholds):
+def test_any_metric_of_the_task_may_be_chosen(project, tmp_path, metric, thresholds):
     path = write(tmp_path / "rows.csv", make_rows(600))
-    result, folder = init(
+    config, _ = project(
         path, "--set", f"task.metric={metric}", "--set", "data_gate.max_interval=0.2"
     )
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
     assert config.task.metric == metric
     assert config.evaluator.thresholds == thresholds
 
 
-@pytest.mark.parametrize(
-    ("choices", "message"),
-    [
-        (("evaluator.split=train",), "evaluator.split: allowed are eval, "),
-        (
-            ("evaluator.split=test_mismatched",),
-            "evaluator.split is 'test_mismatched'; the data has eval, test, train",
-        ),
-        (
-            ("data.test_size=0.5", "data.eval_size=0.5"),
-            "test_size is 0.5 and eval_size 0.5, which leaves no rows for train",
-        ),
-        (
-            ("task.classes=[ham, spam, eggs]",),
-            "refused: train: it has no row of `eggs`",
-        ),
-    ],
-)
-def test_setting_that_a_run_would_refuse_is_refused(init, tmp_path, choices, message):
-    path = write(tmp_path / "rows.csv", make_rows(600))
-    result, folder = init(path, *(f"--set={choice}" for choice in choices))
-    assert result.exit_code == 2
-    assert message in result.output
-    assert not folder.exists()
-
-
-def test_eval_of_one_class_is_refused_with_the_class_to_add(init, tmp_path):
-    (tmp_path / "data").mkdir()
-    rows = make_rows(900)
-    write(tmp_path / "data" / "train.csv", rows[:600])
-    ham = [row for row in rows[600:] if row["Art"] == "ham"]
-    write(tmp_path / "data" / "eval.csv", ham)
-    result, folder = init(tmp_path / "data")
-    assert result.exit_code == 2
-    assert "refused: eval: all 225 rows have the class `ham`" in result.output
-    assert "evaluator.thresholds:" not in result.output
-    assert not folder.exists()
-
-
 @pytest.mark.parametrize("odd", ["\n", "\x92", "\u2028", "\x00", ": # "])
-def test_recipe_of_any_names_is_read_back(init, tmp_path, odd):
+def test_recipe_of_any_names_is_read_back(project, tmp_path, odd):
     rows = [
         {f"What{odd}they wrote": row["Nachricht"], f"a{odd}b": f"{row['Art']}{odd}c"}
         for row in make_rows(600)
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result, folder = init(path)
-    assert result.exit_code == 0, result.output
-    task = load_config(folder / "recipe.yaml").task
-    assert task.label_column == f"a{odd}b"
-    assert task.classes == [f"ham{odd}c", f"spam{odd}c"]
+    config, _ = project(path)
+    assert config.task.label_column == f"a{odd}b"
+    assert config.task.classes == [f"ham{odd}c", f"spam{odd}c"]
 
 
-def test_file_with_a_header_and_no_rows_says_so(init, tmp_path):
-    (tmp_path / "rows.csv").write_text("text,label\n")
-    result, _ = init(tmp_path / "rows.csv")
-    assert result.exit_code == 2
-    assert "has no rows: the file is empty, or has a header" in result.output
-
-
-def test_weights_of_rows_are_written_and_used(init, tmp_path):
+def test_weights_of_rows_are_written_and_used(project, tmp_path):
     rows = [{**row, "Gewicht": 1 + n % 3} for n, row in enumerate(make_rows(600))]
     path = write(tmp_path / "rows.csv", rows)
     choices = ("--label", "Art", "--set", "task.weight_column=Gewicht")
-    result, folder = init(path, *choices)
-    assert result.exit_code == 0, result.output
-    assert load_config(folder / "recipe.yaml").task.weight_column == "Gewicht"
+    config, folder = project(path, *choices)
+    assert config.task.weight_column == "Gewicht"
     weights = {float(row["Gewicht"]) for row in read_split(folder, "train")}
     assert weights == {1, 2, 3}
 
 
-def test_columns_to_slice_by_are_written_and_neither_text_nor_label(init, tmp_path):
+def test_columns_to_slice_by_are_written_and_neither_text_nor_label(
+    init, project, tmp_path
+):
     lands = ("at", "de", None)
     rows = [{**row, "Land": lands[n % 3]} for n, row in enumerate(make_rows(600))]
     path = write(tmp_path / "rows.csv", rows)
     result, _ = init(path, "--set", "data.slice_columns=[Region]")
-    assert result.exit_code == 2
-    assert "--set data.slice_columns Region: there is no such col" in result.output
-    result, folder = init(path, "--set", "data.slice_columns=[Land]")
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
+    check_command(result, "E-column-missing", "data.slice_columns", "Region")
+    config, folder = project(path, "--set", "data.slice_columns=[Land]")
     assert config.data.slice_columns == ["Land"]
     assert config.task.label_column == "Art"
     assert {row["Land"] for row in read_split(folder, "eval")} == {"at", "de", ""}
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("task.label_column=Art", "choose it with --label"),
-        ("task.text_columns=[Art]", "choose it with --text"),
-        ("task.metric=mse", "metric 'mse' is not one of"),
-    ],
-)
-def test_setting_of_the_task_that_does_not_fit_is_refused(
-    init, tmp_path, setting, message
-):
-    path = write(tmp_path / "rows.csv", make_rows(600))
-    result, folder = init(path, "--set", setting)
-    assert result.exit_code == 2
-    assert message in result.output
-    assert not folder.exists()
-
-
-def test_stars_that_pandas_made_floats_are_the_same_classes(init, tmp_path):
+def test_stars_that_pandas_made_floats_are_the_same_classes(project, tmp_path):
     stars = [n % 5 + 1 for n in range(600)]
     frame = pd.DataFrame(make_rows(600)).assign(stars=[*stars[:-1], None])
     frame[["Nachricht", "stars"]].to_parquet(tmp_path / "rows.parquet")
     choices = ("--kind", "classes", "--set", "data.on_bad_rows=skip")
-    result, folder = init(tmp_path / "rows.parquet", *choices)
-    assert result.exit_code == 0, result.output
+    _, folder = project(tmp_path / "rows.parquet", *choices)
     expected = dict(zip(frame["Nachricht"], stars, strict=True))
     for row in (*read_split(folder, "train"), *read_split(folder, "eval")):
         assert row["stars"] == str(expected[row["Nachricht"]])
@@ -476,7 +346,6 @@ def test_stars_that_pandas_made_floats_are_the_same_classes(init, tmp_path):
 
 def test_ids_of_shards_differ(init, tmp_path):
     rows = make_rows(800)
-    (tmp_path / "data").mkdir()
     for part in range(2):
         write(tmp_path / "data" / f"part-{part}.csv", rows[part::2])
     _, folder = init(tmp_path / "data", "--label", "Art")
@@ -485,84 +354,25 @@ def test_ids_of_shards_differ(init, tmp_path):
         assert len({*ids}) == len(ids)
 
 
-def test_splits_under_other_names_are_not_mixed(init, tmp_path):
-    (tmp_path / "data").mkdir()
-    for split in ("imdb_train", "imdb_test"):
-        write(tmp_path / "data" / f"{split}.csv", make_rows(600))
-    result, _ = init(tmp_path / "data")
-    assert result.exit_code == 2
-    assert "imdb_test.csv, which looks like a split" in result.output
-
-
-def test_options_that_only_split_rows_are_refused_for_splits(init, tmp_path):
-    (tmp_path / "data").mkdir()
-    for split in ("train", "val"):
-        write(tmp_path / "data" / f"{split}.csv", make_rows(600))
-    result, _ = init(tmp_path / "data", "--test-size", "0.3")
-    assert result.exit_code == 2
-    assert "already has the splits train, eval" in result.output
-
-
 @pytest.mark.parametrize("splits", [("train", "val"), ("train", "test")])
-def test_groups_of_splits_are_checked(init, tmp_path, splits):
-    (tmp_path / "data").mkdir()
+def test_groups_of_splits_are_checked(init, project, tmp_path, splits):
     rows = make_rows(900)  # four of each author
-    for split, part in zip(splits, (rows[:602], rows[602:]), strict=True):
-        write(tmp_path / "data" / f"{split}.csv", part)
-    result, folder = init(tmp_path / "data", "--group", "Autor")
-    assert result.exit_code == 2
-    assert "'a150' in 2 rows of " in result.output
+    first, second = splits
+    data = write_splits(tmp_path / "data", **{first: rows[:602], second: rows[602:]})
+    result, folder = init(data, "--group", "Autor")
+    check_command(result, "E-groups-across-splits", "'a150'")
     assert not folder.exists()
-    write(tmp_path / "data" / f"{splits[1]}.csv", rows[604:])
-    result, folder = init(tmp_path / "data", "--group", "Autor")
-    assert result.exit_code == 0, result.output
-    group = load_config(folder / "recipe.yaml").data.group_column
+    write_splits(data, **{second: rows[604:]})
+    config, _ = project(data, "--group", "Autor")
     # The splits that `init` wrote have only the columns of the task.
-    assert group == ("Autor" if splits[1] == "val" else None)
+    assert config.data.group_column == ("Autor" if second == "val" else None)
 
 
-def test_bytes_of_another_encoding_are_named_before_any_guess(init, tmp_path):
-    rows = make_rows(600)
-    for row in rows[:400]:
-        row["Nachricht"] += " für"
-    path = write(tmp_path / "rows.csv", rows, encoding="cp1252")
-    result, _ = init(path)
-    assert result.exit_code == 2
-    assert "400 of 600 rows are not utf-8" in result.output
-    assert "--set data.encoding=cp1252" in result.output
-    assert "task.text_columns" not in result.output
-
-
-def test_few_rows_get_a_larger_share_in_test(init, tmp_path):
-    result, folder = init(write(tmp_path / "rows.csv", make_rows(300)))
-    assert result.exit_code == 0, result.output
+def test_few_rows_get_a_larger_share_in_test(project, tmp_path):
+    _, folder = project(write(tmp_path / "rows.csv", make_rows(300)))
     assert 95 <= len(read_split(folder, "test")) <= 145
     reason = "40% of the rows are in test, 10% of the rows are in eval"
     assert reason in " ".join((folder / "recipe.yaml").read_text().split())
-
-
-def test_share_of_test_is_refused_if_the_data_have_the_split(init, tmp_path):
-    (tmp_path / "data").mkdir()
-    for split in ("train", "test"):
-        write(tmp_path / "data" / f"{split}.csv", make_rows(300))
-    result, _ = init(tmp_path / "data", "--test-size", "0.3")
-    assert result.exit_code == 2
-    assert "already has the splits train, test; --test-size applies" in result.output
-
-
-def test_advice_fits_what_is_refused(init, tmp_path):
-    result, _ = init(write(tmp_path / "rows.csv", make_rows(60)), "--label", "Art")
-    assert "--set data_gate.max_interval=0.2 accepts a coarser gate" in result.output
-    assert "on_bad_rows" not in result.output
-
-
-def test_length_beyond_the_encoder_is_refused(init, tmp_path):
-    path = write(tmp_path / "rows.csv", make_rows(600))
-    result, folder = init(path, "--set", "preprocessing.max_seq_length=65")
-    assert result.exit_code == 2
-    assert "max_seq_length is 65; the encoder " in result.output
-    assert "encoder allows 8 to 64" in result.output
-    assert not folder.exists()
 
 
 def test_length_of_long_texts_says_how_many_are_cut(init, tmp_path):
@@ -579,35 +389,141 @@ def test_length_of_long_texts_says_how_many_are_cut(init, tmp_path):
 
 @pytest.mark.parametrize("choice", [".window=16", nightly("={window: 16}")])
 def test_length_of_texts_in_windows_is_not_limited_by_the_encoder(
-    init, tmp_path, choice
+    project, tmp_path, choice
 ):
     rows = make_rows(600)
     for row in rows[:300]:
         row["Nachricht"] += " cat" * 90
     path = write(tmp_path / "rows.csv", rows)
-    result, folder = init(path, f"--set=preprocessing.long_text{choice}")
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
+    config, folder = project(path, f"--set=preprocessing.long_text{choice}")
     assert config.preprocessing.long_text.window == 16
     assert config.preprocessing.max_seq_length == 104
     recipe = (folder / "recipe.yaml").read_text()
     assert "cuts at most one row in 200; the longest has" in recipe
 
 
-def test_spreadsheet_of_excel_is_refused_with_what_to_do(init, tmp_path):
-    (tmp_path / "rows.xlsx").touch()
-    result, _ = init(tmp_path / "rows.xlsx")
-    assert result.exit_code == 2
-    assert "rows.xlsx is a spreadsheet; save it as CSV (UTF-8)" in result.output
+ROWS = make_rows(600)
+TEXT_AND_LABEL = ("--text", "Nachricht", "--label", "Art")
 
 
-def test_typo_of_a_setting_names_the_override_and_what_was_meant(init, tmp_path):
-    path = write(tmp_path / "rows.csv", make_rows(600))
-    result, _ = init(path, "--set", "trainer.epoch=2")
-    assert result.exit_code == 2
-    assert "overrides are refused (--set" in result.output
-    assert "trainer.epoch: unknown key; did you mean epochs?" in result.output
+@pytest.mark.parametrize(
+    ("rows", "arguments", "reason"),
+    [
+        (ROWS[:40], TEXT_AND_LABEL, "too small for evaluator.thresholds"),
+        (
+            [{**row, "Art": label} for row in ROWS for label in ("ham", "spam")],
+            TEXT_AND_LABEL,
+            "have the same texts as another row but a different label",
+        ),
+        (
+            ROWS,
+            ("--set", "task.classes=[ham, spam, eggs]"),
+            "refused: train: it has no row of `eggs`",
+        ),
+    ],
+)
+def test_data_that_a_run_would_refuse_are_refused(
+    init, tmp_path, rows, arguments, reason
+):
+    result, folder = init(write(tmp_path / "rows.csv", rows), *arguments)
+    check_command(result, "E-data-refused")
+    assert reason in result.stdout
+    assert not folder.exists()
+
+
+def test_class_of_fewer_texts_than_splits_is_refused(init, tmp_path):
+    rows = [{**row, "Nachricht": "The same text."} for row in ROWS]
+    result, folder = init(write(tmp_path / "rows.csv", rows), *TEXT_AND_LABEL)
+    check_command(result, "E-class-too-small", "ham, spam")
+    assert not folder.exists()
+
+
+def test_eval_of_one_class_is_refused_with_the_class_to_add(init, tmp_path):
+    rows = make_rows(900)
+    ham = [row for row in rows[600:] if row["Art"] == "ham"]
+    result, _ = init(write_splits(tmp_path / "data", train=rows[:600], eval=ham))
+    check_command(result, "E-data-refused")
+    assert "refused: eval: all 225 rows have the class `ham`" in result.stdout
+    assert "evaluator.thresholds:" not in result.stdout
+
+
+def test_advice_fits_what_is_refused(init, tmp_path):
+    result, _ = init(write(tmp_path / "rows.csv", ROWS[:60]), "--label", "Art")
+    check_command(result, "E-data-refused", "--set data_gate.max_interval=0.2")
+    assert "on_bad_rows" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "parts"),
+    [
+        ("evaluator.split=train", "E-settings-refused", ["evaluator.split"]),
+        (
+            "evaluator.split=test_mismatched",
+            "E-settings-refused",
+            ["evaluator.split", "'test_mismatched'", "eval, test, train"],
+        ),
+        (
+            "data.test_size=0.5 data.eval_size=0.5",
+            "E-settings-refused",
+            ["test_size", "eval_size", "0.5"],
+        ),
+        ("task.label_column=Art", "E-options-conflict", ["--label"]),
+        ("task.text_columns=[Art]", "E-options-conflict", ["--text"]),
+        ("task.metric=mse", "E-settings-refused", ["metric", "'mse'"]),
+        (
+            "preprocessing.max_seq_length=65",
+            "E-settings-refused",
+            ["preprocessing.max_seq_length", "65", "8 to 64"],
+        ),
+        ("trainer.epoch=2", "E-settings-refused", ["trainer.epoch", "epochs"]),
+    ],
+)
+def test_setting_that_does_not_fit_is_refused(init, tmp_path, settings, name, parts):
+    overrides = (f"--set={setting}" for setting in settings.split())
+    result, folder = init(write(tmp_path / "rows.csv", ROWS), *overrides)
+    check_command(result, name, *parts)
     assert "recipe.yaml" not in result.output
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("splits", "name", "part"),
+    [
+        (("imdb_train", "imdb_test"), "E-split-unclear", "imdb_test.csv"),
+        (("train", "val"), "E-options-conflict", "--test-size: "),
+        (("train", "test"), "E-options-conflict", "--test-size: "),
+    ],
+)
+def test_splits_that_are_unclear_or_not_to_be_split_are_refused(
+    init, tmp_path, splits, name, part
+):
+    data = write_splits(tmp_path / "data", **dict.fromkeys(splits, ROWS))
+    check_command(init(data, "--test-size", "0.3")[0], name, part)
+
+
+def test_file_without_rows_and_spreadsheet_are_refused(init, tmp_path):
+    (tmp_path / "rows.csv").write_text("text,label\n")
+    check_command(init(tmp_path / "rows.csv")[0], "E-split-missing", "rows.csv")
+    (tmp_path / "rows.xlsx").touch()
+    check_command(init(tmp_path / "rows.xlsx")[0], "E-format-unknown", "rows.xlsx")
+
+
+def test_folder_that_cannot_be_written_is_refused_before_the_rows_are_read(
+    init, invoke, tmp_path
+):
+    (tmp_path / "My project").touch()
+    check_command(init(tmp_path / "absent")[0], "E-destination-exists", "My project")
+    folder = tmp_path / "My project" / "below"
+    result = invoke("init", folder, "--data", tmp_path / "absent")
+    check_command(result, "E-storage-failed", f"{folder}", "Not a directory")
+
+
+def test_bytes_of_another_encoding_are_named_before_any_guess(init, tmp_path):
+    for row in (rows := make_rows(600))[:400]:
+        row["Nachricht"] += " für"
+    result, _ = init(write(tmp_path / "rows.csv", rows, encoding="cp1252"))
+    check_command(result, "E-file-damaged", "400 of 600", "--set data.encoding=cp1252")
+    assert "task.text_columns" not in result.output
 
 
 EMOTIONS = {"joy": "smiles", "love": "hugs", "anger": "shouts"}
@@ -674,14 +590,14 @@ def test_project_of_several_labels_trains_on_what_the_file_has(
     assert written == {text: set(labels) for text, labels in rows}
 
 
-def test_rare_label_of_several_is_not_weighed_and_all_share_a_threshold(init, tmp_path):
+def test_rare_label_of_several_is_not_weighed_and_all_share_a_threshold(
+    project, tmp_path
+):
     table = [
         {"comment": text, "mood": "|".join([*labels, *["grief"] * (n % 40 == 0)])}
         for n, (text, labels) in enumerate(emotional_rows(1000))
     ]
-    result, folder = init(write(tmp_path / "rows.csv", table))
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
+    config, _ = project(write(tmp_path / "rows.csv", table))
     assert "grief" in config.task.classes
     assert config.trainer.class_weights is None
     assert config.task.decision.maximize == "micro_f1"
@@ -708,13 +624,13 @@ def test_folders_of_classes_lead_to_a_recipe_that_reads_them(init, tmp_path):
 
 
 @pytest.mark.parametrize("has_splits", [True, False])
-def test_files_without_a_header_get_the_names_of_the_option(init, tmp_path, has_splits):
+def test_files_without_a_header_get_the_names_of_the_option(
+    project, tmp_path, has_splits
+):
     rows = [[row["Nachricht"], row["Art"]] for row in make_rows(800)]
     for split in ("train", "eval") if has_splits else ("rows",):
         write(tmp_path / "data" / f"{split}.csv", rows, header=False)
-    result, folder = init(tmp_path / "data", "--columns", "text, label")
-    assert result.exit_code == 0, result.output
-    config = load_config(folder / "recipe.yaml")
+    config, _ = project(tmp_path / "data", "--columns", "text, label")
     # The splits that `init` writes have a header.
     assert config.data.columns == (["text", "label"] if has_splits else None)
     examples = resolve_examples(

@@ -9,11 +9,12 @@ from pipeline.cli.main import main
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", metavar="[SOURCE]", required=False)
 @options.DATA
 @options.SET
 @click.option("--min-probability", "-p")
 @click.option("--strict", is_flag=True)
+@click.option("--pair", nargs=2)
 def command(**_):
     """A command."""
 
@@ -24,6 +25,7 @@ def command(**_):
         ("`min_probability=0.5`", "--min-probability 0.5"),
         ("`min_probability`", "--min-probability"),
         ("`strict=True`", "--strict"),
+        ("`pair=A B`", "--pair A B"),
         ("`source`", "SOURCE"),
         ("`data.source=my data`", "--data 'my data'"),
         ("`trainer.epochs=2`", "--set trainer.epochs=2"),

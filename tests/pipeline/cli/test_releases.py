@@ -4,24 +4,14 @@ import json
 import shlex
 
 import pytest
-from click.testing import CliRunner
 
-from pipeline.cli.main import main
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
 
 
 @pytest.fixture
-def invoke(past, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def invoke(*arguments, exit_code=0):
-        options = ["--output", str(past.paths.root)]
-        result = CliRunner().invoke(main, [*map(str, arguments), *options])
-        assert result.exit_code == exit_code, result.output
-        return result.output
-
-    return invoke
+def invoke(invoke_past):
+    return invoke_past
 
 
 @pytest.fixture

@@ -5,36 +5,36 @@ import subprocess
 import sys
 
 import pytest
-from click.testing import CliRunner
 
 from contracts.commits import Commit, Commits
 from contracts.records.evaluation import Verdict
 from contracts.records.serving import ServingReport, WordChanges
 from contracts.storage import file_lock
-from pipeline.cli.main import main
 from report import run_metadata
-from tests.pipeline.past_runs import PastRuns
 from tests.report import sample_parts, samples
 
 LONG = "train.tsv:3: label is '7'; allowed are 0 to 1, " * 9
 
 
 @pytest.fixture
-def past(tmp_path):
-    return PastRuns(tmp_path / "output")
+def invoke(invoke_past):
+    return invoke_past
 
 
-@pytest.fixture
-def invoke(past, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+def write_verdict(past, **fields):
+    (verdict,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
+    content = Verdict(champion=None, metrics=[], **fields)
+    past.write_json(verdict, "verdict.json", content.as_json())
 
-    def invoke(*arguments, exit_code=0):
-        options = ["--output", str(past.paths.root)]
-        result = CliRunner().invoke(main, [*map(str, arguments), *options])
-        assert result.exit_code == exit_code, result.output
-        return result.output
 
-    return invoke
+def write_check(past, **fields):
+    (blessing,) = past.execute("ServingCheck", ["blessing: InfraBlessing"])
+    unknown = dict.fromkeys(("latency_ms", "rows_per_second", "load_seconds"))
+    versions = {"tf_serving_version": "2.19", "text_version": "2.12"}
+    check = ServingReport(
+        rows=4, max_skew={}, peak_memory_bytes=0, **unknown, **versions, **fields
+    )
+    past.write_json(blessing, "serving_check.json", check.model_dump(mode="json"))
 
 
 def joined(text):
@@ -129,12 +129,6 @@ def test_outputs_that_left_the_cache_are_shown_as_marked(invoke, past):
     assert "done 2, 1 marked as deleted" in joined(invoke("show", "latest"))
 
 
-def test_directory_that_does_not_exist_is_named_with_what_to_do(tmp_path):
-    result = CliRunner().invoke(main, ["runs", "--output", str(tmp_path / "no")])
-    assert result.exit_code == 2
-    assert "does not exist; name the directory" in joined(result.output)
-
-
 def test_rollback_requires_a_recipe_if_several_push(invoke, past):
     for name in ("tiny", "other"):
         (past.paths.pushed.parent / name).mkdir(parents=True)
@@ -159,29 +153,14 @@ def test_only_a_refused_model_can_be_overridden(invoke, past, state, reason, mes
 
 def test_model_that_failed_the_serving_check_cannot_be_overridden(invoke, past):
     past.run("refused")
-    (verdict,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
-    refused = Verdict(blessed=False, splits=["eval"], champion=None, metrics=[])
-    past.write_json(verdict, "verdict.json", refused.as_json())
-    (blessing,) = past.execute("ServingCheck", ["blessing: InfraBlessing"])
-    check = ServingReport(
-        reasons=["serving_default differs by 0.5"],
-        rows=4,
-        max_skew={"serving_default": 0.5},
-        latency_ms=None,
-        rows_per_second=None,
-        load_seconds=None,
-        peak_memory_bytes=0,
-        tf_serving_version="2.19",
-        text_version="2.12",
-    )
-    past.write_json(blessing, "serving_check.json", check.model_dump(mode="json"))
+    write_verdict(past, blessed=False, splits=["eval"])
+    write_check(past, reasons=["serving_default differs by 0.5"])
     printed = joined(invoke("override", "latest", "--reason", "x", exit_code=2))
     assert "the serving check failed, which cannot be overridden; `show " in printed
 
 
 def test_swapped_words_are_shown_with_the_serving_check(invoke, past):
     past.run("pushed")
-    (blessing,) = past.execute("ServingCheck", ["blessing: InfraBlessing"])
     gender = WordChanges(
         name="gender",
         rows=40,
@@ -190,19 +169,7 @@ def test_swapped_words_are_shown_with_the_serving_check(invoke, past):
         interval=(0.108, 0.385),
         mean_change=0.15,
     )
-    check = ServingReport(
-        reasons=[],
-        rows=4,
-        max_skew={},
-        latency_ms=None,
-        rows_per_second=None,
-        group_words=[gender],
-        load_seconds=None,
-        peak_memory_bytes=0,
-        tf_serving_version="2.19",
-        text_version="2.12",
-    )
-    past.write_json(blessing, "serving_check.json", check.model_dump(mode="json"))
+    write_check(past, reasons=[], group_words=[gender])
     assert (
         "the prediction changes in 9 of 40 rows (22.5 %, 95 % interval 10.8 % to "
         "38.5 %) if words of evaluator.group_words.gender are swapped"
@@ -214,9 +181,7 @@ def test_show_says_that_the_evaluated_rows_also_chose_the_model(
     invoke, past, split, chose
 ):
     past.run("pushed")
-    (verdict,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
-    content = Verdict(blessed=True, splits=[split], champion=None, metrics=[])
-    past.write_json(verdict, "verdict.json", content.as_json())
+    write_verdict(past, blessed=True, splits=[split])
     printed = joined(invoke("show", "latest"))
     assert ("The rows of eval also chose the model" in printed) == chose
 

@@ -10,20 +10,20 @@ from google.api_core.exceptions import ServiceUnavailable
 from google.resumable_media import InvalidResponse
 from ml_metadata import errors as metadata_errors
 
-from pipeline.cli.storage_errors import describe
+from pipeline.cli.storage_errors import find
+from tests.refusals import check
 
 FULL = os.strerror(errno.ENOSPC)
-ADVICE = "Correct the cause and run the command again"
 
 
 @pytest.mark.parametrize(
-    ("error", "line"),
+    ("error", "reason"),
     [
-        (OSError(errno.ENOSPC, FULL, "/data/a"), f"/data/a: {FULL}. {ADVICE}"),
-        (OSError(errno.EIO, "Input/output error"), f"Input/output error. {ADVICE}"),
+        (OSError(errno.ENOSPC, FULL, "/data/a"), FULL),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
         (
             tf.errors.ResourceExhaustedError(None, None, f"/data/a; {FULL}"),
-            f"/data/a; {FULL}. {ADVICE}",
+            f"/data/a; {FULL}",
         ),
         (
             tf.errors.AbortedError(
@@ -33,66 +33,68 @@ ADVICE = "Correct the cause and run the command again"
                 "HTTP request: HTTP response code 503\n\t when reading gs://b/a",
             ),
             "All 10 retry attempts failed. The last failure: Error executing an HTTP "
-            f"request: HTTP response code 503 when reading gs://b/a. {ADVICE}",
+            "request: HTTP response code 503 when reading gs://b/a",
         ),
         (
             BeamIOError("Match operation failed", {"gs://b/a/": "503"}),
-            "BeamIOError: Match operation failed with exceptions {'gs://b/a/': '503'}. "
-            f"{ADVICE}",
+            "BeamIOError: Match operation failed with exceptions {'gs://b/a/': '503'}",
         ),
         (
             # Beam adds the step to the first argument, and passes it as the response.
             InvalidResponse("Request failed [while running 'W']", 503, "Expected 200"),
-            f"InvalidResponse: (503, 'Expected 200'). {ADVICE}",
+            "InvalidResponse: (503, 'Expected 200')",
         ),
         (
             ServiceUnavailable("GET https://storage/b/a: [while running 'W']"),
-            f"ServiceUnavailable: 503 GET https://storage/b/a:. {ADVICE}",
+            "ServiceUnavailable: 503 GET https://storage/b/a:",
         ),
         (
             metadata_errors.InternalError(
                 "Error when executing query: database or disk is full query:  UPDATE"
             ),
-            f"ML Metadata: database or disk is full. {ADVICE}",
+            "ML Metadata: database or disk is full",
         ),
         (
             metadata_errors.InternalError(
                 'Cannot create node for type_id: 10 properties { key: "a" } Error when '
                 "executing query: attempt to write a readonly database query:  INSERT"
             ),
-            f"ML Metadata: attempt to write a readonly database. {ADVICE}",
+            "ML Metadata: attempt to write a readonly database",
         ),
         (
             metadata_errors.AbortedError(
                 "Concurrent writes aborted after max number of retries."
             ),
-            f"ML Metadata: Concurrent writes aborted. {ADVICE}",
+            "ML Metadata: Concurrent writes aborted",
         ),
         (
             RuntimeError(
                 "Error when executing query: database disk image is malformed query:  "
                 "CREATE TABLE IF NOT EXISTS `Type` (\n `id` INTEGER PRIMARY KEY"
             ),
-            f"ML Metadata: database disk image is malformed. {ADVICE}",
+            "ML Metadata: database disk image is malformed",
         ),
         (
             OSError(f"the checkpoint /data/ckpt-5 was not written: /data/a; {FULL}"),
-            f"the checkpoint /data/ckpt-5 was not written: /data/a; {FULL}. {ADVICE}",
+            f"the checkpoint /data/ckpt-5 was not written: /data/a; {FULL}",
         ),
         (
             RuntimeError(f"[Errno 28] {FULL}: '/data/a' [while running 'Read/Do']"),
-            f"[Errno 28] {FULL}: '/data/a'. {ADVICE}",
+            f"[Errno 28] {FULL}: '/data/a'",
         ),
         (
             Exception(
                 f"in finalize_write:\n[OSError(28, '{FULL}')] [while running 'W']"
             ),
-            f"in finalize_write: [OSError(28, '{FULL}')]. {ADVICE}",
+            f"in finalize_write: [OSError(28, '{FULL}')]",
         ),
     ],
 )
-def test_error_of_storage_names_file_and_reason(error, line):
-    assert describe(error) == f"{line} [E-storage-failed]"
+def test_error_of_storage_names_file_and_reason(error, reason):
+    found = find(error)
+    path = getattr(error, "filename", None)
+    check(found, name="E-storage-failed", setting=path, got=reason)
+    assert found.advice == "correct the cause and run the command again"
 
 
 @pytest.mark.parametrize(
@@ -106,4 +108,4 @@ def test_error_of_storage_names_file_and_reason(error, line):
     ],
 )
 def test_other_error_keeps_its_traceback(error):
-    assert describe(error) is None
+    assert find(error) is None

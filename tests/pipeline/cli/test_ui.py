@@ -8,37 +8,26 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from serving.launch import listen
 from tests.nightly import nightly
+from tests.refusals import check_command
 
 
 def ui(*arguments):
     return CliRunner().invoke(main, ["ui", *map(str, arguments)])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--output", "nowhere"], "nowhere: there is no such directory"),
-        ([], "there are no runs below"),
-        (["--output", ".", "--allowed-host", "http://a"], "give a host name"),
-    ],
-)
-def test_bad_usage_is_refused(arguments, message, tmp_path, monkeypatch):
+def test_directory_without_runs_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = ui(*arguments)
-    assert result.exit_code == exit_status.USAGE
-    assert message in result.output
+    check_command(ui(), "E-output-not-found", str(tmp_path), "--output DIR")
 
 
 def test_a_port_in_use_is_refused(tmp_path):
-    with listen("127.0.0.1", 0, "--port") as socket:
+    with listen("127.0.0.1", 0, "port") as socket:
         result = ui("--output", tmp_path, "--port", socket.getsockname()[1])
-    assert result.exit_code == exit_status.USAGE
-    assert "Address already in use" in result.output
+    check_command(result, "E-port-unavailable", "Address already in use")
 
 
 @pytest.mark.slow

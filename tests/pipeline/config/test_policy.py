@@ -109,7 +109,7 @@ def test_past_runs_of_a_recipe_that_is_forbidden_now_can_be_found(project):
     (project / policy.FILE).write_text("forbidden_columns: [label]\n")
     with pytest.raises(UsageError, match="names 'label'"):
         load_config(recipe)
-    assert options.find_output(recipe, str(project)).name == "tiny"
+    assert options.output_paths(recipe, str(project)).name == "tiny"
 
 
 @pytest.mark.parametrize("where", ["command", "code", "target of a link"])

@@ -166,10 +166,10 @@ def test_what_a_run_would_refuse_is_refused_before_anything_is_sent(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--orchestrator", "kubeflow"], "needs --host URL"),
+        (["--orchestrator", "kubeflow"], "give --host URL"),
         (
             ["--orchestrator", "vertex", "--host", "http://x", "--pod-token"],
-            "--host, --pod-token: only for --orchestrator kubeflow",
+            "--host, --pod-token; allowed: only with --orchestrator kubeflow",
         ),
         (
             ["--orchestrator", "vertex"],

@@ -26,7 +26,7 @@ def address(paths):
 @contextlib.contextmanager
 def serving(outputs):
     """Serves the web view of output directories, and yields its address."""
-    with listen("127.0.0.1", 0, "--port") as socket:
+    with listen("127.0.0.1", 0, "port") as socket:
         server = uvicorn.Server(
             uvicorn.Config(application(outputs), log_level="warning")
         )

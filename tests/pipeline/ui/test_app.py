@@ -168,7 +168,7 @@ def fetch_metadata(site, mode, destination):
 def test_fewer_than_two_or_too_many_runs_are_not_compared(client, count):
     response = client.get("/compare", params={"run": [f"0/{FIRST}"] * count})
     assert response.status_code == 400
-    assert "Tick 2 to 6 runs" in response.text
+    assert "allowed: 2 to 6" in response.text
 
 
 def test_a_comparison_has_tests_settings_and_rows(client):
