@@ -8,18 +8,16 @@ import unicodedata
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from contracts.errors import UsageError
 from contracts.section import Settings
 from contracts.task.definition import TaskConfig
-from pipeline.config import typed_yaml
+from pipeline.config import problems
 
 FILE = "pipeline-policy.yaml"
 _CODE = Path(__file__).resolve().parent
 _WILDCARDS = {"*": ".*", "?": "."}
-_VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 
 
 class Policy(Settings):
@@ -103,34 +101,22 @@ def refuse_columns(task: TaskConfig, recipe: Path) -> None:
             pattern = policy.find_forbidding(column)
             if pattern is not None:
                 raise UsageError(
-                    got=f"config {recipe} is refused:\n  {setting} names {column!r}, which "
-                    f"forbidden_columns of {file} forbids ({pattern!r}); name another "
-                    "column",
+                    setting,
+                    f"{column!r}, which forbidden_columns of {file} forbids "
+                    f"({pattern!r})",
+                    advice=f"name another column in {recipe}",
                     name="E-policy-refused",
                 )
 
 
 def _read(file: Path) -> Policy:
     try:
-        settings = typed_yaml.load(file.read_text(encoding="utf-8"), Policy)
-        return Policy.model_validate({} if settings is None else settings)
-    except OSError as error:
-        raise UsageError(
-            got=f"policy {file} cannot be read: {error.strerror}",
-            name="E-config-unreadable",
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(
-            got=f"policy {file} is not valid YAML: {error}", name="E-config-unreadable"
-        ) from error
+        return Policy.model_validate(problems.read_yaml(file, Policy))
     except ValidationError as error:
-        lines = [f"policy {file} is refused; it may have the settings:"]
-        lines[0] += f" {', '.join(Policy.model_fields)}"
-        for detail in error.errors():
-            key = ".".join(str(part) for part in detail["loc"])
-            message = detail["msg"].removeprefix(_VALUE_ERROR)
-            lines.append(f"  {key}: {message}" if key else f"  {message}")
-        raise UsageError(got="\n".join(lines), name="E-policy-refused") from error
+        refused = problems.find(error, Policy, name="E-policy-refused")
+    for problem in refused:
+        problem.got = f"{problem.got} (in {file})"
+    raise problems.combine(refused)
 
 
 def _fold(name: str, kept: str = "") -> str:
