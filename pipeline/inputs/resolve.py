@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from contracts.errors import UsageError
 from ingest import examples as examples_lib
+from pipeline.config import problems
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
@@ -54,7 +54,7 @@ def resolve_inputs(
         for trainer in (config.trainer, *searched):
             experiment.check_settings(trainer, encoder.directory)
     except ValueError as error:
-        raise UsageError(got=str(error), name="E-settings-refused") from error
+        raise problems.from_message(str(error), Config) from error
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = examples_lib.resolve_examples(
         config.data_source,
