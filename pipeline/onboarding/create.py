@@ -386,8 +386,11 @@ class _Builder:
         try:
             return recipe.load_config(path, overrides)
         except UsageError as error:  # show the final name of the folder
-            message = error.sentence().replace(str(self._directory), str(self._target))
-            raise UsageError(got=message, name=error.name) from error
+            for field in ("got", "advice"):
+                text = getattr(error, field) or ""
+                shown = text.replace(str(self._directory), str(self._target))
+                setattr(error, field, shown or None)
+            raise
 
 
 class _GuessedHalving(Halving):
