@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import re
-import sys
 import textwrap
 import unicodedata
 from collections import Counter
@@ -103,12 +102,11 @@ def guess_task(
 
     Args:
       columns: Its columns.
-      text: The text columns; empty guesses them.
-      label: The label column; None guesses it.
-      kind: Whether the label is a class, a score, or any number of labels; None guesses
-        it.
-      classes: The names of the classes; None guesses them.
-      separator: What separates the labels of a row; None guesses it.
+      text: The text columns; empty guesses them, as None guesses what follows.
+      label: The label column.
+      kind: Whether the label is a class, a score, or any number of labels.
+      classes: The names of the classes.
+      separator: What separates the labels of a row.
       taken: The argument or setting that names each column that is neither text nor
         label.
       class_names: Returns the names of a column's classes by label, if the source has
@@ -142,11 +140,8 @@ def guess_task(
             advice="name different columns",
             name="E-options-conflict",
         )
-    reasons: dict[str, str] = {}
-    if text:
-        reasons["task.text_columns"] = CHOSEN
-    if label:
-        reasons["task.label_column"] = CHOSEN
+    chosen_keys = {"task.text_columns": text, "task.label_column": label}
+    reasons = {key: CHOSEN for key, choice in chosen_keys.items() if choice}
     free = {name: c for name, c in columns.items() if name not in taken}
     texts = list(text)
     try:
@@ -170,11 +165,8 @@ def guess_task(
         while number in columns:
             number += "_"
         settings["id_column"] = number
-        reasons["task.id_column"] = (
-            f"{default_id} holds no whole numbers"
-            if not has_ids
-            else f"{default_id} is a column of the task"
-        )
+        why = "is a column of the task" if has_ids else "holds no whole numbers"
+        reasons["task.id_column"] = f"{default_id} {why}"
     for name in texts:
         if columns[name].missing:
             reasons["task.text_columns"] += f"; {_describe_missing(columns[name])}"
@@ -259,9 +251,8 @@ def guess_task(
         settings["labels"] = "name"
     share = min(counts.values()) / sum(counts.values())
     is_balanced = share >= _BALANCED * 2 / len(counts)
-    reasons["task.metric"] = f"the smallest class has {share:.0%} of the rows" + (
-        "" if is_balanced else ", which accuracy hardly reflects"
-    )
+    why = "" if is_balanced else ", which accuracy hardly reflects"
+    reasons["task.metric"] = f"the smallest class has {share:.0%} of the rows{why}"
     settings |= {"classes": classes, "metric": "accuracy" if is_balanced else "f1"}
     return Guess(make_task(settings), reasons)
 
@@ -292,10 +283,16 @@ def _refuse_row_as_header(
     )
 
 
-def _refuse_label(column: Column, got: str, advice: str) -> UsageError:
+def _refuse_label(
+    column: Column, got: str, advice: str, allowed: str | None = None
+) -> UsageError:
     return UsageError(
-        "label", f"{column.name} {got}", advice=advice, name="E-label-refused"
+        "label", f"{column.name} {got}", allowed, advice, name="E-label-refused"
     )
+
+
+def _refuse_columns(setting: str, got: str, advice: str | None) -> UsageError:
+    return UsageError(setting, got, advice=advice, name="E-column-unclear")
 
 
 def _refuse_classes(
@@ -354,11 +351,10 @@ def _guess_texts(
     # Texts of a few phrases with commas between them are like names with a separator.
     texts = {n: c for n, c in texts.items() if c.separator is None} or texts
     if not texts:
-        raise UsageError(
+        raise _refuse_columns(
             "text",
             f"none of the columns {_join_names(columns)} looks like text",
-            advice="name the text column with `text=COLUMN`, or both of a pair",
-            name="E-column-unclear",
+            "name the text column with `text=COLUMN`, or both of a pair",
         )
     words = {name: column.mean_words for name, column in texts.items()}
     by_length = sorted(texts, key=lambda name: -words[name])
@@ -387,12 +383,11 @@ def _guess_texts(
         return [longest]
     first, second = by_length[:2]
     shown = ", ".join(f"{name} ({words[name]:.0f} words)" for name in texts)
-    raise UsageError(
+    raise _refuse_columns(
         "text",
         f"the columns {shown} may each be the text",
-        advice=f"name one with `text={first}`, or the two of a pair with "
-        f"`text={first}` `text={second}`",
-        name="E-column-unclear",
+        f"name one with `text={first}`, or the two of a pair with `text={first}` "
+        f"`text={second}`",
     )
 
 
@@ -414,22 +409,29 @@ def _guess_labels(
         if column.flags:
             by_marks.setdefault(tuple(sorted(column.flags)), []).append(name)
     flags = max(by_marks.values(), key=len, default=[])
-    candidates = sorted(named or few, key=lambda name: _count(columns[name]))
+    numbers = {
+        n: math.inf if c.values is None else len(c.values) for n, c in columns.items()
+    }
+    candidates = sorted(named or few, key=numbers.__getitem__)
     is_named = any(name.lower() in _CLEAR_LABEL_NAMES for name in named)
     least = _LEAST_FLAGS - any(name in flags for name in named)
     if named and not is_named and len(flags) >= least:  # it may be one of the flags
         candidates += [name for name in flags if name not in named]
-    shares = [name for name, column in columns.items() if _is_share(column)]
+    shares = [
+        name
+        for name, column in columns.items()
+        if column.has_fractions and column.low >= 0 and column.high <= 1
+    ]
     if not is_named and len(shares) > 1 and not {*named}.isdisjoint(shares):
         candidates += [name for name in shares if name not in named]
     lists = [name for name in candidates if columns[name].separator is not None]
-    rounding = ""
+    rounding = []
     if len(shares) > 1:
-        rounding = (
-            f"; the columns {', '.join(shares)} hold shares between 0 and 1, which are "
+        rounding = [
+            f"the columns {', '.join(shares)} hold shares between 0 and 1, which are "
             "not labels: to make them labels, round them to 0 or 1, such as with "
             "frame[columns] = (frame[columns] >= 0.5).astype(int)"
-        )
+        ]
     chosen = [name for name in classes or flags if name in flags]
     is_clear = not named and len(flags) >= _LEAST_FLAGS and {*few} == {*flags}
     if kind in (None, "multilabel") and chosen:
@@ -437,42 +439,43 @@ def _guess_labels(
             reasons["task.kind"] = "task.classes are the names of columns of 0 and 1"
             return list(classes)
         if is_clear or (kind and len(flags) > 1 and not lists):
-            _refuse_one_hot([columns[name] for name in flags], kind)
+            ones = sum(map(_count_ones, (columns[name] for name in flags)))
+            if kind is None and ones == max(columns[name].filled for name in flags):
+                raise UsageError(
+                    "label",
+                    f"the columns {', '.join(flags)} have as many 1s as rows, so they "
+                    "may be one class in several columns",
+                    advice="write the name of the class in one column, or choose any "
+                    "number of labels with `kind=multilabel`",
+                    name="E-label-refused",
+                )
             reasons["task.kind"] = (
                 f"{len(flags)} columns of 0 and 1, of which a row has any number; if "
-                "one of them is the label, name it with --label"
+                "one of them is the label, name it"
             )
             return flags
     if kind == "multilabel":
         candidates = lists or candidates
         if rounding and not lists:
-            raise UsageError(
-                "label",
-                f"no column has 0 and 1, or several names in a row{rounding}",
-                name="E-column-unclear",
-            )
+            got = "no column has 0 and 1, or several names in a row"
+            raise _refuse_columns("label", got, *rounding)
     if not candidates:
         crowded = [column for column in columns.values() if column.crowded]
         if kind == "multilabel" and crowded:
             raise _refuse_names(crowded[0], min(crowded[0].crowded))
-        raise UsageError(
+        raise _refuse_columns(
             "label",
             f"none of the columns {_join_names(columns) or '(no others)'} looks like a "
             "label",
-            advice=f"name it with `label=COLUMN`{rounding}",
-            name="E-column-unclear",
+            "; ".join(["name it with `label=COLUMN`", *rounding]),
         )
     if len(candidates) > 1:
         shown = (f"{name} ({_describe(columns[name])})" for name in candidates)
         advice = f"name one with `label={candidates[0]}`"
         if len(flags) > 1:
             advice += f", or several with `kind=multilabel` {_set_classes(flags)}"
-        raise UsageError(
-            "label",
-            f"the columns {', '.join(shown)} may each be the label",
-            advice=f"{advice}{rounding}",
-            name="E-column-unclear",
-        )
+        got = f"the columns {', '.join(shown)} may each be the label"
+        raise _refuse_columns("label", got, "; ".join([advice, *rounding]))
     (label,) = candidates
     shape = "scores" if _is_score(columns[label]) else "few values"
     if columns[label].separator is not None:
@@ -483,35 +486,19 @@ def _guess_labels(
     return candidates
 
 
-def _refuse_one_hot(flags: Sequence[Column], kind: Kind | None) -> None:
-    """Refuses columns of 0 and 1 that may be one class in several columns."""
-    rows = max(column.filled for column in flags)
-    ones = sum(
-        count
-        for column in flags
-        for mark, count in (column.labels or {}).items()
-        if FLAGS[canonical_label(mark)]
-    )
-    if kind is None and ones == rows:
-        raise UsageError(
-            "label",
-            f"the columns {', '.join(column.name for column in flags)} have as many 1s "
-            "as rows, so they may be one class in several columns",
-            advice="write the name of the class in one column, or choose any number of "
-            "labels with `kind=multilabel`",
-            name="E-label-refused",
-        )
+def _count_ones(column: Column) -> int:
+    labels = column.labels or {}
+    return sum(labels[mark] for mark in labels if FLAGS[canonical_label(mark)])
 
 
 def _refuse_names(column: Column, separator: str) -> UsageError:
     """Returns the error of too many names."""
-    return UsageError(
-        "label",
-        f"{column.name} has over {MOST_LABELS} {_name_shape(separator)}",
-        f"2 to {MOST_LABELS} names",
+    return _refuse_label(
+        column,
+        f"has over {MOST_LABELS} {_name_shape(separator)}",
         "leave rare ones out, name another column with `label=COLUMN`, or choose "
         "`kind=classes` if each value is one class",
-        name="E-label-refused",
+        f"2 to {MOST_LABELS} names",
     )
 
 
@@ -626,13 +613,7 @@ def _has_few_values(column: Column) -> bool:
 
 
 def _is_score(column: Column) -> bool:
-    has_fractions = column.is_numeric and not column.is_whole
-    return has_fractions or _has_decimal_commas(column)
-
-
-def _is_share(column: Column) -> bool:
-    has_fractions = column.is_numeric and not column.is_whole
-    return has_fractions and column.low >= 0 and column.high <= 1
+    return column.has_fractions or _has_decimal_commas(column)
 
 
 def _has_decimal_commas(column: Column) -> bool:
@@ -642,10 +623,6 @@ def _has_decimal_commas(column: Column) -> bool:
         and any("," in value for value in values)
         and all(map(_DECIMAL_COMMA.fullmatch, values))
     )
-
-
-def _count(column: Column) -> int:
-    return sys.maxsize if column.values is None else len(column.values)
 
 
 def _describe(column: Column) -> str:
@@ -679,10 +656,10 @@ def _guess_kind(column: Column) -> Kind:
             "write decimal points, or choose `kind=multilabel` if they are indices of "
             "labels",
         )
+    if column.has_fractions:
+        return "score"
     if not column.is_numeric:
         return "classes"
-    if not column.is_whole:
-        return "score"
     if labels and (len(labels) == 2 or column.are_indices):
         return "classes"
     shown = _sort(labels)[:_MOST_NUMBERS] if labels else []
@@ -712,13 +689,9 @@ def _guess_classes(
         raise _refuse_label(column, got, advice)
     if not 2 <= len(counts) <= MOST_LABELS:
         number = f"over {MOST_VALUES:,}" if column.values is None else len(counts)
-        raise UsageError(
-            "label",
-            f"{column.name} has {number} values",
-            f"2 to {MOST_LABELS} classes",
-            "name another column with `label=COLUMN`",
-            name="E-label-refused",
-        )
+        advice = "name another column with `label=COLUMN`"
+        allowed = f"2 to {MOST_LABELS} classes"
+        raise _refuse_label(column, f"has {number} values", advice, allowed)
     _refuse_alike(names, column.name)
     reasons["task.classes"] = f"the {len(names)} values of {column.name}"
     for spellings in column.spellings.values():
