@@ -19,10 +19,10 @@ import numpy as np
 
 from components.evaluator import verdict
 from components.evaluator.slices import SliceKey
+from contracts.settings.evaluator import EvaluatorConfig
 from contracts.verdicts import MetricVerdict
 from modules.evaluation import resampling
 from modules.evaluation.resampling import PairedTest
-from pipeline.config.sections import EvaluatorConfig
 
 ACCURACY = 0.86
 SIZES = (200, 408, 1725, 20_000)  # 408 and 1,725 are MRPC's validation and test split

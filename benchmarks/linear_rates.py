@@ -19,9 +19,9 @@ import numpy as np
 
 from components.evaluator import linear_comparison, verdict
 from contracts.metrics import Rows
+from contracts.settings.evaluator import EvaluatorConfig
 from contracts.task.definition import TaskConfig
 from modules.evaluation import resampling
-from pipeline.config.sections import EvaluatorConfig
 
 SIZES = (200, 408, 1725)  # the last two are MRPC's validation and test split
 METRICS = ("accuracy", "f1", "pearson_spearman")

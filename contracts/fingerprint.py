@@ -39,11 +39,7 @@ def of_files(paths: Iterable[str | Path]) -> str:
 
 
 def of_hashes(hashes: Mapping[str, str]) -> str:
-    """Returns the SHA-256 over the names and contents of files.
-
-    Args:
-      hashes: The `of_file` of each path.
-    """
+    """Returns the SHA-256 over the names and contents of files."""
     digest = hashlib.sha256()
     for path, of_content in sorted(hashes.items()):
         digest.update(os.path.basename(path).encode() + b"\0")
@@ -95,11 +91,7 @@ def of_code(*modules: str) -> str:
 
 
 def closure(*modules: str) -> dict[str, str]:
-    """Returns the code of modules and of their first-party imports by file.
-
-    Args:
-      *modules: As for `of_code`.
-    """
+    """Returns the code of modules and of their first-party imports by file."""
     programs: dict[str, str] = {}
     pending = list(modules)
     while pending:
@@ -121,9 +113,6 @@ def library_versions(names: Iterable[str]) -> dict[str, str]:
 
     A result depends on them as it does on our code: another version of TensorFlow must
     not reuse it.
-
-    Args:
-      names: Names of distributions.
     """
     installed = {}
     for name in names:

@@ -217,12 +217,7 @@ def predict_classes(outputs: np.ndarray, threshold: Threshold = None) -> np.ndar
 
 
 class Sample:
-    """Rows with weights, and quantities that several metrics share.
-
-    Args:
-      rows: The rows.
-      weights: float64[rows, samples]; several samples are computed at once.
-    """
+    """Rows with weights float64[rows, samples], and quantities that metrics share."""
 
     def __init__(self, rows: Rows, weights: np.ndarray) -> None:
         self.rows = rows
@@ -379,12 +374,7 @@ def _macro_f1(sample: Sample) -> np.ndarray:
 
 
 def _auc(sample: Sample, label: int = 0) -> np.ndarray:
-    """Returns the share of pairs, one row of each class, that are ranked right.
-
-    Args:
-      sample: Rows of two classes, or of several labels.
-      label: Which of several.
-    """
+    """Returns the share of pairs, one row of each class, that are ranked right."""
     groups = sample.rows.by_probability[label]
     labels = sample.rows.labels
     is_positive = (labels.T[label] if labels.ndim == 2 else labels) == POSITIVE_CLASS
@@ -570,22 +560,12 @@ def class_metrics(kind: Kind) -> tuple[str, ...]:
 
 
 def class_metric(kind: str, name: str) -> str:
-    """Returns the name of a metric of one class, as `recall/CLASS`.
-
-    Args:
-      kind: One of `CLASS_METRICS`.
-      name: The class.
-    """
+    """Returns the name of a metric of one class, as `recall/CLASS`."""
     return f"{kind}/{name}"
 
 
 def for_kind(kind: Kind, names: Sequence[str] = ()) -> Mapping[str, Metric]:
-    """Returns the metrics of a kind of task by name, those of one class last.
-
-    Args:
-      kind: The kind.
-      names: The names of the classes or labels; empty for a regression.
-    """
+    """Returns the metrics of a kind of task by name, those of one class last."""
     return _for_kind(kind, tuple(names))
 
 

@@ -68,9 +68,6 @@ class Stopper:
         A SIGHUP after another signal is ignored: the shell and the kernel both send it
         when a terminal is closed, and the block is unwinding already.
 
-        Args:
-          number: The signal.
-
         Raises:
           KeyboardInterrupt: The signal is SIGINT.
           SystemExit: Any other signal, with its `exit_status`.

@@ -174,9 +174,6 @@ def _until_whole(action: Callable[[], _T]) -> _T:
     TensorFlow takes a truncated response for the whole file, unless it has cached the
     size. If another process has shortened the file since, the cached size is wrong.
 
-    Args:
-      action: Reads the file, and compares its size.
-
     Raises:
       tf.errors.OpError: Only a part arrives, or the storage does not respond.
     """

@@ -146,9 +146,7 @@ class _Planner:
             for name in recipe_names(paths)
             for version in list_pushed(OutputPaths(paths.root, name), requires_all=True)
         ]
-        self._kept_records = {
-            run.id for run in runs if run.order >= kept_runs[-1].order
-        }
+        self._kept_records = {run.id for run in runs if run.id >= kept_runs[-1].id}
         self._kept_records |= {version.run for version in pushed if version.run}
         kept |= {
             version.tfx_run_id

@@ -11,23 +11,20 @@ from tfx import v1 as tfx
 from tfx.components import FileBasedExampleGen
 
 from components.champion import Champion, ChampionCheck
-from components.data_gate import DataGate, DataGateSettings
+from components.data_gate import DataGate
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
-from components.older_versions import OlderVersions, OlderVersionsSettings
+from components.older_versions import OlderVersions
 from components.pusher import COMMITS_FILE, AtomicPusher
-from components.report import Report, ReportSettings
-from components.serving_check import Limits, ServingCheck, ServingCheckSettings
+from components.report import Report
+from components.serving_check import ServingCheck
 from components.warm_start import WarmStart
 from contracts import fingerprint
-from contracts.settings.evaluator import EvaluatorSettings
 from contracts.task.definition import NOT_TRAINED, TRAIN_SPLIT
 from contracts.versions import description
-from modules.evaluation import eval_config, prediction_files, tfma_metrics
-from modules.export import signatures
 from modules.training import warm_start
 from pipeline.config.orchestrators import ORCHESTRATORS
-from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
+from pipeline.config.parameters import TRAINER_SETTINGS, make_parameters
 from pipeline.config.recipe import Config
 from pipeline.config.tfx_names import EXAMPLE_GEN, PREPROCESSING_FN, RUN_FN, TUNER_FN
 from pipeline.inputs.resolve import ResolvedInputs
@@ -55,9 +52,7 @@ def create_pipeline(
     config = config.with_split(inputs.examples.patterns)
     assert config.evaluator.split is not None
     task, encoder = config.task, inputs.encoder
-    parameters = RunParameters.of(
-        config, inputs.examples.input_base, platform.parameter
-    )
+    parameters = make_parameters(config, inputs.examples.input_base, platform.parameter)
 
     # Data: examples, statistics, schema, and the gate that refuses bad data.
     range_config = None
@@ -80,7 +75,7 @@ def create_pipeline(
     example_gen = FileBasedExampleGen(
         custom_executor_spec=tfx.components.ImportExampleGen.EXECUTOR_SPEC,
         custom_config=custom_config,
-        input_base=parameters.data,
+        input_base=parameters["data"],
         input_config=tfx.proto.Input(
             splits=[
                 tfx.proto.Input.Split(name=split, pattern=pattern)
@@ -97,27 +92,22 @@ def create_pipeline(
     schema_importer = tfx.components.ImportSchemaGen(schema_file=inputs.schema_file)
     schema = schema_importer.outputs["schema"]
     validator = tfx.components.ExampleValidator(statistics=statistics, schema=schema)
-    gate_settings = DataGateSettings(
-        run=config.run_settings,
-        limits=config.data_gate,
-        slices=config.slice_settings,
-        vocab_file=encoder.vocab_file,
-        vocab_fingerprint=encoder.vocab_fingerprint,
-        patterns=inputs.examples.input_patterns,
-        # The run's parameter `data` may name another directory, without a span.
-        spans={} if inputs.span is None else {inputs.examples.input_base: inputs.span},
-        profiles=platform.profiles,
-        card=inputs.examples.card.model_dump(),
-    )
+    # The run's parameter `data` may name another directory, without a span.
+    spans = {} if inputs.span is None else {inputs.examples.input_base: inputs.span}
     gate = DataGate(
         examples=examples,
         statistics=statistics,
         schema=schema,
         anomalies=validator.outputs["anomalies"],
-        settings=gate_settings.model_dump_json(),
-        thresholds=parameters.thresholds,
-        source=parameters.data,
-        fingerprint=fingerprint.of_code(DataGate.__module__),
+        thresholds=parameters["thresholds"],
+        source=parameters["data"],
+        patterns=json.dumps(inputs.examples.input_patterns),
+        spans=json.dumps(spans),
+        profiles=platform.profiles,
+        card=inputs.examples.card.model_dump_json(),
+        vocab_file=encoder.vocab_file,
+        vocab_fingerprint=encoder.vocab_fingerprint,
+        **_cache_key(DataGate, config),
     )
 
     # The pushed model: training may start from it, and the candidate is compared to it.
@@ -196,10 +186,8 @@ def create_pipeline(
         tuners = [tuner]
         found["best_hyperparameters"] = tuner.outputs["best_hyperparameters"]
     hyperparameters = Hyperparameters(
-        settings=config.trainer.model_dump_json(exclude=TRAINER_SETTINGS),
-        epochs=parameters.epochs,
-        steps_per_epoch=parameters.steps_per_epoch,
-        learning_rate=parameters.learning_rate,
+        settings=config.trainer.model_dump_json(exclude=set(TRAINER_SETTINGS)),
+        **{name: parameters[name] for name in TRAINER_SETTINGS},
         fingerprint=fingerprint.of_code(Hyperparameters.__module__),
         **found,
     )
@@ -222,30 +210,15 @@ def create_pipeline(
         incompatible=config.evaluator.incompatible_champion,
         **champion_arguments,
     )
-    evaluator_settings = EvaluatorSettings(
-        run=config.run_settings,
-        slices=config.slice_settings,
-        linear_model=config.evaluator.linear_model,
-    )
     evaluator = Evaluator(
         examples=examples,
-        example_splits=[config.evaluator.split],
         model=model,
         model_run=model_run,
         baseline_model=champion.outputs["model"],
-        eval_config=eval_config.build_eval_config(task, config.data.slice_columns),
-        module_path=tfma_metrics.__name__,
-        thresholds=parameters.thresholds,
-        max_regression=parameters.max_regression,
-        significance=parameters.significance,
-        settings=evaluator_settings.model_dump_json(),
-        fingerprint=fingerprint.of_code(Evaluator.__module__),
-    )
-    serving_settings = ServingCheckSettings(
-        **signatures.describe_requests(task),
-        predictions=prediction_files.describe_predictions(task, config.evaluator.split),
-        words=config.word_settings,
-        **config.serving.model_dump(),
+        thresholds=parameters["thresholds"],
+        max_regression=parameters["max_regression"],
+        significance=parameters["significance"],
+        **_cache_key(Evaluator, config),
     )
     compared = {}
     if config.serving.max_latency_ratio is not None:
@@ -254,33 +227,21 @@ def create_pipeline(
         model=model,
         examples=examples,
         model_run=model_run,
-        split=config.evaluator.split,
-        settings=serving_settings.model_dump_json(),
-        fingerprint=fingerprint.of_code(ServingCheck.__module__),
+        **_cache_key(ServingCheck, config),
         **compared,
     )
     older_versions: list[Any] = []
     if config.evaluator.older_versions:
-        older_settings = OlderVersionsSettings(
-            run=config.run_settings,
-            versions=config.evaluator.older_versions,
-            rows=config.evaluator.older_version_rows,
-            limits=Limits(
-                tf_serving_version=config.serving.tf_serving_version,
-                max_memory_bytes=config.serving.max_memory_bytes,
-                timeout_seconds=config.serving.timeout_seconds,
-            ),
-            splitting=inputs.examples.card.splitting
-            if inputs.examples.span is None
-            else None,
-        )
+        is_split_here = inputs.examples.span is None
         older_versions = [
             OlderVersions(
                 candidate=model_run,
                 examples=examples,
                 directory=platform.pushed,
-                settings=older_settings.model_dump_json(),
-                fingerprint=fingerprint.of_code(OlderVersions.__module__),
+                splitting=json.dumps(
+                    inputs.examples.card.splitting if is_split_here else None
+                ),
+                **_cache_key(OlderVersions, config),
             )
         ]
     pusher_inputs = {
@@ -298,6 +259,7 @@ def create_pipeline(
         custom_config={COMMITS_FILE: platform.commits},
     )
     deployments = [platform.deploy(**pusher_inputs)] if platform.deploy else []
+    recipe = config.model_dump(mode="json", exclude=_LOCATIONS)
     report = Report(
         examples=examples,
         statistics=statistics,
@@ -309,8 +271,10 @@ def create_pipeline(
         infra_blessing=serving_check.outputs["blessing"],
         pushed_model=pusher.outputs["pushed_model"],
         ages=older_versions[0].outputs["ages"] if older_versions else None,
-        settings=_report_settings(config, inputs).model_dump_json(),
-        fingerprint=fingerprint.of_code(Report.__module__),
+        recipe=json.dumps(recipe),
+        vocab_file=encoder.vocab_file,
+        lineage=json.dumps(_describe_lineage(config, recipe, inputs)),
+        **_cache_key(Report, config),
         **found,
     )
 
@@ -344,33 +308,36 @@ def create_pipeline(
     )
 
 
-def _report_settings(config: Config, inputs: ResolvedInputs) -> ReportSettings:
-    """Returns the settings of Report, with the lineage of the run's inputs."""
+def _cache_key(component: Any, config: Config) -> dict[str, str]:
+    """Returns the settings that a component reads, and the hash of its code."""
+    return {
+        "settings": config.model_dump_json(include=component.READS),
+        "fingerprint": fingerprint.of_code(component.__module__),
+    }
+
+
+def _describe_lineage(
+    config: Config, recipe: dict[str, Any], inputs: ResolvedInputs
+) -> list[dict[str, Any]]:
+    """Returns the fields of each `LineageStep` between the data and the model."""
     encoder = inputs.encoder
-    recipe = config.model_dump(mode="json", exclude=_LOCATIONS)
     code = {name: fingerprint.of_code(name) for name in (PREPROCESSING_FN, RUN_FN)}
-    return ReportSettings(
-        run=config.run_settings,
-        vocab_file=encoder.vocab_file,
-        recipe=recipe,
-        lineage=[
-            LineageStep(
-                kind="code",
-                name="preprocessing and training",
-                version=fingerprint.of_text(*code.values()),
-                details=code,
-            ),
-            LineageStep(
-                kind="settings",
-                name=config.name,
-                version=fingerprint.of_json(recipe),
-            ),
-            LineageStep(
-                kind="encoder",
-                name=os.path.basename(config.encoder.source.rstrip("/")),
-                version=encoder.fingerprint,
-                uri=encoder.directory,
-                details={"vocabulary": encoder.vocab_fingerprint},
-            ),
-        ],
-    )
+    steps = [
+        LineageStep(
+            kind="code",
+            name="preprocessing and training",
+            version=fingerprint.of_text(*code.values()),
+            details=code,
+        ),
+        LineageStep(
+            kind="settings", name=config.name, version=fingerprint.of_json(recipe)
+        ),
+        LineageStep(
+            kind="encoder",
+            name=os.path.basename(config.encoder.source.rstrip("/")),
+            version=encoder.fingerprint,
+            uri=encoder.directory,
+            details={"vocabulary": encoder.vocab_fingerprint},
+        ),
+    ]
+    return [step.model_dump() for step in steps]

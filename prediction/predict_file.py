@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.storage import files, uris
 from ingest import output_directory
-from ingest.config import DataConfig
 from ingest.rows import formats, readers
 from ingest.rows.row_errors import Location, Row, RowError
 from ingest.rows.row_file import RowFile

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from contracts.errors import UsageError
+from contracts.settings.data import FileFormat
 from contracts.task import label_cells
-from ingest.config import FileFormat
 from ingest.examples import tf_examples
 from ingest.rows.formats import CSV, DELIMITED, JSONL, PARQUET, TFRECORD
 from ingest.rows.row_errors import RowError

@@ -16,7 +16,7 @@ from contracts.records.probabilities import (
     TemperatureScaling,
 )
 from contracts.run_states import Outcome
-from contracts.settings.run_settings import describe_selection
+from contracts.settings.evaluator import describe_selection
 from contracts.storage import files
 from contracts.task.definition import EVAL_SPLIT, TaskConfig
 from contracts.verdicts import ModelAges

@@ -12,7 +12,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tensorflow_metadata.proto.v0.statistics_pb2 import FeatureNameStatistics
 
 from contracts.run_states import DATA_REFUSED, Outcome
-from contracts.settings.run_settings import RunSettings
+from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
 from contracts.verdicts import DataVerdict
 from report.content import Column, Data, Lengths, LineageStep, Report, Split
@@ -21,7 +21,7 @@ _MOST_VALUES = 5
 
 
 def describe_refused_data(
-    settings: RunSettings, verdict: DataVerdict, statistics: Mapping[str, str]
+    settings: Sections, verdict: DataVerdict, statistics: Mapping[str, str]
 ) -> Report:
     """Returns the report of a run whose data were refused.
 
@@ -41,7 +41,7 @@ def describe_refused_data(
 
 
 def begin_report(
-    settings: RunSettings,
+    settings: Sections,
     verdict: DataVerdict,
     statistics: Mapping[str, str],
     *,
@@ -61,13 +61,13 @@ def begin_report(
     """
     source = verdict.card["source"]
     return Report(
-        pipeline=settings.pipeline,
+        pipeline=settings.name,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
         outcome=outcome,
         verdict=conclusion,
         reasons=reasons,
         task=settings.task,
-        split=settings.gate_split,
+        split=settings.evaluator.gate_split,
         data=Data(
             splits=[
                 _read_split(split, path, verdict.profile.get(split, {}), settings.task)
@@ -77,7 +77,7 @@ def begin_report(
             warnings=verdict.warnings,
             notes=verdict.notes,
             card=verdict.card,
-            **dict(settings.packing),
+            **dict(settings.preprocessing),
         ),
         lineage=[
             LineageStep(

@@ -116,7 +116,7 @@ def _facts(content: dict[str, Any], best_directory: str) -> dict[str, str]:
         facts["XLA"] = "on" if content["xla"]["is_enabled"] else "off"
     if content["loss_weights"]:
         facts["loss weights"] = str(content["loss_weights"])
-    if content.get("score_scale"):  # earlier runs have none
+    if content["score_scale"]:
         mean, std = content["score_scale"]
         facts["scores in the loss"] = f"(score - {mean:.6g}) / {std:.6g}"
     return facts

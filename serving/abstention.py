@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -40,13 +41,16 @@ def read_min_probability(
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value <= 1:  # also NaN
         raise invalid(
-            f"'{MIN_PROBABILITY}' must be a number above 0 and up to 1; leave it out "
-            "to get a class for every row"
+            MIN_PROBABILITY,
+            reprlib.repr(value),
+            "a number above 0 and up to 1",
+            "leave it out to get a class for every row",
         )
     if not can_abstain(signature):
         raise invalid(
-            f"'{MIN_PROBABILITY}' needs the outputs class, class_id and probabilities; "
-            f'signature "{signature.name}" has {", ".join(signature.outputs)}'
+            MIN_PROBABILITY,
+            f'signature "{signature.name}" has {", ".join(signature.outputs)}',
+            "a signature with class, class_id and probabilities",
         )
     return float(value)
 

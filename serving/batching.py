@@ -127,8 +127,9 @@ class Batcher:
         if self._queued_rows + rows > self.max_rows:
             raise RequestError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"The queue is full: {self._queued_rows} of {self.max_rows} rows "
-                "(--max-queued-rows) wait. Try again later",
+                got=f"the queue is full: {self._queued_rows} of {self.max_rows} rows "
+                "(the server's --max-queued-rows) wait",
+                advice="try again later",
             )
         self._count_queued(rows)
         waiting = rows

@@ -88,47 +88,47 @@ def find_model(directory: Path, name: str | None = None) -> Source:
     path = directory.resolve()
     is_version = served_versions.is_version(path.name)
     try:
-        if is_version and served_versions.is_saved_model(str(path)):
-            default = path.parent.name
-        else:
-            default = path.name
         if name is None:
-            name = default
-            check_name(name, f"--model {directory}", "choose one with --name")
-        else:
-            check_name(name, "--name")
+            is_one = is_version and served_versions.is_saved_model(str(path))
+            name = (path.parent if is_one else path).name
+        check_name(name, "name")
         source = Source(name, directory.absolute())
         complete = source.scan()
     except OSError as error:
         raise UsageError(
-            got=f"--model {directory} cannot be read: {error.filename}: {error.strerror}",
+            "model",
+            f"{error.filename or directory}: {error.strerror}",
+            advice="correct the permissions, or run the command as another user",
             name="E-storage-failed",
         ) from error
     if not complete:
         raise UsageError(
-            got=f"--model {directory} has no complete SavedModel, itself or in a "
-            "numbered directory; give the directory that a run pushes to, such as "
+            "model",
+            f"{directory} has no complete SavedModel, and no numbered one has",
+            advice="give the directory that a run pushes to, such as "
             "output/sample/serving/sample",
             name="E-model-not-found",
         )
     return source
 
 
-def check_name(name: str, option: str, advice: str = "choose a name") -> None:
+def check_name(name: str, setting: str) -> None:
     """Checks that the path of a URL can have a name.
 
     Args:
       name: A model's name, or a label.
-      option: The command line option that sets it, for the error.
-      advice: What to do, for the error.
+      setting: The argument that has it, for the error.
 
     Raises:
       UsageError: No URL can reach the name. Clients remove `.` and `..` from a path.
     """
     if name in (".", "..") or not re.fullmatch(NAME, name):
         raise UsageError(
-            got=f"{option}: no URL can reach {name!r}; {advice} that is not empty, "
-            "`.` or `..`, and has no `/`, `:`, `?`, `#` or control character",
+            setting,
+            f"no URL can reach {name!r}",
+            "a name that is not empty, . or .., and has no /, :, ?, # or control "
+            "character",
+            f"choose another `{setting}`",
             name="E-settings-refused",
         )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import grpc
 
+from contracts.errors import UsageError
+
 # As in TensorFlow Serving's `http_server.cc`; other codes are 500. A full queue is 503,
 # so that load balancers try another server.
 _HTTP_STATUS = {
@@ -25,26 +27,39 @@ class ProcessEndedError(Exception):
     """The process of a version ended while it loaded the model."""
 
 
-class RequestError(Exception):
+class RequestError(UsageError):
     """A request that is refused; clients see the message.
 
-    Attributes:
+    Args:
       code: The gRPC status.
-      message: The reason, truncated if it is long.
+      setting: The field of the request, as in JSON; None if there is none.
+      got: Its value, or what is wrong with it.
+      allowed: The values that are allowed.
+      advice: What to do next.
+
+    Attributes:
+      code: See above.
     """
 
-    def __init__(self, code: grpc.StatusCode, message: str) -> None:
-        if len(message) > _MAX_MESSAGE_CHARACTERS:
-            message = f"{message[:_MAX_MESSAGE_CHARACTERS]}..."
-        # JSON allows an unpaired surrogate, which UTF-8 cannot encode.
-        message = message.encode("utf-8", "backslashreplace").decode()
-        super().__init__(message)
+    def __init__(
+        self,
+        code: grpc.StatusCode,
+        setting: str | None = None,
+        got: str | None = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(setting, got, allowed, advice, name="E-request-refused")
         self.code = code
-        self.message = message
 
-    def __reduce__(self) -> tuple[type, tuple[grpc.StatusCode, str]]:
-        """Returns what another process builds the error from."""
-        return type(self), (self.code, self.message)
+    @property
+    def message(self) -> str:
+        """The message for clients, truncated if it is long."""
+        text = self.sentence(_show_in_json)
+        if len(text) > _MAX_MESSAGE_CHARACTERS:
+            text = f"{text[:_MAX_MESSAGE_CHARACTERS]}..."
+        # JSON allows an unpaired surrogate, which UTF-8 cannot encode.
+        return text.encode("utf-8", "backslashreplace").decode()
 
     @property
     def http_status(self) -> int:
@@ -57,19 +72,29 @@ def http_status(code: grpc.StatusCode) -> int:
     return _HTTP_STATUS.get(code, 500)
 
 
-def invalid(message: str) -> RequestError:
+def _show_in_json(name: str, value: str | None) -> str:
+    return f'"{name}"' if value is None else f'"{name}": {value}'
+
+
+def invalid(
+    setting: str | None = None,
+    got: str | None = None,
+    allowed: str | None = None,
+    advice: str | None = None,
+) -> RequestError:
     """Returns the error of an invalid request."""
-    return RequestError(grpc.StatusCode.INVALID_ARGUMENT, message)
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    return RequestError(code, setting, got, allowed, advice)
 
 
-def not_found(message: str) -> RequestError:
+def not_found(got: str) -> RequestError:
     """Returns the error of a request for a model or version that is not loaded."""
-    return RequestError(grpc.StatusCode.NOT_FOUND, message)
+    return RequestError(grpc.StatusCode.NOT_FOUND, got=got)
 
 
-def unavailable(message: str) -> RequestError:
+def unavailable(got: str) -> RequestError:
     """Returns the error of a request that may succeed later."""
-    return RequestError(grpc.StatusCode.UNAVAILABLE, f"{message}. Try again later")
+    return RequestError(grpc.StatusCode.UNAVAILABLE, got=got, advice="try again later")
 
 
 def only_predict() -> RequestError:
@@ -78,9 +103,10 @@ def only_predict() -> RequestError:
     They run signatures with one input named `inputs`, which the pipeline never exports.
     """
     return invalid(
-        "This server has no classify, regress or multi-inference API, because no "
-        "exported signature fits them. Use the predict method: POST "
-        "/v1/models/NAME:predict, or Predict over gRPC"
+        got="this server has no classify, regress or multi-inference API, because no "
+        "exported signature fits them",
+        advice="use the predict method: POST /v1/models/NAME:predict, or Predict over "
+        "gRPC",
     )
 
 
@@ -104,6 +130,7 @@ def check_rows(rows: int, limit: int) -> None:
     """Raises a RequestError if a request has more rows than may be queued."""
     if rows > limit:
         raise invalid(
-            f"The request has {rows} rows; at most {limit} are allowed "
-            "(--max-queued-rows). Send them in several requests"
+            got=f"the request has {rows} rows",
+            allowed=f"at most {limit} (the server's --max-queued-rows)",
+            advice="send them in several requests",
         )

@@ -26,9 +26,11 @@ MAX_DEPTH = 40
 # Values take up to 70 times their JSON in memory, and Python's parser holds the global
 # interpreter lock: 0.3 s for this many.
 MAX_VALUES = 2_000_000
-_TOO_DEEP = (
-    f"The request is nested deeper than {MAX_DEPTH} levels. Send tensors of fewer axes"
-)
+_TOO_DEEP = {
+    "got": "the request is nested too deeply",
+    "allowed": f"at most {MAX_DEPTH} levels",
+    "advice": "send tensors of fewer axes",
+}
 
 Specs = Mapping[str, TensorSpec]
 
@@ -49,17 +51,18 @@ def parse(body: bytes) -> dict[str, Any]:
     values = sum(map(body.count, (b",", b"[", b"{")))
     if values > MAX_VALUES:
         raise invalid(
-            f"The request has {values} commas and brackets; at most {MAX_VALUES} are "
-            "allowed. Send its rows in several requests"
+            got=f"the request has {values} commas and brackets",
+            allowed=f"at most {MAX_VALUES}",
+            advice="send its rows in several requests",
         )
     try:
         document = json.loads(body)
     except RecursionError as error:
-        raise invalid(_TOO_DEEP) from error
+        raise invalid(**_TOO_DEEP) from error
     except ValueError as error:
-        raise invalid(f"The request is not JSON: {error}") from error
+        raise invalid(got=f"the request is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise invalid("The request is not a JSON object")
+        raise invalid(got="the request is not a JSON object")
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
         level = [
@@ -70,7 +73,7 @@ def parse(body: bytes) -> dict[str, Any]:
         ]
         if not level:
             return document
-    raise invalid(_TOO_DEEP)
+    raise invalid(**_TOO_DEEP)
 
 
 def signature_name(document: dict[str, Any]) -> str:
@@ -81,7 +84,7 @@ def signature_name(document: dict[str, Any]) -> str:
     """
     name = document.get("signature_name", "")
     if not isinstance(name, str):
-        raise invalid(f"'signature_name' must be a string; it is {_quote(name)}")
+        raise invalid("signature_name", _quote(name), "a string")
     return name or DEFAULT_SIGNATURE
 
 
@@ -101,7 +104,9 @@ def read_inputs(document: dict[str, Any], specs: Specs, max_rows: int) -> Tensor
         is invalid for its input.
     """
     if (INSTANCES in document) == (INPUTS in document):
-        raise invalid(f"Send either '{INSTANCES}' (rows) or '{INPUTS}' (columns)")
+        raise invalid(
+            advice=f"send either `{INSTANCES}` (rows) or `{INPUTS}` (columns)"
+        )
     if INSTANCES in document:
         columns = _transpose(document[INSTANCES], specs, max_rows)
     else:
@@ -118,15 +123,15 @@ def read_inputs(document: dict[str, Any], specs: Specs, max_rows: int) -> Tensor
 
 def _transpose(rows: Any, specs: Specs, max_rows: int) -> dict[str, list[Any]]:
     if not isinstance(rows, list) or not rows:
-        raise invalid(f"'{INSTANCES}' must be a list of at least one row")
+        raise invalid(INSTANCES, allowed="a list of at least one row")
     check_rows(len(rows), max_rows)
     if len(specs) == 1 and not any(map(_is_object, rows)):
         return dict.fromkeys(specs, rows)
     for index, row in enumerate(rows):
         if not _is_object(row) or row.keys() != specs.keys():
+            names = ", ".join(specs)
             raise invalid(
-                f"'{INSTANCES}[{index}]' must be an object with the inputs "
-                f"{', '.join(specs)}, as every row"
+                f"{INSTANCES}[{index}]", allowed=f"an object with the inputs {names}"
             )
     return {name: [row[name] for row in rows] for name in specs}
 
@@ -137,9 +142,8 @@ def _select_columns(inputs: Any, specs: Specs, max_rows: int) -> dict[str, Any]:
     elif _is_object(inputs) and specs.keys() <= inputs.keys():
         columns = inputs
     else:
-        raise invalid(
-            f"'{INPUTS}' must be an object with the inputs {', '.join(specs)}"
-        )
+        names = ", ".join(specs)
+        raise invalid(INPUTS, allowed=f"an object with the inputs {names}")
     for column in columns.values():
         check_rows(len(column) if isinstance(column, list) else 1, max_rows)
     return columns
@@ -160,9 +164,7 @@ def _is_base64(value: Any) -> bool:
 
 def _convert(name: str, value: Any, spec: TensorSpec) -> Any:
     if isinstance(value, list):
-        raise invalid(
-            f'Input "{name}" has lists of different lengths or depths, or too many axes'
-        )
+        raise invalid(name, "lists of different lengths or depths, or too many axes")
     kind = spec.dtype.kind
     if kind == "O":
         is_valid = isinstance(value, str) or _is_base64(value)
@@ -183,12 +185,12 @@ def _convert(name: str, value: Any, spec: TensorSpec) -> Any:
     else:
         raise RequestError(
             grpc.StatusCode.UNIMPLEMENTED,
-            f'Input "{name}" is {spec.type_name}; send it over gRPC',
+            name,
+            f"its type is {spec.type_name}",
+            advice="send it over gRPC",
         )
     if not is_valid:
-        raise invalid(
-            f'Input "{name}" has {_quote(value)}, which is not a valid {spec.type_name}'
-        )
+        raise invalid(name, _quote(value), f"a valid {spec.type_name}")
     if kind != "O":
         return value
     try:
@@ -196,7 +198,7 @@ def _convert(name: str, value: Any, spec: TensorSpec) -> Any:
             return value.encode()
         return _decode_base64(value["b64"])
     except ValueError as error:  # an unpaired surrogate, or not in base64
-        raise invalid(f'Input "{name}" has {_quote(value)}: {error}') from error
+        raise invalid(name, f"{_quote(value)}: {error}") from error
 
 
 def _decode_base64(text: str) -> bytes:

@@ -22,9 +22,9 @@ def write_rows(outputs: Tensors) -> dict[str, Any]:
     rows = {tensor.shape[:1] for tensor in outputs.values()}
     if len(rows) != 1 or () in rows:
         raise invalid(
-            "The outputs have no rows, or different numbers of rows: "
-            + ", ".join(f"{name} {list(t.shape)}" for name, t in outputs.items())
-            + ". Send 'inputs' instead of 'instances'"
+            got="the outputs have no rows, or different numbers of rows: "
+            + ", ".join(f"{name} {list(t.shape)}" for name, t in outputs.items()),
+            advice="send `inputs` instead of `instances`",
         )
     columns = {name: to_json(name, tensor) for name, tensor in outputs.items()}
     if len(columns) == 1:
@@ -78,6 +78,6 @@ def _decode(name: str, value: bytes) -> Any:
         return value.decode()
     except UnicodeDecodeError as error:
         raise invalid(
-            f"Output {name} is not UTF-8; the name of a binary output must end in "
-            f"{BINARY_SUFFIX}"
+            got=f"the output {name} is not UTF-8",
+            allowed=f"binary outputs whose names end in {BINARY_SUFFIX}",
         ) from error

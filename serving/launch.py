@@ -41,13 +41,13 @@ def serve(settings: ServerSettings) -> None:
         cannot be opened.
     """
     for label in settings.labels:
-        discovery.check_name(label, "--label")
+        discovery.check_name(label, "labels")
     source = discovery.find_model(settings.model, settings.name)
     with contextlib.ExitStack() as sockets:
-        http = sockets.enter_context(listen(settings.host, settings.port, "--port"))
+        http = sockets.enter_context(listen(settings.host, settings.port, "port"))
         if settings.grpc_port:
             # gRPC opens the port itself, but gives no clear reason if it fails.
-            listen(settings.host, settings.grpc_port, "--grpc-port").close()
+            listen(settings.host, settings.grpc_port, "grpc_port").close()
         # Imports TensorFlow, which takes seconds.
         from serving.model_process import ModelProcesses
         from serving.server import Server
@@ -88,13 +88,13 @@ async def _serve(server: Server, processes: ModelProcesses) -> bool:
     return await server.run(stop) and not is_broken
 
 
-def listen(host: str, port: int, option: str) -> socket.socket:
+def listen(host: str, port: int, setting: str = "port") -> socket.socket:
     """Opens a port.
 
     Args:
       host: An address of this machine.
       port: The port; 0 picks a free one.
-      option: The command line option of the port, for the error.
+      setting: The argument of the port, for the error.
 
     Raises:
       UsageError: The port cannot be opened.
@@ -107,7 +107,8 @@ def listen(host: str, port: int, option: str) -> socket.socket:
         number = error.errno or 0
         reason = os.strerror(number) if number > 0 else error.strerror or error
         raise UsageError(
-            got=f"cannot listen on {host} port {port}: {reason}; "
-            f"choose a different address with --host and {option}",
+            setting,
+            f"cannot listen on {host} port {port}: {reason}",
+            advice=f"choose a different address with `host` and `{setting}`",
             name="E-port-unavailable",
         ) from error

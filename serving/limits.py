@@ -94,14 +94,17 @@ class RequestMemory:
                 limit = int(limit * _LARGE_REQUESTS_SHARE)
             if reserved + size > limit:
                 raise invalid(
-                    f"The request has more than {limit / 2**20:g} MiB (three quarters "
-                    "of --max-queued-mib). Send its rows in several requests"
+                    got="the request is too large",
+                    allowed=f"at most {limit / 2**20:g} MiB (three quarters of the "
+                    "server's --max-queued-mib)",
+                    advice="send its rows in several requests",
                 )
             if self._used_bytes + size > limit:
                 raise RequestError(
                     grpc.StatusCode.RESOURCE_EXHAUSTED,
-                    f"The server holds {self._used_bytes} bytes of requests, and "
-                    f"{limit} (--max-queued-mib) is the limit. Try again later",
+                    got=f"the server holds {self._used_bytes} bytes of requests",
+                    allowed=f"at most {limit} (the server's --max-queued-mib)",
+                    advice="try again later",
                 )
             self._used_bytes += size
             reserved += size
@@ -151,5 +154,6 @@ async def limit_time(work: Awaitable[T], seconds: float) -> T:
     except asyncio.TimeoutError as error:
         raise RequestError(
             grpc.StatusCode.DEADLINE_EXCEEDED,
-            f"The request took more than {seconds:g} s (--request-seconds)",
+            got=f"the request took more than {seconds:g} s (the server's "
+            "--request-seconds)",
         ) from error

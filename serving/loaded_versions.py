@@ -188,8 +188,8 @@ class LoadedVersions:
             known = self._versions if name == self.name else {}
             numbers = known if version is None else {version} & known.keys()
             if any(known[each].is_restarting for each in numbers):
-                raise unavailable(f"Model {name}{suffix} is loaded again")
-            raise not_found(f"Model {name}{suffix} is not loaded")
+                raise unavailable(f"model {name}{suffix} is loaded again")
+            raise not_found(f"model {name}{suffix} is not loaded")
         used = available[number]
         assert used.model is not None
         used.users += 1
@@ -202,7 +202,7 @@ class LoadedVersions:
 
     def _resolve(self, label: str) -> int:
         if label not in self._labels:
-            raise invalid(f"Version label {label} is unknown; define it with --label")
+            raise invalid("version_label", label, ", ".join(self._labels) or "none")
         return self._labels[label]
 
     def describe(
@@ -223,7 +223,7 @@ class LoadedVersions:
         known = self._versions if name == self.name else {}
         if not known or (version is not None and version not in known):
             suffix = "" if version is None else f" version {version}"
-            raise not_found(f"Model {name}{suffix} is unknown")
+            raise not_found(f"model {name}{suffix} is unknown")
         numbers = sorted(known, reverse=True) if version is None else [version]
         return [known[number] for number in numbers]
 

@@ -56,8 +56,9 @@ class ModelProcesses:
         others = {thread.name for thread in threading.enumerate()} - {"MainThread"}
         if others:
             raise UsageError(
-                got=f"a module that was imported started the thread {', '.join(others)}; "
-                "start it when the function of --redact is first called",
+                "redact",
+                f"a module that was imported started the thread {', '.join(others)}",
+                advice="start it when the function is first called",
                 name="E-redact-not-allowed",
             )
         self._threads = min(threads, _MAX_DESCRIPTORS - 1)
@@ -142,7 +143,7 @@ class RemoteModel(ModelFacts):
             # The next batch must not read the rest of this result.
             connection.close()
             self.close()
-            message = f"The process of version {self.version} has ended"
+            message = f"the process of version {self.version} has ended"
             raise unavailable(message) from error
         finally:
             self._free.put(connection)

@@ -58,8 +58,9 @@ class ModelFacts:
         if name not in self.signatures:
             raise RequestError(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f'Signature "{name}" not found; the model has '
-                f"{', '.join(self.signatures)}",
+                "signature_name",
+                f'"{name}" not found',
+                ", ".join(self.signatures),
             )
         return self.signatures[name]
 
@@ -137,11 +138,9 @@ class Model(ModelFacts):
             outputs = self._functions[signature](**tensors)
         except tf.errors.OpError as error:
             code = _CODES.get(error.error_code, grpc.StatusCode.UNKNOWN)
-            raise RequestError(code, _shorten(error.message)) from error
+            raise RequestError(code, got=_shorten(error.message)) from error
         except UnicodeDecodeError as error:  # TensorFlow's message quotes the input
-            raise invalid(
-                "The model cannot read the inputs, which have bytes that are not UTF-8"
-            ) from error
+            raise invalid("inputs", "bytes that are not UTF-8") from error
         return {
             name: np.asarray(outputs[name].numpy(), spec.dtype)
             for name, spec in self.signatures[signature].outputs.items()

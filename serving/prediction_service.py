@@ -66,8 +66,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                     or set(names) - signature.outputs.keys()
                 ):
                     raise invalid(
-                        "output_filter must name different outputs of the signature: "
-                        f"{', '.join(signature.outputs)}"
+                        "output_filter",
+                        ", ".join(names),
+                        "different outputs of the signature: "
+                        f"{', '.join(signature.outputs)}",
                     )
                 tensor_protos.check(request.inputs, signature, self._batcher.max_rows)
                 outputs = await self._run(request, model, signature)
@@ -125,7 +127,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         """Returns the signatures."""
         async with _responding(self._metrics, "metadata", context):
             if set(request.metadata_field) != {SIGNATURE_DEF}:
-                raise invalid(f"metadata_field must be {SIGNATURE_DEF}")
+                raise invalid("metadata_field", allowed=SIGNATURE_DEF)
             with self._versions.use(*_target(request)) as model:
                 response = get_model_metadata_pb2.GetModelMetadataResponse(
                     model_spec=_model_spec(request, model, "")
@@ -166,7 +168,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         async with _responding(self._metrics, "reload", context):
             raise RequestError(
                 grpc.StatusCode.UNIMPLEMENTED,
-                "HandleReloadConfigRequest is not implemented",
+                got="HandleReloadConfigRequest is not implemented",
             )
 
 
@@ -188,7 +190,7 @@ async def _responding(
 def _target(request: Any) -> tuple[str, int | None, str | None]:
     """Returns the name, the version and the label of the model of a request."""
     if not request.HasField("model_spec"):
-        raise invalid("The request has no model_spec")
+        raise invalid("model_spec", "missing")
     spec = request.model_spec
     choice = spec.WhichOneof("version_choice")
     if choice == "version":

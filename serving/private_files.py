@@ -12,12 +12,8 @@ from contracts.errors import UsageError
 logger = logging.getLogger(__name__)
 
 
-def read(option: str, path: Path) -> bytes:
-    """Returns the content of a file.
-
-    Args:
-      option: The command line option that names the file, for the error.
-      path: The file.
+def read(setting: str, path: Path) -> bytes:
+    """Returns the content of the file that a setting names.
 
     Raises:
       UsageError: It cannot be read.
@@ -26,24 +22,22 @@ def read(option: str, path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(
-            got=f"{option} {path}: {error.strerror}", name="E-storage-failed"
+            setting,
+            f"{path}: {error.strerror}",
+            advice="correct the path, or let the user of the server read the file",
+            name="E-storage-failed",
         ) from error
 
 
-def warn_if_public(option: str, path: Path) -> None:
+def warn_if_public(path: Path) -> None:
     """Logs a warning if every user of this machine can read a secret.
 
-    It is no error: Kubernetes mounts a Secret with mode 0644 by default.
-
-    Args:
-      option: The command line option that names the file.
-      path: The file.
+    It is not an error: Kubernetes mounts a Secret with mode 0644 by default.
     """
     with contextlib.suppress(OSError):  # reported by `read`
         if path.stat().st_mode & stat.S_IROTH:
             logger.warning(
-                "%s %s: every user of this machine can read it; run: chmod o-r %s",
-                option,
+                "%s: every user of this machine can read it; run: chmod o-r %s",
                 path,
                 path,
             )

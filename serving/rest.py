@@ -160,7 +160,7 @@ class RestApi:
         with self._memory.reserve() as reserve:
             try:
                 if match is None:
-                    raise invalid(f"There is no API {request.method} {path}")
+                    raise invalid(got=f"there is no API {request.method} {path}")
                 body = await self._receive(request, reserve)
                 request.state.is_received = True
             except (RequestError, ClientDisconnect) as error:
@@ -186,7 +186,7 @@ class RestApi:
             if not self._health.is_draining:
                 raise
             raise RequestError(
-                grpc.StatusCode.UNAVAILABLE, "The server is shutting down"
+                grpc.StatusCode.UNAVAILABLE, got="the server is shutting down"
             ) from None
         finally:
             self._unread.discard(reading)
@@ -311,8 +311,9 @@ async def _read_body(request: fastapi.Request, reserve: Callable[[int], None]) -
     async for chunk in request.stream():
         if len(body) + len(chunk) > MAX_BODY_BYTES:
             raise invalid(
-                f"The request is larger than {MAX_BODY_BYTES} bytes. Send its rows in "
-                "several requests"
+                got="the request is too large",
+                allowed=f"at most {MAX_BODY_BYTES} bytes",
+                advice="send its rows in several requests",
             )
         reserve(len(chunk))
         body += chunk

@@ -89,8 +89,9 @@ class Signature:
         if len(sent) > _QUOTED_NAMES:
             quoted.append("...")
         raise invalid(
-            f'Signature "{self.name}" has the inputs {", ".join(self.inputs)}; the '
-            f"request has {len(sent)}: {', '.join(quoted)}"
+            "inputs",
+            f"the request has {len(sent)}: {', '.join(quoted)}",
+            f'those of signature "{self.name}": {", ".join(self.inputs)}',
         )
 
     def check(self, sent: Mapping[str, TypeAndShape]) -> int:
@@ -110,9 +111,9 @@ class Signature:
         for name, spec in self.inputs.items():
             if not spec.allows(*sent[name]):
                 raise invalid(
-                    f'Input "{name}" of signature "{self.name}" must be '
-                    f"{_show(spec.dtype, spec.shape)}; the request has "
-                    f"{_show(*sent[name])}"
+                    name,
+                    f"the request has {_show(*sent[name])}",
+                    f'{_show(spec.dtype, spec.shape)} in signature "{self.name}"',
                 )
         rows = {name: sent[name][1][0] for name in self.inputs if sent[name][1]}
         by_row = [name for name in rows if self.inputs[name].has_free_rows]
@@ -121,10 +122,7 @@ class Signature:
         )
         if has_output_rows and len({rows[name] for name in by_row}) > 1:
             counts = ", ".join(f"{name} has {rows[name]}" for name in by_row)
-            raise invalid(
-                f'Inputs of signature "{self.name}" must have the same number of '
-                f"rows: {counts}"
-            )
+            raise invalid("inputs", counts, "the same number of rows in each")
         return max(rows.values(), default=1)
 
 

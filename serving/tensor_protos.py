@@ -58,8 +58,9 @@ def check(inputs: Protos, signature: Signature, max_rows: int) -> None:
             values = len(tensor.tensor_content) // dtype.itemsize
         if expected != values:
             raise invalid(
-                f'Input "{name}" must have {expected} values, as its shape requires; '
-                f"the request has {values}"
+                name,
+                f"the request has {values} values",
+                f"{expected}, as its shape requires",
             )
 
 
@@ -67,7 +68,7 @@ def _dtype(tensor: tensor_pb2.TensorProto) -> np.dtype:
     try:
         return np.dtype(tf.as_dtype(tensor.dtype).as_numpy_dtype)
     except (TypeError, KeyError) as error:
-        raise invalid(f"Tensors of type {tensor.dtype} are not supported") from error
+        raise invalid("dtype", f"{tensor.dtype} is not supported") from error
 
 
 def read(inputs: Protos) -> Tensors:
@@ -79,7 +80,7 @@ def read(inputs: Protos) -> Tensors:
     try:
         return {name: tf.make_ndarray(tensor) for name, tensor in inputs.items()}
     except (TypeError, ValueError) as error:
-        raise invalid(f"An input cannot be decoded: {error}") from error
+        raise invalid("inputs", f"cannot be decoded: {error}") from error
 
 
 def write(tensor: np.ndarray, spec: TensorSpec) -> tensor_pb2.TensorProto:

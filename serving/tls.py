@@ -20,7 +20,7 @@ from serving import private_files
 
 logger = logging.getLogger(__name__)
 
-_CERTIFICATE, _KEY, _CLIENT_CA = "--tls-cert", "--tls-key", "--tls-client-ca"
+_CERTIFICATE, _KEY, _CLIENT_CA = "tls_cert", "tls_key", "tls_client_ca"
 # What OpenSSL, for HTTP, and BoringSSL, for gRPC, both serve.
 _MIN_RSA_BITS = 2048
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")
@@ -99,11 +99,11 @@ class Tls:
         try:
             context.load_cert_chain(self._certificate, self._key)
         except (ssl.SSLError, OSError) as error:
-            raise UsageError(
-                got=f"{_CERTIFICATE} {self._certificate}: OpenSSL refuses it or its "
-                f"{_KEY}: {getattr(error, 'reason', None) or error}; check both with: "
-                f"openssl x509 -text -in {self._certificate}",
-                name="E-tls-refused",
+            reason = getattr(error, "reason", None) or error
+            raise _refusal(
+                _CERTIFICATE,
+                f"{self._certificate}: OpenSSL refuses it or its `{_KEY}`: {reason}",
+                advice=f"check both with: openssl x509 -text -in {self._certificate}",
             ) from error
         roots = None
         if self._client_ca is not None:
@@ -113,10 +113,10 @@ class Tls:
             try:
                 context.load_verify_locations(cadata=roots.decode("ascii", "ignore"))
             except ssl.SSLError as error:
-                raise UsageError(
-                    got=f"{_CLIENT_CA} {self._client_ca}: OpenSSL refuses it: "
-                    f"{error.reason or error}; write only CA certificates in PEM",
-                    name="E-tls-refused",
+                raise _refusal(
+                    _CLIENT_CA,
+                    f"{self._client_ca}: OpenSSL refuses it: {error.reason or error}",
+                    "CA certificates in PEM",
                 ) from error
         return context, grpc.ssl_server_certificate_configuration([(key, chain)], roots)
 
@@ -128,23 +128,22 @@ class Tls:
         try:
             private = serialization.load_pem_private_key(key, None)
         except TypeError as error:
-            raise UsageError(
-                got=f"{_KEY} {self._key}: the key is encrypted; decrypt it with: "
-                f"(umask 077; openssl pkey -in {self._key} -out NEW_FILE)",
-                name="E-tls-refused",
+            raise _refusal(
+                _KEY,
+                f"{self._key} is encrypted",
+                advice="decrypt it with: (umask 077; openssl pkey -in "
+                f"{self._key} -out NEW_FILE)",
             ) from error
         except ValueError as error:
-            raise UsageError(
-                got=f"{_KEY} {self._key}: this is not a private key in PEM",
-                name="E-tls-refused",
-            ) from error
+            raise _refusal(_KEY, f"{self._key}", "a private key in PEM") from error
         except UnsupportedAlgorithm as error:
             raise _unsupported(_KEY, self._key) from error
         if private.public_key() != public:
-            raise UsageError(
-                got=f"{_KEY} {self._key}: the key does not match the certificate of "
-                f"{_CERTIFICATE} {self._certificate}",
-                name="E-tls-refused",
+            raise _refusal(
+                _KEY,
+                f"{self._key} does not match the certificate {self._certificate}",
+                advice="give the key that the certificate was requested with; the "
+                "server's certificate is the first in its file",
             )
         if not _is_supported(public):
             raise _unsupported(_KEY, self._key)
@@ -170,36 +169,34 @@ def load(
       UsageError: An option is missing, or its file cannot be used.
     """
     if certificate is not None and key is not None:
-        private_files.warn_if_public(_KEY, key)
+        private_files.warn_if_public(key)
         return Tls(certificate, key, client_ca)
     given = {_CERTIFICATE: certificate, _KEY: key, _CLIENT_CA: client_ca}
     for option, path in given.items():
         if path is not None:
             missing = _KEY if certificate is not None else _CERTIFICATE
             raise UsageError(
-                got=f"{option} {path}: add {missing}", name="E-option-missing"
+                option, str(path), advice=f"add `{missing}`", name="E-option-missing"
             )
     return None
 
 
 def _parse_certificates(
-    option: str, path: Path, content: bytes
+    setting: str, path: Path, content: bytes
 ) -> list[x509.Certificate]:
     try:
         certificates = x509.load_pem_x509_certificates(content)
     except (ValueError, x509.InvalidVersion) as error:
-        raise UsageError(
-            got=f"{option} {path}: this is not a certificate in PEM",
-            name="E-tls-refused",
-        ) from error
+        raise _refusal(setting, str(path), "certificates in PEM") from error
     now = datetime.datetime.now(datetime.timezone.utc)
     for certificate in certificates:
         start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
         if not start <= now <= end:
-            raise UsageError(
-                got=f"{option} {path}: a certificate is valid from {start:%Y-%m-%d %H:%M} "
-                f"to {end:%Y-%m-%d %H:%M} UTC, and not now",
-                name="E-tls-refused",
+            raise _refusal(
+                setting,
+                f"{path} has a certificate that is valid from {start:%Y-%m-%d %H:%M} "
+                f"to {end:%Y-%m-%d %H:%M} UTC",
+                advice="renew it, or check the clock of the machine: date -u",
             )
     return certificates
 
@@ -213,9 +210,15 @@ def _is_supported(key: Any) -> bool:
     return isinstance(key, ed25519.Ed25519PublicKey)
 
 
-def _unsupported(option: str, path: Path) -> UsageError:
-    return UsageError(
-        got=f"{option} {path}: the key is not supported; use RSA of at least "
-        f"{_MIN_RSA_BITS} bits, EC on P-256, P-384 or P-521, or Ed25519",
-        name="E-tls-refused",
+def _unsupported(setting: str, path: Path) -> UsageError:
+    return _refusal(
+        setting,
+        f"the key of {path} is not supported",
+        f"RSA of at least {_MIN_RSA_BITS} bits, EC on P-256, P-384 or P-521, Ed25519",
     )
+
+
+def _refusal(
+    setting: str, got: str, allowed: str | None = None, advice: str | None = None
+) -> UsageError:
+    return UsageError(setting, got, allowed, advice, name="E-tls-refused")

@@ -13,12 +13,13 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from contracts import wording
 from contracts.errors import UsageError
 from serving import private_files
 from serving.access import ALIVE_PATH, READY_PATH
 
 MIN_CHARACTERS = 16
-_OPTION = "--token-file"
+_SETTING = "token_file"
 _SYNTAX = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 _SCHEME = b"bearer "
 # Load balancers send no token to health checks. A browser sends none when it opens the
@@ -65,21 +66,16 @@ def read(path: Path) -> Token:
     Raises:
       UsageError: The file cannot be read or has no valid token.
     """
-    value = private_files.read(_OPTION, path).strip()
-    example = f"such as: (umask 077; openssl rand -hex 32 > {path})"
-    if not _SYNTAX.fullmatch(value):
+    value = private_files.read(_SETTING, path).strip()
+    if len(value) < MIN_CHARACTERS or not _SYNTAX.fullmatch(value):
         raise UsageError(
-            got=f"{_OPTION} {path}: write one token of letters, digits and -._~+/, "
-            f"{example}",
+            _SETTING,
+            f"{path} has {wording.count(len(value), 'character')}",
+            f"one token of at least {MIN_CHARACTERS} letters, digits and -._~+/",
+            f"write one, such as: (umask 077; openssl rand -hex 32 > {path})",
             name="E-token-refused",
         )
-    if len(value) < MIN_CHARACTERS:
-        raise UsageError(
-            got=f"{_OPTION} {path}: the token has {len(value)} characters; write at least "
-            f"{MIN_CHARACTERS}, {example}",
-            name="E-token-refused",
-        )
-    private_files.warn_if_public(_OPTION, path)
+    private_files.warn_if_public(path)
     return Token(value)
 
 

@@ -21,10 +21,9 @@ from contracts.versions import description
 from modules import encoder as encoder_lib
 from modules import environment
 from modules.data import inputs, preprocessing
-from modules.export import serving_model, traced_model
+from modules.export import serving_model
 from modules.training import experiment
-from modules.training.heads import build_head
-from modules.training.score_scale import ScoreScale
+from modules.training.heads import ScoreScale, build_head
 from pipeline.inputs.schema import build_schema
 from tests import tiny
 
@@ -252,7 +251,7 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
     model = build_model(encoder, task.outputs)
     head = build_head(task.label_kind, ScoreScale())
     serving_model.export_model(
-        traced_model.TracedModel(model),
+        serving_model.TracedModel(model),
         transform,
         task,
         head.serve,

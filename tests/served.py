@@ -1,5 +1,6 @@
 """Inputs of the serving check for tests, from toy models and exported models."""
 
+import json
 import shutil
 
 import numpy as np
@@ -8,39 +9,31 @@ import tensorflow_text as text
 from tfx import v1 as tfx
 
 from components.serving_check import ServingCheck
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
-from ingest.config import DataConfig
 from modules.evaluation import prediction_files
-from modules.export import signatures
 from modules.training import model_run
-from pipeline.config.recipe import Config
-from pipeline.config.sections import EncoderConfig
 from tests import records
 
-
-def settings_of(task):
-    """Returns the component's settings for a task's model."""
-    return {
-        **signatures.describe_requests(task),
-        "predictions": prediction_files.describe_predictions(task, "eval"),
-        "rows": 4,
-        "tf_serving_version": "2.16",
-        "max_memory_bytes": 4 << 30,
-        "timeout_seconds": 60,
-        "words": words_of(task).model_dump(),
-    }
+TASK = TaskConfig(classes=["a", "b"])
 
 
-def words_of(task, **settings):
-    """Returns the settings of swapped words that a recipe with some settings has."""
-    evaluator = {"thresholds": {task.metric: 0.0}, **settings}
-    encoder, data = EncoderConfig(source="any"), DataConfig(source="any")
-    return Config(
-        name="any", task=task, encoder=encoder, data=data, evaluator=evaluator
-    ).word_settings
+def settings_of(task=TASK, evaluator=None, **serving):
+    """Returns the component's settings, as JSON.
 
-
-SETTINGS = settings_of(TaskConfig(classes=["a", "b"]))
+    Args:
+      task: The task.
+      evaluator: Settings of `evaluator` that differ from the defaults.
+      **serving: Settings of `serving` that differ from the tests' limits.
+    """
+    sections = Sections(
+        task=task, evaluator=EvaluatorConfig(split="eval", **(evaluator or {}))
+    )
+    settings = json.loads(sections.model_dump_json(include=ServingCheck.READS))
+    limits = {"max_memory_bytes": 4 << 30, "timeout_seconds": 60, "examples": 0}
+    settings["serving"] |= {"rows": 4, **limits, **serving}
+    return json.dumps(settings)
 
 
 def write_predictions(exported, directory):

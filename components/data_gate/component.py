@@ -17,9 +17,9 @@ from tfx.utils import io_utils
 from components.artifacts import DataVerdict
 from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
-from components.data_gate.settings import DataGateSettings
 from components.data_gate.verdict import write_verdict
 from contracts import verdicts, wording
+from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.task.definition import TRAIN_SPLIT
 from modules.data import judgment, leaked_labels, slice_judgment, source_rows
@@ -58,6 +58,12 @@ def DataGate(
     settings: tfx.dsl.components.Parameter[str],
     thresholds: tfx.dsl.components.Parameter[str],
     source: tfx.dsl.components.Parameter[str],
+    patterns: tfx.dsl.components.Parameter[str],
+    spans: tfx.dsl.components.Parameter[str],
+    profiles: tfx.dsl.components.Parameter[str],
+    card: tfx.dsl.components.Parameter[str],
+    vocab_file: tfx.dsl.components.Parameter[str],
+    vocab_fingerprint: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     beam_pipeline: tfx.dsl.components.BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
@@ -72,9 +78,16 @@ def DataGate(
       anomalies: ExampleValidator's, against the same schema.
       verdict: `verdict.json` with notes, warnings and a profile of each split. If the
         data are refused, their report.
-      settings: JSON of `DataGateSettings`.
+      settings: JSON of the settings in `READS`.
       thresholds: JSON: lowest value by metric that the Evaluator will require.
       source: The directory that ExampleGen read.
+      patterns: JSON: the file pattern of each split, relative to the source.
+      spans: JSON: the number of the span by source, for sources with spans.
+      profiles: Directory of the spans' profiles. A span is compared with the previous
+        one.
+      card: JSON: origin of the rows, which the verdict repeats.
+      vocab_file: One token a line. Its encoder's settings are next to it.
+      vocab_fingerprint: Hash of both; part of the cache key.
       fingerprint: Hash of this code; part of the cache key.
       beam_pipeline: Set by TFX.
 
@@ -82,40 +95,34 @@ def DataGate(
       DataAnomaliesError: The data are refused.
       ValueError: A setting is invalid.
     """
-    del fingerprint
-    config = DataGateSettings.model_validate_json(settings)
-    run = config.run
+    del fingerprint, vocab_fingerprint
+    config = Sections.parse(settings, evaluator={"thresholds": thresholds})
+    task, columns = config.task, config.data.slice_columns
     splits = {
         split: uris.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
     # Beam reads those that exist.
     files.list_records(splits.values())
-    failures, notes = _sort_anomalies(anomalies, splits, config.slices.columns)
+    failures, notes = _sort_anomalies(anomalies, splits, columns)
     faults, rows, slices, words = beam_reading.read_splits(
         beam_pipeline,
         splits,
         verdict.uri,
         schema=tfdv.load_schema_text(io_utils.get_only_uri_in_dir(schema.uri)),
-        task=run.task,
-        vocab_file=config.vocab_file,
+        task=task,
+        vocab_file=vocab_file,
         invalid_splits={split for split, _, _ in failures},
-        sliced=(run.gate_split, config.slices.columns),
+        sliced=(config.evaluator.gate_split, columns),
     )
-    span = config.spans.get(source)
+    span = json.loads(spans).get(source)
     findings = judgment.judge(
         rows,
-        run.task,
-        config.limits,
-        gate_split=run.gate_split,
-        thresholds=json.loads(thresholds),
-        max_seq_length=run.packing.max_seq_length,
-        previous=None
-        if span is None
-        else span_profiles.read_last(config.profiles, span),
+        config,
+        previous=None if span is None else span_profiles.read_last(profiles, span),
     )
-    findings += slice_judgment.judge(slices, run.task, config.slices, run.gate_split)
-    findings += leaked_labels.judge(words, run.task, config.limits.max_word_f1)
+    findings += slice_judgment.judge(slices, config)
+    findings += leaked_labels.judge(words, task, config.data_gate.max_word_f1)
     # If no row of a split could be read, `failures` has the reason.
     failed = {split for split, _, _ in failures if not len(rows[split])}
     refused: list[Message] = []
@@ -126,20 +133,20 @@ def DataGate(
             message = Message(finding.message, finding.split, groups, finding.name)
             (refused if finding.is_refused else warnings).append(message)
     # The file patterns of this span, with as many digits as the pattern has.
-    patterns = {
+    file_patterns = {
         split: re.sub(
             r"\{SPAN(?::(\d+))?\}", lambda width: f"{span:0{width[1] or 0}}", pattern
         )
-        for split, pattern in config.patterns.items()
+        for split, pattern in json.loads(patterns).items()
     }
-    locate = functools.partial(source_rows.locate, source, patterns)
-    name_rows = functools.partial(render, id_column=run.task.id_column, locate=locate)
-    profiles = {split: Profile.of(rows[split], run.task, span) for split in rows}
+    locate = functools.partial(source_rows.locate, source, file_patterns)
+    name_rows = functools.partial(render, id_column=task.id_column, locate=locate)
+    described = {split: Profile.of(rows[split], task, span) for split in rows}
     concluded = verdicts.DataVerdict(
-        card=config.card,
+        card=json.loads(card),
         profile={
-            split: profile.summary(run.packing.max_seq_length)
-            for split, profile in profiles.items()
+            split: profile.summary(config.preprocessing.max_seq_length)
+            for split, profile in described.items()
         },
         warnings=name_rows(warnings),
         notes=notes,
@@ -154,12 +161,12 @@ def DataGate(
         from report.data_part import describe_refused_data
         from report.report_files import statistics_files, write_report
 
-        report = describe_refused_data(run, concluded, statistics_files(statistics))
+        report = describe_refused_data(config, concluded, statistics_files(statistics))
         write_report(verdict.uri, report)
         raise DataAnomaliesError(concluded.problems, report)
     write_verdict(concluded, verdict.uri)
-    if span is not None and TRAIN_SPLIT in profiles:
-        span_profiles.write(config.profiles, span, profiles[TRAIN_SPLIT])
+    if span is not None and TRAIN_SPLIT in described:
+        span_profiles.write(profiles, span, described[TRAIN_SPLIT])
 
 
 def _sort_anomalies(
@@ -208,3 +215,13 @@ def _describe(
             text = f"{split}: {column}: {kind}: in {wording.count(count, 'example')}"
             messages.append(Message(text, split, groups, name="E-rows-refused"))
     return messages
+
+
+DataGate.READS = Reads(
+    name=True,
+    task=True,
+    data={"slice_columns"},
+    data_gate=True,
+    preprocessing=True,
+    evaluator={"split", "slice_thresholds", "min_slice_rows"},
+)

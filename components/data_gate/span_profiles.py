@@ -18,7 +18,7 @@ def read_last(directory: str, span: int) -> Profile | None:
     if last is None:
         return None
     record = files.read_record(_path(directory, last))
-    record.pop("is_multilabel", None)  # of an earlier release
+    record.pop("is_multilabel", None)  # of release 1.0.0
     return Profile(**record)
 
 

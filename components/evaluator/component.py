@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from tensorflow_model_analysis.proto import config_pb2
+from typing import Any
+
 from tfx import types
-from tfx import v1 as tfx
 from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.types import component_spec, standard_artifacts, standard_component_specs
 from tfx.utils import json_utils
 
 from components.artifacts import ModelVerdict
 from components.evaluator import executor
+from contracts.settings.sections import Reads, Sections
+from modules.evaluation import eval_config, tfma_metrics
 
 _ComponentSpec = standard_component_specs.EvaluatorSpec
 
@@ -20,9 +22,10 @@ class EvaluatorSpec(component_spec.ComponentSpec):
 
     PARAMETERS = {
         **_ComponentSpec.PARAMETERS,
-        executor.THRESHOLDS_KEY: component_spec.ExecutionParameter(type=str),
-        executor.MAX_REGRESSION_KEY: component_spec.ExecutionParameter(type=str),
-        executor.SIGNIFICANCE_KEY: component_spec.ExecutionParameter(type=float),
+        **{
+            name: component_spec.ExecutionParameter(type=kind)
+            for name, kind in executor.BOUNDS.items()
+        },
         executor.SETTINGS_KEY: component_spec.ExecutionParameter(type=str),
         "fingerprint": component_spec.ExecutionParameter(type=str),
     }
@@ -46,64 +49,38 @@ class Evaluator(base_beam_component.BaseBeamComponent):
     parameter cannot change, and requires a baseline either always or never.
     """
 
+    READS = Reads(
+        task=True,
+        data={"slice_columns"},
+        evaluator={"split", "slice_thresholds", "min_slice_rows", "linear_model"},
+    )
     SPEC_CLASS = EvaluatorSpec
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(executor.Executor)
 
-    def __init__(
-        self,
-        *,
-        examples: types.BaseChannel,
-        model: types.BaseChannel,
-        model_run: types.BaseChannel,
-        baseline_model: types.BaseChannel,
-        eval_config: config_pb2.EvalConfig,
-        module_path: str,
-        example_splits: list[str],
-        thresholds: str | tfx.dsl.experimental.RuntimeParameter,
-        max_regression: str | tfx.dsl.experimental.RuntimeParameter,
-        significance: float | tfx.dsl.experimental.RuntimeParameter,
-        settings: str,
-        fingerprint: str,
-    ) -> None:
+    def __init__(self, *, settings: str, **arguments: Any) -> None:
         """Declares the component; its outputs are TFX's and `verdict`.
 
         Args:
-          examples: The Examples to evaluate on.
-          model: The candidate.
-          model_run: The Trainer's, with the candidate's predictions.
-          baseline_model: The champion; an empty artifact if no version is served.
-          eval_config: Model, slices and metrics; each metric has a unique name. A
-            metric whose value is a JSON object with a `sentence` is a test of both
-            models, which the verdict repeats.
-          module_path: Import path of the module whose `custom_extractors` prepare the
-            rows for the metrics.
-          example_splits: The splits to evaluate.
-          thresholds: JSON: lowest allowed value by metric, over all rows.
-          max_regression: JSON: largest allowed difference below the champion by metric.
-          significance: A model is refused if a test finds it worse than the champion
-            or a linear model, with a p-value below this.
-          settings: JSON of `EvaluatorSettings`: the lowest allowed values in slices,
-            and the comparison with a linear model.
-          fingerprint: Hash of this code; part of the cache key.
+          settings: JSON of the settings in `READS`.
+          **arguments: The inputs `examples`, `model` (the candidate), `model_run` (the
+            Trainer's, with the candidate's predictions) and `baseline_model` (the
+            champion; an empty artifact if no version is served); `executor.BOUNDS`,
+            which replace settings; `fingerprint`, the hash of this code.
         """
+        sections = Sections.parse(settings)
         outputs = {
             key: types.Channel(type=parameter.type)
             for key, parameter in EvaluatorSpec.OUTPUTS.items()
         }
         super().__init__(
             EvaluatorSpec(
-                examples=examples,
-                model=model,
-                model_run=model_run,
-                baseline_model=baseline_model,
-                eval_config=eval_config,
-                module_path=module_path,
-                example_splits=json_utils.dumps(example_splits),
-                thresholds=thresholds,
-                max_regression=max_regression,
-                significance=significance,
+                eval_config=eval_config.build_eval_config(
+                    sections.task, sections.data.slice_columns
+                ),
+                module_path=tfma_metrics.__name__,
+                example_splits=json_utils.dumps([sections.evaluator.gate_split]),
                 settings=settings,
-                fingerprint=fingerprint,
+                **arguments,
                 **outputs,
             )
         )

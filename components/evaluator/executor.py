@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from tensorflow_model_analysis.proto import config_pb2
@@ -14,14 +15,17 @@ from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, path_utils, proto_utils
 
 from components.artifacts import NOT_COMPARED
-from components.evaluator import bounds, linear_comparison, verdict
-from contracts.settings.evaluator import EvaluatorSettings
+from components.evaluator import linear_comparison, verdict
+from contracts import metrics as task_metrics
+from contracts import verdicts
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.storage import uris
 from contracts.verdicts import PUSHED_DESTINATION, Verdict
+from modules.evaluation import eval_config
 
-THRESHOLDS_KEY = "thresholds"
-MAX_REGRESSION_KEY = "max_regression"
-SIGNIFICANCE_KEY = "significance"
+# Parameters of the run that replace settings.
+BOUNDS = {"thresholds": str, "max_regression": str, "significance": float}
 SETTINGS_KEY = "settings"
 MODEL_RUN_KEY = "model_run"
 VERDICT_KEY = "verdict"
@@ -51,21 +55,15 @@ class Executor(executor.Executor):
           ValueError: A bound is not a number, or names a metric that is not evaluated,
             or the significance is not from 0 to 1.
         """
-        significance = exec_properties[SIGNIFICANCE_KEY]
-        if not 0 <= significance < 1:
-            raise ValueError(
-                f"{SIGNIFICANCE_KEY} is {significance}; it must be 0 or more, and "
-                "below 1, such as 0.05"
-            )
-        limits = bounds.Bounds(
-            bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY]),
-            bounds.parse(MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]),
+        settings = Sections.parse(
+            exec_properties[SETTINGS_KEY],
+            evaluator={name: exec_properties[name] for name in BOUNDS},
         )
-        settings = EvaluatorSettings.model_validate_json(exec_properties[SETTINGS_KEY])
+        limits, significance = settings.evaluator, settings.evaluator.significance
         config = proto_utils.json_to_proto(
             exec_properties[_EVAL_CONFIG], config_pb2.EvalConfig()
         )
-        limits.add_to(config)
+        add_bounds(config, limits)
         bounded = {_EVAL_CONFIG: proto_utils.proto_to_json(config)}
         baseline = artifact_utils.get_single_instance(input_dict[_BASELINE])
         # Without a champion, the artifact is empty.
@@ -93,7 +91,7 @@ class Executor(executor.Executor):
             input_dict[standard_component_specs.EXAMPLES_KEY]
         )
         linear_model = None
-        if settings.linear_model != "ignore":
+        if limits.linear_model != "ignore":
             linear_model, reasons = linear_comparison.compare(
                 settings,
                 examples,
@@ -101,7 +99,7 @@ class Executor(executor.Executor):
                 metrics,
                 significance,
             )
-            if settings.linear_model == "refuse":
+            if limits.linear_model == "refuse":
                 worse += reasons
         result = Verdict(
             blessed=model_utils.is_model_blessed(blessing),
@@ -125,6 +123,40 @@ class Executor(executor.Executor):
             result.blessed = True
         _write_blessing(blessing, is_blessed=result.blessed)
         verdict.write_verdict(result, outputs[VERDICT_KEY].uri)
+
+
+def add_bounds(config: config_pb2.EvalConfig, bounds: EvaluatorConfig) -> None:
+    """Adds the bounds to an EvalConfig.
+
+    Args:
+      config: Result of `eval_config.build_eval_config`; modified in place.
+      bounds: `thresholds` and `max_regression`, over all rows.
+
+    Raises:
+      ValueError: A bound names a metric that cannot have one.
+    """
+    spec, evaluated = eval_config.read_deciding(config)
+    bounded = {*bounds.thresholds, *bounds.max_regression}
+    unknown = bounded - set(evaluated)
+    if unknown:
+        raise ValueError(
+            f"bounds on {', '.join(sorted(unknown))}, but the metrics that can "
+            f"have one are {task_metrics.shorten(evaluated)}"
+        )
+    for name in bounded:
+        # A SlicingSpec without features is the slice of all rows.
+        threshold = (
+            spec.per_slice_thresholds[name]
+            .thresholds.add(slicing_specs=[config_pb2.SlicingSpec()])
+            .threshold
+        )
+        # NaN reaches no bound, and a first model has no champion to be refused by.
+        lowest = verdicts.lowest(bounds.thresholds.get(name, -math.inf))
+        threshold.value_threshold.lower_bound.value = lowest
+        if name in bounds.max_regression:
+            change = threshold.change_threshold
+            change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
+            change.absolute.value = verdicts.lowest(-bounds.max_regression[name])
 
 
 def _write_blessing(blessing: types.Artifact, *, is_blessed: bool) -> None:

@@ -22,7 +22,7 @@ from components.examples import (
 from contracts import metrics, wording
 from contracts.errors import named
 from contracts.metrics import Rows
-from contracts.settings.evaluator import EvaluatorSettings
+from contracts.settings.sections import Sections
 from contracts.task.definition import (
     EVAL_SPLIT,
     TOKENIZED_FEATURES,
@@ -42,7 +42,7 @@ _PREDICTED_ROWS = 1000  # at a time
 
 
 def compare(
-    settings: EvaluatorSettings,
+    settings: Sections,
     examples: types.Artifact,
     model_run: str,
     evaluated: Iterable[MetricVerdict],
@@ -67,7 +67,7 @@ def compare(
     Returns:
       The comparison, and why the model is worse; empty if it may not be.
     """
-    task, split = settings.run.task, settings.run.gate_split
+    task, split = settings.task, settings.evaluator.gate_split
     records = sample_records(examples, TRAIN_SPLIT, linear_model.most_rows(task))
     labels = read_labels(records, task)
     weights = read_column(records, task.weight_column) if task.weight_column else None
@@ -76,7 +76,7 @@ def compare(
     for batch, *predicted in _predict(model, read_records(examples, split), task):
         ids = np.array([read_id(e, task.id_column) for e in _parse(batch)])
         batches.append((ids, *predicted))
-        for feature, values in _slice(batch, task, settings.slices.columns):
+        for feature, values in _slice(batch, task, settings.data.slice_columns):
             slices.setdefault(feature, []).extend(values)
     ids, labels, outputs = map(np.concatenate, zip(*batches, strict=True))
     threshold = None
@@ -102,7 +102,7 @@ def compare(
             for feature, values in slices.items()
             for value in sorted(set(values))
         }
-        min_rows = settings.slices.min_rows
+        min_rows = settings.evaluator.min_slice_rows
         compared, tests = compare_slices(task, linear, own, parts, min_rows)
         count = wording.count(len(records), "row")
         other = f"that of a linear model on words, trained on {count}"

@@ -9,11 +9,11 @@ import tensorflow_model_analysis as tfma
 from tfx import types
 
 from components.evaluator import slices
-from components.evaluator.bounds import Bounds
 from components.examples import read_records, read_slices
 from contracts import verdicts, wording
 from contracts.errors import named
-from contracts.settings.evaluator import EvaluatorSettings
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.storage import files, uris
 from contracts.verdicts import VERDICT_FILE, MetricVerdict, SliceVerdict, Verdict
 from modules.data import slice_sizes
@@ -23,7 +23,7 @@ from modules.evaluation.resampling import PairedTest
 
 
 def read_metrics(
-    evaluation: str, bounds: Bounds, *, has_champion: bool
+    evaluation: str, bounds: EvaluatorConfig, *, has_champion: bool
 ) -> list[MetricVerdict]:
     """Reads the metrics on all rows, those with bounds first.
 
@@ -51,7 +51,7 @@ def read_metrics(
 def read_slice_metrics(
     evaluation: str,
     examples: types.Artifact,
-    settings: EvaluatorSettings,
+    settings: Sections,
     *,
     has_champion: bool,
 ) -> list[SliceVerdict]:
@@ -64,10 +64,10 @@ def read_slice_metrics(
         counts than their least number.
       has_champion: As in `read_metrics`.
     """
-    task, thresholds = settings.run.task, settings.slices.thresholds
+    task, thresholds = settings.task, settings.evaluator.slice_thresholds
     counts: dict[str, Counts] = {column: {} for column in thresholds}
     if thresholds:
-        for record in read_records(examples, settings.run.gate_split):
+        for record in read_records(examples, settings.evaluator.gate_split):
             for column, (value, label) in read_slices(record, [*thresholds], task):
                 slice_sizes.count_row(counts[column], value, label, task)
     results = []
@@ -76,7 +76,7 @@ def read_slice_metrics(
         for metric, threshold in thresholds.get(feature, {}).items():
             labels = counts[feature].get(value, {})
             rows, _ = slice_sizes.count_deciding(metric, labels, task)
-            if rows < settings.slices.min_rows:
+            if rows < settings.evaluator.min_slice_rows:
                 continue
             results.append(
                 SliceVerdict(

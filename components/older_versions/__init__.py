@@ -1,6 +1,5 @@
 """Measures older pushed versions on the rows of a run: how the model ages."""
 
 from components.older_versions.component import OlderVersions, read_ages
-from components.older_versions.settings import OlderVersionsSettings
 
-__all__ = ["OlderVersions", "OlderVersionsSettings", "read_ages"]
+__all__ = ["OlderVersions", "read_ages"]

@@ -1,6 +1,7 @@
 """OlderVersions: the metrics of older pushed versions on today's rows."""
 
 import itertools
+import json
 import logging
 
 from tfx import types
@@ -9,9 +10,9 @@ from tfx.orchestration.portable import data_types
 
 from components.artifacts import ModelAges
 from components.older_versions import measurement
-from components.older_versions.settings import OlderVersionsSettings
 from components.version_driver import VersionDriver
 from contracts import verdicts
+from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.versions import model_digest, served_versions
 
@@ -25,7 +26,7 @@ class Driver(VersionDriver):
         """Returns the versions; empty without older versions."""
         (candidate,) = execution_info.input_dict["candidate"]
         properties = execution_info.exec_properties
-        settings = OlderVersionsSettings.model_validate_json(properties["settings"])
+        settings = Sections.parse(properties["settings"])
         return _find_versions(properties["directory"], candidate, settings)
 
 
@@ -36,6 +37,7 @@ def OlderVersions(
     ages: tfx.dsl.components.OutputArtifact[ModelAges],
     directory: tfx.dsl.components.Parameter[str],
     settings: tfx.dsl.components.Parameter[str],
+    splitting: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     version: tfx.dsl.components.Parameter[str] = None,
 ) -> None:
@@ -49,17 +51,22 @@ def OlderVersions(
       examples: The raw Examples.
       ages: `ages.json`, a `contracts.verdicts.ModelAges`.
       directory: Contains the pushed versions.
-      settings: JSON of `OlderVersionsSettings`.
+      settings: JSON of the settings in `READS`.
+      splitting: JSON: the `splitting` of the data's card. null if their splits were not
+        made here, or if they are a span. A version whose data were split in another way
+        may have trained on rows that are evaluated.
       fingerprint: Hash of this code; part of the cache key.
       version: The versions to measure, the newest first, with commas between them. Set
         by the driver, empty without older versions; None if no driver runs.
     """
     del fingerprint
-    config = OlderVersionsSettings.model_validate_json(settings)
+    config = Sections.parse(settings)
     if version is None:
         version = _find_versions(directory, candidate, config)
     paths = [uris.join(directory, name) for name in version.split(",") if name]
-    result = measurement.measure(config, examples, candidate.uri, paths)
+    result = measurement.measure(
+        config, json.loads(splitting), examples, candidate.uri, paths
+    )
     files.write_record(uris.join(ages.uri, verdicts.AGES_FILE), result.as_json())
     for warning in result.warnings:
         logger.warning(warning)
@@ -72,11 +79,16 @@ def read_ages(directory: str) -> verdicts.ModelAges:
 
 
 def _find_versions(
-    directory: str, candidate: types.Artifact, settings: OlderVersionsSettings
+    directory: str, candidate: types.Artifact, settings: Sections
 ) -> str:
     excluded = model_digest.read(candidate.uri).identity
     others = served_versions.list_others(directory, excluded)
-    return ",".join(itertools.islice(others, settings.versions))
+    return ",".join(itertools.islice(others, settings.evaluator.older_versions))
 
 
 OlderVersions.DRIVER_CLASS = Driver
+OlderVersions.READS = Reads(
+    task=True,
+    evaluator={"split", "older_versions", "older_version_rows"},
+    serving={"tf_serving_version", "max_memory_bytes", "timeout_seconds"},
+)

@@ -7,18 +7,19 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tfx import types
 
 from components.examples import read_id, read_labels, sample_records
-from components.older_versions.settings import OlderVersionsSettings
 from components.serving_check import rows as request_rows
 from components.serving_check.check import check_model
 from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts import metrics
 from contracts.metrics import Rows
+from contracts.settings.sections import Sections
 from contracts.storage import uris
 from contracts.task.definition import TaskConfig
 from contracts.verdicts import Estimate, Evaluation, ModelAges, OlderVersion
@@ -31,7 +32,8 @@ _SHOWN_HASH = 8
 
 
 def measure(
-    settings: OlderVersionsSettings,
+    settings: Sections,
+    splitting: dict[str, Any] | None,
     examples: types.Artifact,
     model_run: str,
     versions: Sequence[str],
@@ -40,34 +42,33 @@ def measure(
 
     Args:
       settings: The task, the split, the most rows, and the limits of a process.
+      splitting: How the data were split; None if that does not matter.
       examples: The Examples.
       model_run: Directory of the `ModelRun`, with the predictions of the new model.
       versions: Directories of older versions, the newest first.
     """
-    task, split = settings.run.task, settings.run.gate_split
+    task, split = settings.task, settings.evaluator.gate_split
     ages = ModelAges(metric=task.metric, split=split)
     if not versions:
         return ages
-    records = sample_records(examples, split, settings.rows)
+    records = sample_records(examples, split, settings.evaluator.older_version_rows)
     labels = read_labels(records, task)
     parsed = map(tf.train.Example.FromString, records)
     ids = np.array([read_id(example, task.id_column) for example in parsed])
-    described = prediction_files.describe_predictions(task, split)
-    requests = signatures.describe_requests(task)
     encoded = [request_rows.encode(record) for record in records]
     request = ServingRequest(
+        settings=settings,
         ids=ids.tolist(),
         signatures=[
             SignatureRequest(
-                name=requests["examples_signature"],
-                inputs={requests["examples_input"]: encoded},
-                output=described["output"],
+                name=signatures.SERVE_EXAMPLES,
+                inputs={signatures.EXAMPLES: encoded},
+                output=task.label_kind.output,
                 width=len(task.label_kind.names) or None,
                 expected=None,
                 timed=False,
             )
         ],
-        **settings.limits.model_dump(),
     )
     new = _predicted_rows(model_run, task, split, ids)
     ages.rows = len(records)
@@ -82,8 +83,8 @@ def measure(
         start = time.monotonic()
         try:
             evaluation = _describe(version, path)
-            if settings.splitting is not None and (
-                evaluation is None or settings.splitting != evaluation.splitting
+            if splitting is not None and (
+                evaluation is None or splitting != evaluation.splitting
             ):
                 version.problem = (
                     "its data were split by other settings of data, or by an older "
@@ -105,7 +106,7 @@ def measure(
         ) as error:
             version.problem = f"{type(error).__name__}: {error}"
             continue
-        if time.monotonic() - start >= settings.limits.timeout_seconds:
+        if time.monotonic() - start >= settings.serving.timeout_seconds:
             slow = version.version
         if report.reasons:
             version.problem = "; ".join(report.reasons)

@@ -16,8 +16,8 @@ from components.evaluator.verdict import read_verdict
 from components.older_versions import read_ages
 from components.report import run_report
 from components.report.driver import RunFacts
-from components.report.settings import ReportSettings
 from components.serving_check import read_permuted, read_report, read_swapped
+from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.verdicts import (
     COMMITS,
@@ -47,6 +47,9 @@ def Report(
     pushed_model: tfx.dsl.components.InputArtifact[standard.PushedModel],
     report: tfx.dsl.components.OutputArtifact[HTML],
     settings: tfx.dsl.components.Parameter[str],
+    recipe: tfx.dsl.components.Parameter[str],
+    vocab_file: tfx.dsl.components.Parameter[str],
+    lineage: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     ages: tfx.dsl.components.InputArtifact[ModelAges] = None,
     components: tfx.dsl.components.Parameter[str] = None,
@@ -71,7 +74,10 @@ def Report(
       infra_blessing: ServingCheck's.
       pushed_model: Pusher's. The card is written into the pushed version.
       report: `report.html`; `report.json` and `model.svg` are next to it.
-      settings: JSON of `ReportSettings`.
+      settings: JSON of the settings in `READS`.
+      recipe: JSON of all settings that affect a run's results, to show them.
+      vocab_file: One token a line. Its encoder's settings are next to it.
+      lineage: JSON: the `content.LineageStep`s between the data and the model.
       fingerprint: Hash of this code and its templates; part of the cache key.
       ages: OlderVersions'; None if the recipe measures none.
       components: JSON: name and seconds of each component. Set by the driver; None if
@@ -85,8 +91,8 @@ def Report(
     missing = "the report and the model card"
     try:
         files.delete(uris.join(report.uri, ERROR_FILE))  # of an earlier attempt
-        config = ReportSettings.model_validate_json(settings)
-        split = artifact_utils.get_split_uri([examples], config.run.gate_split)
+        config = Sections.parse(settings)
+        split = artifact_utils.get_split_uri([examples], config.evaluator.gate_split)
         verdict = read_verdict(model_verdict.uri)
         pushed = None
         if pushed_model.get_int_custom_property(PUSHED):
@@ -94,6 +100,9 @@ def Report(
         trainer = io_utils.get_only_uri_in_dir(hyperparameters.uri)
         written = run_report.describe_run(
             config,
+            recipe=json.loads(recipe),
+            vocab_file=vocab_file,
+            lineage=json.loads(lineage),
             statistics=statistics_files(statistics),
             data_verdict=read_data_verdict(data_verdict.uri),
             examples=uris.join(split, "*"),
@@ -130,3 +139,9 @@ def Report(
 
 
 Report.DRIVER_CLASS = RunFacts
+Report.READS = Reads(
+    name=True,
+    task=True,
+    preprocessing=True,
+    evaluator={"split", "min_slice_rows"},
+)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from components.report.settings import ReportSettings
 from components.serving_check import PermutedColumns, SwappedText
 from contracts import fingerprint, run_states, verdicts
 from contracts.commits import Commits
 from contracts.metrics import Rows, Threshold
+from contracts.settings.sections import Sections
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from contracts.verdicts import DataVerdict, ModelAges, Verdict
 from contracts.versions import model_digest
@@ -26,8 +26,11 @@ from report.training_part import read_batch, read_training
 
 
 def describe_run(
-    settings: ReportSettings,
+    settings: Sections,
     *,
+    recipe: dict[str, Any],
+    vocab_file: str,
+    lineage: list[dict[str, Any]],
     statistics: Mapping[str, str],
     data_verdict: DataVerdict,
     examples: str,
@@ -48,7 +51,10 @@ def describe_run(
     """Returns the report of a run.
 
     Args:
-      settings: The settings that were fixed when the pipeline was compiled.
+      settings: The settings of the run.
+      recipe: The settings that affect a run's results, by section.
+      vocab_file: One token a line. Its encoder's settings are next to it.
+      lineage: The fields of each step between the data and the model.
       statistics: File of TFDV's statistics by split.
       data_verdict: DataGate's.
       examples: Pattern of the Examples of `evaluator.split`.
@@ -67,7 +73,7 @@ def describe_run(
         if they are unknown.
       components: The fields of each `content.ComponentTime`.
     """
-    task, split = settings.run.task, settings.run.gate_split
+    task, split = settings.task, settings.evaluator.gate_split
     if pushed is not None:
         outcome = run_states.PUSHED
         conclusion = f"The model is pushed as version {os.path.basename(pushed)}."
@@ -79,17 +85,17 @@ def describe_run(
             verdict.failures, serving_check["reasons"], withdrawn
         )
     report = begin_report(
-        settings.run,
+        settings,
         data_verdict,
         statistics,
         outcome=outcome,
         conclusion=conclusion,
         reasons=reasons,
     )
-    report.settings = {**settings.recipe, "trainer": hyperparameters}
+    report.settings = {**recipe, "trainer": hyperparameters}
     report.components = [content.ComponentTime(**fields) for fields in components]
     if search is not None:
-        space = settings.recipe["tuner"]["space"]
+        space = recipe["tuner"]["space"]
         report.search = read_search(search, task.metric, space)
     report.training = read_training(model_run)
     for name in ("epochs", "batch_size"):
@@ -99,7 +105,7 @@ def describe_run(
     threshold = report.training.threshold
     report.batch = read_batch(model_run)
     report.slices = [_slice(entry, verdict) for entry in slices]
-    min_rows = settings.recipe["evaluator"]["min_slice_rows"]
+    min_rows = settings.evaluator.min_slice_rows
     report.slice_gaps = _find_gaps(report.slices, task.metric, min_rows)
     report.swapped_words = [
         content.SwappedWords(
@@ -134,7 +140,7 @@ def describe_run(
             if commit
         ]
     report.lineage += [
-        *settings.lineage,
+        *(content.LineageStep(**fields) for fields in lineage),
         content.LineageStep(
             kind="libraries",
             name="TensorFlow",
@@ -180,8 +186,8 @@ def describe_run(
             permuted.outputs,
             permuted.permuted,
             threshold=threshold,
-            vocab_file=settings.vocab_file,
-            packing=settings.run.packing,
+            vocab_file=vocab_file,
+            packing=settings.preprocessing,
             latency=serving_check.get("latency_of_columns_ms", {}),
         )
     report.worst_rows = predictions_part.worst_rows(
@@ -189,8 +195,8 @@ def describe_run(
         *predictions[:3],
         predicted=predictions.predicted,
         examples=examples,
-        vocab_file=settings.vocab_file,
-        packing=settings.run.packing,
+        vocab_file=vocab_file,
+        packing=settings.preprocessing,
     )
     return report
 

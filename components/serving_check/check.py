@@ -39,7 +39,9 @@ def check_model(
     Raises:
       RuntimeError: TensorFlow or tensorflow-text cannot be imported.
     """
-    text_version = text_ops.text_version(request.tf_serving_version)
+    settings = request.settings
+    tf_serving_version = settings.serving.tf_serving_version
+    text_version = text_ops.text_version(tf_serving_version)
     with tempfile.TemporaryDirectory() as directory:
         copy = os.path.join(directory, "model")
         io_utils.copy_dir(model, copy)
@@ -49,9 +51,7 @@ def check_model(
         outcome = supervision.run_probe(copy, request, directory, python, other)
     response = outcome.response
     predictions = response.get("predictions", {})
-    reasons = text_ops.find_missing(
-        response.get("unknown_ops", []), request.tf_serving_version
-    )
+    reasons = text_ops.find_missing(response.get("unknown_ops", []), tf_serving_version)
     reasons += [
         named(problem, "E-serving-output") for problem in response.get("problems", [])
     ]
@@ -68,14 +68,17 @@ def check_model(
             reasons += differences
     latency_compared = _medians(response.get("compared_seconds", {}))
     reasons += _find_slow(latency_compared, request)
-    words, changes, warnings = request.words, list[WordChanges](), list[str]()
-    if words is not None and not reasons:
+    changes, warnings = list[WordChanges](), list[str]()
+    if not reasons:
         changes = swapped_words.measure(request, predictions)
-        excess = (part.find_excess(words.max_changed) for part in changes)
+        excess = (
+            part.find_excess(settings.evaluator.max_changed_by_words)
+            for part in changes
+        )
         warnings = [reason for reason in excess if reason is not None]
         if outcome.not_swapped:
             warnings.append(named(outcome.not_swapped, "E-changed-by-words"))
-        if words.changed == "refuse":
+        if warnings and settings.evaluator.changed_by_words == "refuse":
             reasons, warnings = warnings, []
     report = ServingReport(
         reasons=reasons,
@@ -83,7 +86,7 @@ def check_model(
         max_skew=max_skew,
         load_seconds=response.get("load_seconds"),
         peak_memory_bytes=outcome.peak_memory_bytes,
-        tf_serving_version=request.tf_serving_version,
+        tf_serving_version=tf_serving_version,
         text_version=text_version,
         latency_compared_ms=latency_compared,
         group_words=changes,
@@ -102,11 +105,11 @@ def _medians(seconds: dict[str, list[float]]) -> dict[str, float]:
 
 def _find_slow(latency: dict[str, float], request: ServingRequest) -> list[str]:
     """Returns why a model is too slow; empty if it is not, or was not compared."""
-    limit = request.max_latency_ratio
-    if not latency or limit is None:
+    if not latency:
         return []
+    limit = request.settings.serving.max_latency_ratio
     model, champion = latency["model"], latency["champion"]
-    if model <= limit * champion:
+    if limit is None or model <= limit * champion:
         return []
     return [
         named(

@@ -11,7 +11,7 @@ from tfx.utils import io_utils, path_utils
 from components.artifacts import NOT_COMPARED
 from components.serving_check import check, permuted_columns, rows, swapped_words
 from components.serving_check.permuted_columns import REQUEST_FILE
-from components.serving_check.request import ServingCheckSettings
+from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.verdicts import (
     PUSHED_DESTINATION,
@@ -31,7 +31,6 @@ def ServingCheck(
     blessing: tfx.dsl.components.OutputArtifact[
         tfx.types.standard_artifacts.InfraBlessing
     ],
-    split: tfx.dsl.components.Parameter[str],
     settings: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     champion: tfx.dsl.components.InputArtifact[
@@ -49,8 +48,7 @@ def ServingCheck(
         has the outputs for `read_permuted`, `swapped.json` the rows for
         `read_swapped`, `examples.json` the rows that are pushed with the model, if
         there are any.
-      split: The split of the Examples to send.
-      settings: JSON of `ServingCheckSettings`.
+      settings: JSON of the settings in `READS`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
       champion: The model to compare the latency with; empty if no version is served, or
         if it has another task. None if `settings` have no `max_latency_ratio`.
@@ -60,9 +58,9 @@ def ServingCheck(
       RuntimeError: TensorFlow itself does not start within the limits.
     """
     del fingerprint
-    pattern = uris.join(artifact_utils.get_split_uri([examples], split), "*")
-    config = ServingCheckSettings.model_validate_json(settings)
-    request = rows.build_request(pattern, model_run.uri, config)
+    config = Sections.parse(settings)
+    split = artifact_utils.get_split_uri([examples], config.evaluator.gate_split)
+    request = rows.build_request(uris.join(split, "*"), model_run.uri, config)
     other = not_compared = None
     if champion is not None:
         not_compared = champion.get_string_custom_property(NOT_COMPARED) or None
@@ -84,7 +82,7 @@ def ServingCheck(
         swapped_words.write(blessing.uri, request, predictions)
     path = uris.join(blessing.uri, SERVING_CHECK_FILE)
     files.write_record(path, json.loads(report.model_dump_json()))
-    if examples_to_try := rows.select_examples(request, config):
+    if examples_to_try := rows.select_examples(request):
         content = json.dumps({"instances": examples_to_try}, indent=1)
         _write(blessing, SERVING_EXAMPLES_FILE, content)
     # The file and the property that InfraValidator sets.
@@ -107,3 +105,10 @@ def read_report(directory: str) -> dict[str, Any]:
 
 def _write(artifact: tfx.dsl.Artifact, name: str, content: str) -> None:
     io_utils.write_string_file(uris.join(artifact.uri, name), content)
+
+
+ServingCheck.READS = Reads(
+    task=True,
+    evaluator={"split", "group_words", "max_changed_by_words", "changed_by_words"},
+    serving=True,
+)

@@ -80,7 +80,11 @@ def read_permuted(directory: str) -> PermutedColumns | None:
     assert signature is not None  # the outputs are its
     (records,) = signature.inputs.values()
     return PermutedColumns(
-        [_parse(record) for record in records],
+        [
+            tf.train.Example.FromString(base64.b64decode(record["b64"]))
+            for record in records
+            if isinstance(record, dict)
+        ],
         np.asarray(outputs["values"], float),
         {
             name: np.asarray(values, float)
@@ -91,8 +95,3 @@ def read_permuted(directory: str) -> PermutedColumns | None:
 
 def _find_signature(request: ServingRequest) -> SignatureRequest | None:
     return next((part for part in request.signatures if part.permuted), None)
-
-
-def _parse(record: str | dict[str, str]) -> tf.train.Example:
-    assert isinstance(record, dict)
-    return tf.train.Example.FromString(base64.b64decode(record["b64"]))

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import base64
 import collections
-import csv
 import heapq
 import itertools
 import random
 from collections.abc import Collection, Iterator
-from typing import Any
 
 import tensorflow as tf
-from tfx import v1 as tfx
 
 from components.examples import read_id, read_values
 from components.serving_check import swapped_words
 from components.serving_check.permuted_columns import permute
 from components.serving_check.request import (
-    TOLERANCES,
-    Limits,
-    Predictions,
-    ServingCheckSettings,
     ServingRequest,
     SignatureRequest,
 )
-from contracts.storage import files, uris
+from contracts.settings.sections import Sections
+from contracts.storage import files
+from modules.evaluation import prediction_files
+from modules.export import signatures
 
 # Rows sent as Examples for each row sent as text, which is sent alone, too.
 _EXAMPLES_PER_TEXT = 4
@@ -40,9 +36,7 @@ FIXED_TEXTS = (
 )
 
 
-def build_request(
-    pattern: str, model_run: str, settings: ServingCheckSettings
-) -> ServingRequest:
+def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRequest:
     """Draws rows and builds the requests to both signatures.
 
     The rows are drawn at random, always the same, from those that have a prediction. If
@@ -57,51 +51,55 @@ def build_request(
       settings: The settings of the request.
 
     Raises:
-      ValueError: No row has a prediction, the predictions lack a column, or a row lacks
-        a text.
+      ValueError: No row has a prediction, or a row lacks a text.
     """
-    source = settings.predictions
-    predictions = read_predictions(uris.join(model_run, source.file), source)
-    count = settings.rows
+    task, count = settings.task, settings.serving.rows
+    columns, has_text = task.text_columns, not task.is_tokenized
+    split = settings.evaluator.gate_split
+    recorded = prediction_files.read_predictions(model_run, task, split)
+    # An id that several rows share does not identify a row.
+    counts = collections.Counter(recorded.ids.tolist())
+    identified = zip(recorded.ids.tolist(), recorded.outputs.tolist(), strict=True)
+    predictions = {row: output for row, output in identified if counts[row] == 1}
     drawn = _draw_rows(
         pattern,
-        source.id_column,
+        task.id_column,
         predictions,
-        count * _EXAMPLES_PER_TEXT if settings.has_text else count,
+        count * _EXAMPLES_PER_TEXT if has_text else count,
     )
     if not drawn:
         raise ValueError(
-            f"no row in {pattern} has an {source.id_column!r} that is in "
-            f"{source.file}; check that both are of the same split"
+            f"no row in {pattern} has an {task.id_column!r} that is in the "
+            f"predictions of {split}; check that both are of the same split"
         )
     rows = [row for _, *row in sorted(drawn[:count]) + drawn[count:]]
     ids = [row for row, _ in rows if row in predictions]
     expected = [predictions[row] for row in ids]
     # A score is one number per row; a classifier has at least two probabilities.
-    width = len(source.columns) if len(source.columns) > 1 else None
+    width = len(task.label_kind.names) or None
     sent = [example for _, example in rows]
     permuted = {}
-    if settings.has_text and len(settings.text_columns) > 1:
+    if has_text and len(columns) > 1:
         permuted = {
-            column: {settings.examples_input: _serialize(permute(sent, column))}
-            for column in settings.text_columns
+            column: {signatures.EXAMPLES: _serialize(permute(sent, column))}
+            for column in columns
         }
     swapped, not_swapped = {}, None
-    lists = swapped_words.read_lists(settings.words)
-    if not settings.has_text:
+    lists = swapped_words.read_lists(settings.evaluator.group_words)
+    if not has_text:
         not_swapped = "words are not swapped: the rows have token ids and no texts"
     elif not lists:
         not_swapped = "words are not swapped: evaluator.group_words has no list"
     else:
         drawn_words = swapped_words.draw(
             _read_examples(pattern),
-            settings.text_columns,
+            columns,
             lists,
-            source.id_column,
+            task.id_column,
             count * _EXAMPLES_PER_TEXT,
         )
         for name, rows_of_list, to_send in drawn_words:
-            inputs = {settings.examples_input: _serialize(to_send)}
+            inputs = {signatures.EXAMPLES: _serialize(to_send)}
             swapped[name] = rows_of_list.model_copy(update={"inputs": inputs})
         if not swapped:
             not_swapped = (
@@ -109,99 +107,65 @@ def build_request(
                 f"({', '.join(lists)})"
             )
     texts: dict[str, list[str | dict[str, str]]]
-    if settings.has_text:
+    if has_text:
         texts = {
             column: [_read_text(example, column, row) for row, example in rows[:count]]
-            for column in settings.text_columns
+            for column in columns
         }
     else:
         texts = {
             column: [*FIXED_TEXTS[index:], *FIXED_TEXTS[:index]]
-            for index, column in enumerate(settings.text_columns)
+            for index, column in enumerate(columns)
         }
     text = SignatureRequest(
-        name=settings.text_signature,
+        name=signatures.SERVING_DEFAULT,
         inputs=texts,
-        output=source.output,
+        output=task.label_kind.output,
         width=width,
-        expected=(expected[:count] or None) if settings.has_text else None,
-        timed=settings.has_text,
+        expected=(expected[:count] or None) if has_text else None,
+        timed=has_text,
     )
     examples = SignatureRequest(
-        name=settings.examples_signature,
-        inputs={settings.examples_input: _serialize(sent)},
-        output=source.output,
+        name=signatures.SERVE_EXAMPLES,
+        inputs={signatures.EXAMPLES: _serialize(sent)},
+        output=task.label_kind.output,
         width=width,
         expected=expected or None,
-        timed=not settings.has_text,
+        timed=not has_text,
         permuted=permuted,
         swapped=swapped,
     )
-    limits = settings.model_dump(include=set(Limits.model_fields))
     return ServingRequest(
+        settings=settings,
         ids=ids,
         signatures=[text, examples],
-        tolerance=TOLERANCES[settings.precision],
-        words=settings.words,
         not_swapped=not_swapped,
-        **limits,
     )
 
 
-def read_predictions(path: str, source: Predictions) -> dict[int, Any]:
-    """Reads the predictions by row id: a list of floats, or a float.
-
-    Args:
-      path: The file, local or remote.
-      source: Names its columns.
-
-    Raises:
-      ValueError: A column is missing.
-    """
-    predictions = collections.defaultdict(list)
-    with tfx.dsl.io.fileio.open(path) as file:
-        reader = csv.DictReader(file, delimiter="\t")
-        required = [source.id_column, *source.columns]
-        missing = [name for name in required if name not in (reader.fieldnames or ())]
-        if missing:
-            raise ValueError(
-                f"{path} has the columns {reader.fieldnames}, but not {missing}, which "
-                "settings.predictions names"
-            )
-        for row in reader:
-            values = [float(row[name]) for name in source.columns]
-            predictions[int(row[source.id_column])].append(
-                values[0] if len(values) == 1 else values
-            )
-    # An id that several rows share does not identify a row.
-    return {row: values[0] for row, values in predictions.items() if len(values) == 1}
-
-
-def select_examples(
-    request: ServingRequest, settings: ServingCheckSettings
-) -> list[dict[str, str]]:
+def select_examples(request: ServingRequest) -> list[dict[str, str]]:
     """Returns the first texts of a request, the examples to push with the model.
 
     Args:
       request: The request with the rows for the text signature.
-      settings: Names the signature and the columns.
 
     Returns:
       The texts of each row by column; empty for a model that was trained on token ids.
       Rows with bytes that are not UTF-8 are left out.
     """
-    if not settings.has_text:
+    task = request.settings.task
+    if task.is_tokenized:
         return []
     (inputs,) = (
         signature.inputs
         for signature in request.signatures
-        if signature.name == settings.text_signature
+        if signature.name == signatures.SERVING_DEFAULT
     )
-    texts = zip(*(inputs[name] for name in settings.text_columns), strict=True)
+    texts = zip(*(inputs[name] for name in task.text_columns), strict=True)
     rows = (row for row in texts if all(isinstance(text, str) for text in row))
     return [
-        dict(zip(settings.text_columns, map(str, row), strict=True))
-        for row in itertools.islice(rows, settings.examples)
+        dict(zip(task.text_columns, map(str, row), strict=True))
+        for row in itertools.islice(rows, request.settings.serving.examples)
     ]
 
 
@@ -235,7 +199,7 @@ def _read_text(
     if len(texts) != 1:
         raise ValueError(
             f"row {row} has {len(texts)} texts in {column!r}, which "
-            "settings.text_columns names; it must have one"
+            "task.text_columns names; it must have one"
         )
     try:
         return texts[0].decode("utf-8")

@@ -17,6 +17,7 @@ import psutil
 
 from components.serving_check import probe
 from components.serving_check.request import ServingRequest
+from contracts.settings.serving import ServingConfig
 
 logger = logging.getLogger(__name__)
 
@@ -77,19 +78,20 @@ def run_probe(
         os.path.join(directory, name)
         for name in ("request.json", "response.json", "probe.log")
     )
+    limits = request.settings.serving
     parts = 1 + len(_ADDITIONAL)
     content = {
         "model": model,
         "champion": champion,
         "signatures": [signature.model_dump() for signature in request.signatures],
-        "timeout_seconds": _START_SECONDS + parts * request.timeout_seconds,
+        "timeout_seconds": _START_SECONDS + parts * limits.timeout_seconds,
     }
     with open(request_path, "w", encoding="utf-8") as file:
         json.dump(content, file)
     command = [python, "-I", probe.__file__, request_path, response_path]
     process = start_process(command, directory, log_path)
     try:
-        killed, peak = _watch(process, response_path, request)
+        killed, peak = _watch(process, response_path, limits)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -141,7 +143,7 @@ def start_process(command: list[str], directory: str, log: str) -> psutil.Popen:
 
 
 def _watch(
-    process: psutil.Popen, response_path: str, request: ServingRequest
+    process: psutil.Popen, response_path: str, limits: ServingConfig
 ) -> tuple[str | None, int]:
     """Waits until the process ends or exceeds a limit.
 
@@ -159,17 +161,20 @@ def _watch(
         if phase not in (probe.IMPORTING, probe.READING):
             part = phase if phase in _ADDITIONAL else probe.LOADING
             if part != timed:
-                timed, deadline = part, time.monotonic() + request.timeout_seconds
-        if peak > request.max_memory_bytes:
+                timed, deadline = (
+                    part,
+                    time.monotonic() + limits.timeout_seconds,
+                )
+        if peak > limits.max_memory_bytes:
             reason = (
                 f"{phase} took {_show(peak)} of memory, but max_memory_bytes allows "
-                f"{_show(request.max_memory_bytes)}, TensorFlow itself included"
+                f"{_show(limits.max_memory_bytes)}, TensorFlow itself included"
             )
             return reason, peak
         if time.monotonic() > deadline:
             limit = f"{_START_SECONDS} s"
             if timed:
-                limit = f"the {request.timeout_seconds} s of timeout_seconds"
+                limit = f"the {limits.timeout_seconds} s of timeout_seconds"
             return f"{phase} did not end within {limit}", peak
         time.sleep(0.05)
     return None, peak

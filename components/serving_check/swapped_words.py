@@ -19,7 +19,7 @@ from components.examples import read_id, read_values
 from components.serving_check.request import ServingRequest, SwappedRows
 from components.serving_check.word_swaps import WordSwaps
 from contracts.metrics import CONFIDENCE
-from contracts.settings.words import WORD, GroupWords, WordSettings
+from contracts.settings.evaluator import WORD, GroupWords
 from contracts.storage import files, uris
 from contracts.verdicts import WordChanges
 
@@ -52,10 +52,10 @@ class SwappedText(pydantic.BaseModel):
     is_changed: bool
 
 
-def read_lists(words: WordSettings) -> GroupWords:
+def read_lists(lists: GroupWords | None) -> GroupWords:
     """Returns the lists of the settings; the English ones if they have none."""
-    if words.lists is not None:
-        return words.lists
+    if lists is not None:
+        return lists
     return json.loads(_ENGLISH.read_text(encoding="utf-8"))
 
 
@@ -183,15 +183,13 @@ def _compare(
     request: ServingRequest, predictions: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[SwappedText]]]:
     """Yields each list with its versions beside their rows."""
-    words = request.words
-    assert words is not None
     for signature in request.signatures:
         outputs = predictions.get(signature.name, {}).get("swapped", {})
         for name, values in outputs.items():
             sent, array = signature.swapped[name], np.asarray(values, float)
             count = len(sent.ids)
             before, after = array[sent.rows], array[count:]
-            kind = words.task.label_kind
+            kind = request.settings.task.label_kind
             change, is_changed = kind.compare(before, after, request.threshold)
             yield (
                 name,

@@ -7,7 +7,7 @@ import functools
 import re
 from collections.abc import Sequence
 
-from contracts.settings.words import WORD
+from contracts.settings.evaluator import WORD
 
 # A word that is in several rows of a list, such as `her` for `his` and `him`, takes the
 # first row if a noun phrase may follow it, and the last row if not.

@@ -16,10 +16,6 @@ def join(directory: str, *parts: str) -> str:
     Object stores do not normalize paths: `a/./b` and `a//b` are other objects than
     `a/b`.
 
-    Args:
-      directory: The directory, which may be a bucket, `gs://bucket`.
-      *parts: Relative paths with `/`.
-
     Raises:
       ValueError: The parts lead out of the directory.
     """

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from contracts import metrics
 from contracts.section import Settings
-from contracts.task import kinds, label_cells
+from contracts.task import label_cells
+from contracts.task.classes import Classes
 from contracts.task.decision import MICRO_F1, ONE_LABEL, DecisionConfig
 from contracts.task.label_kind import LabelKind
 from contracts.task.label_names import canonical_label
+from contracts.task.score import Score
+from contracts.task.several_labels import SeveralLabels
 
 # The features of the Model Garden's `create_finetuning_data.py`.
 TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -68,6 +72,33 @@ def input_name(column: str) -> str:
     """Returns a column's name as a valid name for the input of a SavedModel."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", column).strip("_")
     return name if INPUT_NAME.fullmatch(name) else f"text_{name}".rstrip("_-")
+
+
+def find_kind(
+    kind: str | None,
+    classes: Sequence[str] | None,
+    label_range: Sequence[float] | None,
+) -> LabelKind:
+    """Returns the label kind that the settings of a task select."""
+    names = None if classes is None else tuple(classes)
+    return _make_kind(kind, names, tuple(label_range or (0.0, 1.0)))
+
+
+def find_described_kind(described: Mapping[str, Any]) -> LabelKind:
+    """Returns the label kind of a model, by its description."""
+    keys = ("kind", "classes", "label_range")
+    return find_kind(*(described.get(key) for key in keys))
+
+
+@functools.lru_cache(maxsize=64)
+def _make_kind(
+    kind: str | None, names: tuple[str, ...] | None, label_range: tuple[float, float]
+) -> LabelKind:
+    if kind == "multilabel":
+        return SeveralLabels(names or ())
+    if names is not None:
+        return Classes(names)
+    return Score((), label_range=label_range)
 
 
 class TaskConfig(Settings):
@@ -137,7 +168,7 @@ class TaskConfig(Settings):
     @property
     def label_kind(self) -> LabelKind:
         """What rows are labelled with: a class, several labels, or a score."""
-        return kinds.from_settings(self.kind, self.classes, self.label_range)
+        return find_kind(self.kind, self.classes, self.label_range)
 
     @property
     def is_tokenized(self) -> bool:

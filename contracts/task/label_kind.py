@@ -187,7 +187,9 @@ class LabelKind(abc.ABC):
         is_allowed = len(values) == self.label_size and all(
             isinstance(value, allowed) and self.allows(value) for value in values
         )
-        return self._from_values(list(values)) if is_allowed else None
+        if not is_allowed:
+            return None
+        return list(values) if self.label_size > 1 else next(iter(values))
 
     def from_table(self, values: np.ndarray) -> np.ndarray:
         """Returns labels from their values in Examples, [rows, label_size]."""
@@ -411,9 +413,6 @@ class LabelKind(abc.ABC):
         """Returns the weight of each name from those of the groups."""
         return dict(zip(self.names, weights, strict=True))
 
-    def _from_values(self, values: list[Any]) -> Any:
-        return values[0]
-
 
 def is_nan(label: Any) -> bool:
     """Returns whether a label is of an output that is not finite."""
@@ -428,14 +427,7 @@ def describe_number(number: float) -> str:
 def measure_constant(
     kind: LabelKind, rows: Rows, weights: np.ndarray, names: Collection[str]
 ) -> dict[str, float]:
-    """Returns metrics of rows with weights, by name.
-
-    Args:
-      kind: The label kind.
-      rows: The rows.
-      weights: float64[rows].
-      names: The metrics.
-    """
+    """Returns metrics of rows with weights, by name."""
     sample = metrics.Sample(rows, np.asarray(weights, float)[:, np.newaxis])
     table = kind.metric_table
     return {name: float(table[name].values(sample)[0]) for name in names}

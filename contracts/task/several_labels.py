@@ -223,6 +223,3 @@ class SeveralLabels(LabelKind):
         """Returns the weight of each label relative to rows without it."""
         without, having = np.split(np.array(weights), 2)
         return super().name_weights((having / without).tolist())
-
-    def _from_values(self, values: list[Any]) -> list[int]:
-        return values

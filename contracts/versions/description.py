@@ -26,14 +26,9 @@ SCORE_SCALE = "score_scale"  # key for mean and standard deviation of a regressi
 
 
 def describe_task(task: TaskConfig) -> dict[str, Any]:
-    """Returns the settings that two models must share to be evaluated on the same rows.
-
-    Args:
-      task: The task definition.
-    """
+    """Returns the settings that two models share if they fit the same rows."""
     return {
         "input": task.input,
-        # Of all other tasks, descriptions of earlier versions have no kind either.
         "kind": task.kind,
         "text_columns": task.text_columns,
         "classes": task.classes,

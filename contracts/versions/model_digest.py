@@ -32,12 +32,7 @@ class ModelDigest:
 
 
 def write(model: str, directory: str) -> None:
-    """Writes the digests of a model.
-
-    Args:
-      model: Directory of the SavedModel.
-      directory: Directory of the `ModelRun`.
-    """
+    """Writes the digests of a model."""
     graph = fingerprint.of_file(uris.join(model, GRAPH_FILE))
     digest = ModelDigest(model, identity(model), graph)
     files.write_record(uris.join(directory, _FILE), dataclasses.asdict(digest))

@@ -78,9 +78,6 @@ def find_problem(path: str) -> str:
     has a manifest, all files in it exist and have the listed sizes; otherwise all files
     of its variables exist. Its number has 64 bits, and no shorter name next to it.
 
-    Args:
-      path: Directory of the version.
-
     Raises:
       FormatError: The manifest has a format that this release does not know.
     """
@@ -155,12 +152,7 @@ def numbered_time(name: str) -> float | None:
 
 
 def find_newest(directory: str, *, excluded: str = "") -> str:
-    """Returns the newest complete version; empty if no version is complete.
-
-    Args:
-      directory: Contains the versions.
-      excluded: As in `list_others`.
-    """
+    """Returns the newest complete version; empty if no version is complete."""
     return next(list_others(directory, excluded), "")
 
 
@@ -180,10 +172,6 @@ def list_others(directory: str, excluded: str) -> Iterator[str]:
 
 def choose_version(directory: str, model: str) -> str:
     """Returns the version to push a model as.
-
-    Args:
-      directory: Contains the versions.
-      model: Directory of a SavedModel.
 
     Returns:
       The newest version if it is a copy of the model. Otherwise the time in
@@ -318,10 +306,6 @@ def push(
 def copy(version: str, destination: str) -> None:
     """Copies a version and verifies the copy against the version's manifest.
 
-    Args:
-      version: Directory of the version.
-      destination: A new directory.
-
     Raises:
       VersionError: A file is missing or differs from what was pushed.
     """
@@ -333,9 +317,6 @@ def verify(version: str) -> str:
     """Compares the contents of a version's files with its manifest.
 
     Reads every file once.
-
-    Args:
-      version: Directory of the version.
 
     Returns:
       Why the files were not checked; empty if they were. A SavedModel that was copied
@@ -410,12 +391,7 @@ def read_evaluation(version: str) -> Any:
 
 
 def _verify(directory: str, version: str) -> bool:
-    """Compares files with the manifest next to them; returns whether there is one.
-
-    Args:
-      directory: A version, or a copy of it.
-      version: The version, for the error.
-    """
+    """Compares files with the manifest next to them; returns whether there is one."""
     if is_saved_model(directory):
         manifest = read_manifest(directory)
         damage = _find_damage(directory, manifest, compare_hashes=True)

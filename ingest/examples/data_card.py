@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from contracts.settings.data import DataConfig
 from contracts.storage import file_format, uris
-from ingest.config import DataConfig
 
 CARD_FILE = "data_card.json"
 
@@ -98,7 +98,7 @@ def describe_change(before: DataCard, card: DataCard) -> str:
         return ""
     old, new = before.splitting or {}, card.splitting or {}
     if old and "eval_size" not in old:
-        how = "an older release split them at random"
+        how = "release 1.0.0 split them at random"
     elif None in (before.splitting, card.splitting) and (old or new):
         how = f"its files had {'no splits' if old else 'splits'}"
     elif before.is_halved != card.is_halved:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from contracts import wording
 from contracts.errors import DataRefusedError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from ingest.examples.splits import GoodRow
 
 _SHOWN = 3

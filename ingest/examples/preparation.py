@@ -11,6 +11,7 @@ from pathlib import Path
 
 from contracts import fingerprint, wording, written_files
 from contracts.errors import UsageError
+from contracts.settings.data import SPAN, TEST, TFDS_PREFIX, DataConfig
 from contracts.storage import uris
 from contracts.task.definition import (
     EVAL_SPLIT,
@@ -20,7 +21,6 @@ from contracts.task.definition import (
     TaskConfig,
 )
 from ingest import remote_errors
-from ingest.config import SPAN, TFDS_PREFIX, DataConfig
 from ingest.examples import (
     sources,
     spans,
@@ -41,7 +41,7 @@ from ingest.examples.data_card import (
 from ingest.examples.halving import Halving
 from ingest.examples.label_parser import NotAnIndexError
 from ingest.examples.spans import Span
-from ingest.examples.splits import TEST, GoodRow, MissingSplitError, Report
+from ingest.examples.splits import GoodRow, MissingSplitError, Report
 from ingest.examples.tfrecords import (
     ExamplesDirectory,
     find_examples,

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from contracts.errors import UsageError
-from contracts.settings import slices
+from contracts.settings.data import DataConfig, find_slice_problem
 from contracts.task.definition import TaskConfig
 from contracts.task.label_names import canonical_label, to_text
-from ingest.config import DataConfig
 from ingest.examples.label_parser import Label, LabelParser, read_column
 from ingest.examples.splits import by_index
 from ingest.rows.row_errors import RowError
@@ -43,7 +42,7 @@ class RowParser:
         self._labels = labels
         self._group_column = settings.group_column
         self._slice_columns = settings.slice_columns
-        if problem := slices.find_problem(settings.slice_columns, task):
+        if problem := find_slice_problem(settings.slice_columns, task):
             raise UsageError(got=problem, name="E-settings-refused")
         self._allows_empty = settings.schema_file is not None
         # The rows of GLUE are complete; MNLI has the texts `n/a` and `none`.

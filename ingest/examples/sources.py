@@ -11,9 +11,9 @@ from typing import Any
 
 from contracts import fingerprint
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig, FileFormat
 from contracts.storage.files import refuse_missing_shards
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
-from ingest.config import DataConfig, FileFormat
 from ingest.examples import splits, tf_examples
 from ingest.examples.data_card import CARD_FILE
 from ingest.examples.splits import LocatedRow, Row

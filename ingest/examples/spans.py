@@ -7,9 +7,9 @@ import re
 from collections import defaultdict
 
 from contracts.errors import UsageError
+from contracts.settings.data import SPAN
 from contracts.storage import files, uris
 from ingest import remote_errors
-from ingest.config import SPAN
 from ingest.examples.splits import Report
 
 # TFX's other notations, which are not supported.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from contracts.errors import UsageError
+from contracts.settings.data import REQUIRED_SPLITS, SPLITS, TEST
 from contracts.task.definition import (
     EVAL_SPLIT,
     TRAIN_SPLIT,
@@ -18,9 +19,6 @@ from ingest.rows.row_errors import Location, RowError
 from ingest.rows.spool import Spool
 from modules.data import row_values
 
-REQUIRED_SPLITS = (TRAIN_SPLIT, EVAL_SPLIT)
-TEST = "test"
-SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", TEST, "test_mismatched")
 # Splits by the names that other libraries give them. MNLI's mismatched pairs and its
 # training split have different genres.
 SPLIT_NAMES = {split: split for split in SPLITS} | {

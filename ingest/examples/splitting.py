@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from contracts.errors import UsageError
+from contracts.settings.data import SPLITS, TEST, DataConfig
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from ingest.config import DataConfig
 from ingest.examples import groups
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving
-from ingest.examples.splits import SPLITS, TEST, GoodRow, number_rows
+from ingest.examples.splits import GoodRow, number_rows
 from ingest.examples.units import Units
 from ingest.rows.row_errors import Location
 from ingest.rows.spool import Spool

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from contracts.errors import UsageError
+from contracts.settings.data import TFDS_PREFIX, DataConfig
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
-from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples import splits, splitting
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.storage import files, uris
 from contracts.storage.files import refuse_missing_shards
-from ingest.config import DataConfig
 from ingest.examples import splits, tf_examples
 from ingest.examples.data_card import DataCard, read_card
 from ingest.examples.spans import Span

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from contracts.settings.data import TEST
 from contracts.task.definition import EVAL_SPLIT, TaskConfig
 from ingest.examples.label_parser import Label
-from ingest.examples.splits import TEST
 from modules.data.row_facts import hash_texts, without_order
 
 

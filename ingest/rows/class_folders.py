@@ -15,8 +15,8 @@ from pathlib import Path
 
 from contracts import wording
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
-from ingest.config import DataConfig
 from ingest.rows import text_lines
 from ingest.rows.encoding_advice import advise
 from ingest.rows.formats import FOLDERS, format_of

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import IO, Any, Literal, get_args
 
 from contracts.errors import UsageError
-from ingest.config import DELIMITERS, DataConfig, Quoting
+from contracts.settings.data import DELIMITERS, DataConfig, Quoting
 from ingest.rows import text_lines
 
 QUOTINGS: tuple[Quoting, ...] = get_args(Quoting)

@@ -8,7 +8,7 @@ import functools
 import re
 from typing import IO
 
-from ingest.config import ENCODINGS
+from contracts.settings.data import ENCODINGS
 from ingest.rows import text_lines
 from ingest.rows.row_errors import DAMAGE
 

@@ -6,7 +6,7 @@ import os
 import re
 from typing import get_args
 
-from ingest.config import FileFormat
+from contracts.settings.data import FileFormat
 
 FOLDERS: FileFormat = "folders"  # a layout of text files, which have no format
 FORMATS: tuple[FileFormat, ...] = tuple(f for f in get_args(FileFormat) if f != FOLDERS)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from contracts.errors import UsageError
-from ingest.config import FileFormat
+from contracts.settings.data import FileFormat
 from ingest.rows.formats import ARROW, PARQUET
 from ingest.rows.readers import raising_value_errors
 

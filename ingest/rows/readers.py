@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig, FileFormat
 from contracts.storage import uris
-from ingest.config import DataConfig, FileFormat
 from ingest.rows import json_conversion, text_lines
 from ingest.rows.formats import FORMATS, format_of
 from ingest.rows.row_errors import FileError, Row, RowError

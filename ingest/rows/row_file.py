@@ -14,9 +14,9 @@ from pyarrow import parquet
 
 from contracts import fingerprint, wording
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig, FileFormat
 from contracts.storage import uris
 from contracts.task.definition import TaskConfig
-from ingest.config import DataConfig, FileFormat
 from ingest.rows import delimited, dialects, readers
 from ingest.rows.encoding_advice import advise
 from ingest.rows.formats import ARROW, CSV, DELIMITED, JSONL, PARQUET, TFRECORD

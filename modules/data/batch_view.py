@@ -59,13 +59,7 @@ def list_features(batch: inputs.Batch) -> dict[str, list[list[int]]]:
 def describe_rows(
     batch: inputs.Batch, task: TaskConfig, vocab_file: str
 ) -> list[BatchRow]:
-    """Returns the rows of a batch with their tokens and the names of their labels.
-
-    Args:
-      batch: As `inputs.build_batches` returns it.
-      task: Names the classes.
-      vocab_file: The encoder's vocabulary, one token a line.
-    """
+    """Returns the rows of a batch with their tokens and the names of their labels."""
     features, targets = batch
     vocabulary = preprocessing.read_vocab(vocab_file)
     lengths = tf.reduce_sum(features[preprocessing.INPUT_MASK], axis=1).numpy()

@@ -251,11 +251,6 @@ def share_among_workers(
     """Returns every n-th batch for one of n workers, in the order of the training.
 
     A resumed worker skips the batches of its own steps, not those of all steps.
-
-    Args:
-      batches: The batches from `start_step` on.
-      config: Number of workers and `start_step`.
-      worker: Index of the worker, int64[].
     """
     first = tf.math.floormod(worker - config.start_step, config.workers)
     return batches.shard(config.workers, first)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contracts.settings.data_gate import DataGateConfig
+from contracts.settings.sections import Sections
 from contracts.task.definition import NO_ID, TRAIN_SPLIT, TaskConfig
 from contracts.verdicts import lowest
 from modules.data import profile, row_facts, threshold_interval
@@ -82,33 +82,21 @@ class Finding:
 
 
 def judge(
-    facts: dict[str, RowFacts],
-    task: TaskConfig,
-    limits: DataGateConfig,
-    *,
-    gate_split: str,
-    thresholds: dict[str, float],
-    max_seq_length: int,
-    previous: Profile | None = None,
+    facts: dict[str, RowFacts], settings: Sections, previous: Profile | None = None
 ) -> list[Finding]:
     """Judges the rows of all splits, independent of the order of the rows.
 
     Args:
       facts: The rows by split.
-      task: The classes, or the range of the scores.
-      limits: The limits for refusals and warnings.
-      gate_split: The split that `thresholds` apply to.
-      thresholds: Lowest value by metric; 0 and less decide nothing.
-      max_seq_length: Longest row in tokens; longer ones are cut.
+      settings: The task, the limits for refusals and warnings, the thresholds (0 and
+        less decide nothing), and the longest row in tokens.
       previous: The training split of the last span; None for the first span.
 
     Returns:
       The findings, refused ones first.
     """
-    judgment = _Judgment(
-        facts, task, limits, gate_split, thresholds, max_seq_length, previous
-    )
-    return sorted(judgment.findings(), key=lambda finding: not finding.is_refused)
+    findings = _Judgment(facts, settings, previous).findings()
+    return sorted(findings, key=lambda finding: not finding.is_refused)
 
 
 def join_reversed(parts: Sequence[RowFacts], task: TaskConfig) -> list[RowFacts]:
@@ -147,15 +135,18 @@ def _differ(differences: np.ndarray, task: TaskConfig) -> np.ndarray:
     return differences > _SCORE_TOLERANCE * task.label_kind.score_range
 
 
-@dataclasses.dataclass(frozen=True)
 class _Judgment:
-    facts: dict[str, RowFacts]
-    task: TaskConfig
-    limits: DataGateConfig
-    gate_split: str
-    thresholds: dict[str, float]
-    max_seq_length: int
-    previous: Profile | None
+    def __init__(
+        self,
+        facts: dict[str, RowFacts],
+        settings: Sections,
+        previous: Profile | None,
+    ) -> None:
+        self.facts, self.previous = facts, previous
+        self.task, self.limits = settings.task, settings.data_gate
+        self.gate_split = settings.evaluator.gate_split
+        self.thresholds = settings.evaluator.thresholds
+        self.max_seq_length = settings.preprocessing.max_seq_length
 
     def findings(self) -> Iterator[Finding]:
         for split in self.facts:

@@ -288,14 +288,7 @@ def _check_range(
 def _trim(
     segments: list[tf.RaggedTensor], max_seq_length: int, keep: Keep
 ) -> list[tf.RaggedTensor]:
-    """Truncates one or two segments to tensorflow-text's `RoundRobinTrimmer` lengths.
-
-    Args:
-      segments: Token ids, each int64[batch, (tokens)].
-      max_seq_length: Longest packed example in tokens.
-      keep: The part of a text that is kept if it is too long: its first tokens, its
-        last, or half of each; the first half has the odd one.
-    """
+    """Truncates one or two segments to tensorflow-text's `RoundRobinTrimmer` lengths."""
     # In core ops: docs/decisions/trimming.md.
     budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
     first, *others = segments

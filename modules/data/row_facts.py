@@ -99,9 +99,6 @@ def hash_texts(texts: Sequence[str]) -> int:
     Texts count as equal if they differ only in letter case, white space, or
     compatibility forms of Unicode (NFKC: full-width letters, ligatures). A pair and its
     reverse have different hashes, which `without_order` makes equal.
-
-    Args:
-      texts: The text of a row, or the two of a pair.
     """
     lines = [
         " ".join(unicodedata.normalize("NFKC", text).casefold().split())
@@ -161,11 +158,6 @@ def describe_examples(
 
     Rows without a text, or with a label that the task does not allow, are left out,
     because the schema refuses them.
-
-    Args:
-      serialized: Examples as `tf.train.Example`.
-      task: Names the columns and the allowed labels.
-      vocab_file: One token a line, in the encoder's directory.
     """
     # Imported here for the same reason as in `count_tokens`.
     from tensorflow.core.example.example_pb2 import Example

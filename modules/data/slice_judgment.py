@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from contracts.settings.slices import MOST_VALUES, SliceSettings
-from contracts.task.definition import TaskConfig
+from contracts.settings.data import MOST_VALUES
+from contracts.settings.sections import Sections
 from modules.data.judgment import SHOWN, Finding
 from modules.data.slice_columns import MISSING
 from modules.data.slice_sizes import Counts, count_deciding
@@ -16,17 +16,14 @@ MANY_SLICES = "many slices"
 SMALL_SLICES = "small slices"
 
 
-def judge(
-    counts: Mapping[str, Counts], task: TaskConfig, settings: SliceSettings, split: str
-) -> Iterator[Finding]:
+def judge(counts: Mapping[str, Counts], settings: Sections) -> Iterator[Finding]:
     """Yields why slices are refused, or are not judged.
 
     Args:
       counts: The rows of the evaluated split by column.
-      task: The classes.
-      settings: The thresholds of slices.
-      split: The evaluated split.
+      settings: The classes, the evaluated split, and the thresholds of slices.
     """
+    split = settings.evaluator.gate_split
     for column, slices in counts.items():
         if not {*slices} - {MISSING}:
             message = (
@@ -43,25 +40,23 @@ def judge(
             )
             yield Finding(MANY_SLICES, split, message, is_refused=True)
         else:
-            for metric in settings.thresholds.get(column, {}):
-                yield from _judge_sizes(column, slices, metric, task, settings, split)
+            for metric in settings.evaluator.slice_thresholds.get(column, {}):
+                yield from _judge_sizes(column, slices, metric, settings)
 
 
 def _judge_sizes(
     column: str,
     slices: Counts,
     metric: str,
-    task: TaskConfig,
-    settings: SliceSettings,
-    split: str,
+    settings: Sections,
 ) -> Iterator[Finding]:
     """Yields the finding of slices that are too small for a threshold, if any."""
+    task, split = settings.task, settings.evaluator.gate_split
+    least = settings.evaluator.min_slice_rows
     sizes = {
         value: count_deciding(metric, labels, task) for value, labels in slices.items()
     }
-    small = {
-        value: size for value, size in sizes.items() if size[0] < settings.min_rows
-    }
+    small = {value: size for value, size in sizes.items() if size[0] < least}
     if not small:
         return
     most = sorted(small.items(), key=lambda item: (-item[1][0], item[0]))
@@ -71,7 +66,7 @@ def _judge_sizes(
     effect = "decides nothing" if decides_nothing else "is not applied there"
     message = (
         f"{split}: {len(small)} of {len(slices)} slices by {column} have fewer than "
-        f"{settings.min_rows} {most[0][1][1]} (evaluator.min_slice_rows): {shown}"
+        f"{least} {most[0][1][1]} (evaluator.min_slice_rows): {shown}"
         f"{more}; evaluator.slice_thresholds.{column} {metric} {effect}: add rows, "
         "join values, or lower evaluator.min_slice_rows"
     )

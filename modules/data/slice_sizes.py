@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contracts.settings.slices import MOST_VALUES
+from contracts.settings.data import MOST_VALUES
 from contracts.task.definition import TaskConfig
 from contracts.task.several_labels import ALL_ROWS
 from modules.data import threshold_interval
@@ -34,13 +34,7 @@ def count_row(
 
 
 def count_deciding(metric: str, labels: Labels, task: TaskConfig) -> tuple[int, str]:
-    """Returns how many rows of a slice a metric counts, and their description.
-
-    Args:
-      metric: A metric of the task.
-      labels: Rows of the slice by label.
-      task: The classes.
-    """
+    """Returns how many rows of a slice a metric counts, and their description."""
     entry = task.metric_table[metric]
     counts = task.label_kind.slice_counts(labels)
     if entry.low < 0 and np.count_nonzero(counts) < 2:

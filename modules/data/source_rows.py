@@ -30,9 +30,6 @@ class LocationWriter:
     Consecutive rows of a file take one line. `{"record": 0, "file": "/data/a.csv",
     "row": 2}` means that record `r`, up to that of the next line, is row `2 + r` of the
     file.
-
-    Args:
-      directory: The folder of the split's records.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -53,12 +50,7 @@ class LocationWriter:
         self._file.close()
 
     def add(self, file: str, row: int) -> None:
-        """Adds the location of the next record.
-
-        Args:
-          file: The name of the file for messages.
-          row: The line, or the number of the row, in the file.
-        """
+        """Adds the location of the next record."""
         if (file, row) != self._next:
             line = {"record": self._records, "file": file, "row": row}
             self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -67,11 +59,7 @@ class LocationWriter:
 
 
 class Locations:
-    """The locations that a `LocationWriter` wrote.
-
-    Args:
-      lines: The lines of its file.
-    """
+    """The locations that a `LocationWriter` wrote."""
 
     def __init__(self, lines: list[str]) -> None:
         self._breaks: list[dict[str, Any]] = [json.loads(line) for line in lines]

@@ -1,17 +1,157 @@
-"""BERT's tokenizer as a graph: text to WordPiece tokens."""
+"""BERT's tokenizer as a graph: text to WordPiece tokens.
+
+The normalizers that tensorflow-text builds fold case, apply NFKC and replace control
+characters by spaces. BERT drops control characters, and it lowers case and applies NFD
+only if its tokenizer's settings say so.
+"""
 
 from __future__ import annotations
 
+import collections
 import functools
+import string
+import unicodedata
+from collections.abc import Iterator
 
+import flatbuffers
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from modules.data import normalization, tokenizer_files
+from modules.data import tokenizer_files
+from modules.data.tokenizer_files import TokenizerSettings
 
+# As in Hugging Face's `tokenizers`. BERT's own code begins the sixth range at 0x2B820.
+_CHINESE = (
+    *(range(0x3400, 0x4DC0), range(0x4E00, 0xA000), range(0xF900, 0xFB00)),
+    *(range(0x20000, 0x2A6E0), range(0x2A700, 0x2B820), range(0x2B920, 0x2CEB0)),
+    range(0x2F800, 0x2FA20),
+)
+# Without the surrogates, and without the planes that have no characters.
+_CODE_POINTS = (range(0xD800), range(0xE000, 0x40000), range(0xE0000, 0x110000))
+_PUNCTUATION = frozenset(string.punctuation)  # BERT's also has ASCII's symbols
+_REPLACED = 0x40000000  # flag of a replacement in the trie
+_VALUE = 0x80000000  # flag of a unit that is a value
+_HAS_VALUE = 0x100  # flag of a unit that points to a value
 _UNKNOWN = "[UNK]"
 _UTF8_BYTES = 4  # of the longest character
+
+
+@functools.lru_cache(maxsize=4)
+def build_normalizer(settings: TokenizerSettings) -> np.ndarray:
+    """Builds a model that normalizes text and puts spaces around one-character words.
+
+    It is a FlatBuffer of tensorflow-text's `fast_bert_normalizer_model.fbs`: the
+    replacements in one string, and a trie from the UTF-8 bytes of a character to its
+    replacement's offset and length.
+
+    Returns:
+      uint8[bytes], the `model_buffer` of a `FastBertNormalizer`.
+    """
+    text = bytearray()
+    offsets: dict[bytes, int] = {}
+    values = {}
+    for character, replacement in _list_replacements(settings):
+        content = replacement.encode()
+        if content not in offsets:
+            offsets[content] = len(text)
+            text += content
+        # Bits 0 to 5 are the length, bits 6 to 29 the offset.
+        values[ord(character)] = _REPLACED | offsets[content] << 6 | len(content)
+    of_nul = values.pop(0, 0)
+    builder = flatbuffers.Builder()
+    trie_array = builder.CreateNumpyVector(_build_trie(values))
+    normalized_string_pool = builder.CreateByteVector(bytes(text))
+    builder.StartObject(4)
+    builder.PrependUOffsetTRelativeSlot(1, trie_array, 0)
+    builder.PrependInt32Slot(2, of_nul, 0)  # data_for_codepoint_zero
+    builder.PrependUOffsetTRelativeSlot(3, normalized_string_pool, 0)
+    builder.Finish(builder.EndObject())
+    return np.frombuffer(bytes(builder.Output()), np.uint8)
+
+
+def _list_replacements(settings: TokenizerSettings) -> Iterator[tuple[str, str]]:
+    """Yields each character that does not stay as it is, and its replacement."""
+    category = unicodedata.category
+    for code in (code for codes in _CODE_POINTS for code in codes):
+        character = chr(code)
+        kind = category(character)
+        if character in "\t\n\r" or kind in ("Zs", "Zl", "Zp"):
+            yield character, " "
+            continue
+        if kind in ("Cc", "Cf", "Co") or character == "\ufffd":
+            yield character, ""
+            continue
+        normalized = character
+        if settings.strip_accents:
+            decomposed = unicodedata.normalize("NFD", character)
+            normalized = "".join(c for c in decomposed if category(c) != "Mn")
+        if settings.do_lower_case:
+            # Character by character, so that a final sigma has no other form.
+            normalized = "".join(c.lower() for c in normalized)
+        if not normalized.isalnum():
+            normalized = "".join(
+                f" {c} " if c in _PUNCTUATION or category(c).startswith("P") else c
+                for c in normalized
+            )
+        if (
+            settings.tokenize_chinese_chars
+            and code >= _CHINESE[0].start
+            and any(code in codes for codes in _CHINESE)
+        ):
+            normalized = f" {normalized} "
+        if normalized != character:
+            yield character, normalized
+
+
+def _build_trie(values: dict[int, int]) -> np.ndarray:
+    """Builds a trie in the format of Darts-clone.
+
+    `darts_clone_trie_wrapper.h` of tensorflow-text reads it. A unit has in bits 0 to 7
+    the byte that leads to it. From bit 10 on it has the index of its value or its
+    children, XORed with its own index. The child of a byte is at the index of the
+    children, XORed with that byte.
+
+    Args:
+      values: The value of each code point.
+
+    Returns:
+      The units, uint32[units].
+    """
+    children_of_root = 0x100
+    units = [children_of_root << 10, *[0] * (2 * children_of_root - 1)]
+    links: dict[int, int] = {}
+    to_values: dict[int, int] = {}
+    for code, value in values.items():
+        if value not in to_values:
+            to_values[value] = len(units) << 10 | _HAS_VALUE
+            units.append(value | _VALUE)
+        links[code] = to_values[value]
+    # UTF-8: a code point below 0x80 is a byte. The last 6 bits of others are a byte
+    # from 0x80 on; the rest, if it is below 0x20, is a byte with 0xC0; and so on.
+    to_pages: dict[tuple[tuple[int, int], ...], int] = {}
+    for prefix, limit in ((0x00, 0x80), (0xC0, 0x20), (0xE0, 0x10), (0xF0, 0x08)):
+        pages = collections.defaultdict(list)
+        for code, link in links.items():
+            if code < limit:
+                byte = prefix | code
+                index = children_of_root ^ byte
+                units[index] = byte | (index << 10) ^ link
+            else:
+                pages[code >> 6].append((0x80 | code & 0x3F, link))
+        links = {}
+        for code, page in pages.items():
+            key = tuple(page)
+            if key not in to_pages:  # else equal pages share their units
+                units.extend([0] * (-len(units) % 0x40))
+                children = len(units) ^ 0x80  # bytes from 0x80 on
+                units.extend([0] * 0x40)
+                for byte, link in page:
+                    index = children ^ byte
+                    units[index] = byte | (index << 10) ^ link
+                to_pages[key] = children << 10
+            links[code] = to_pages[key]
+    return np.array(units, np.uint32)
 
 
 class BertTokenizer:
@@ -31,7 +171,7 @@ class BertTokenizer:
         settings = tokenizer_files.read_settings(vocab_file)
         self._longest = settings.max_input_chars_per_word
         self._normalizer = tf_text.FastBertNormalizer(
-            model_buffer=tf.constant(normalization.build_model(settings))
+            model_buffer=tf.constant(build_normalizer(settings))
         )
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             model_buffer=tf.constant(_wordpiece_model(vocab_file, self._longest)),

@@ -157,9 +157,6 @@ def find_settings(directory: str) -> dict[str, Any]:
 
     The files of the tokenizer come before the encoder's configuration.
 
-    Args:
-      directory: The encoder's, local or remote.
-
     Returns:
       Values of `TokenizerSettings`; those that no file has are missing.
 

@@ -66,9 +66,6 @@ class _Source(NamedTuple):
 def needs_import(source: str) -> bool:
     """Returns whether a run must import a source first.
 
-    Args:
-      source: A directory, local or remote.
-
     Returns:
       True for a SavedModel, and for a folder with its vocabulary in `tokenizer.json`
       only.
@@ -80,9 +77,6 @@ def needs_import(source: str) -> bool:
 
 def source_files(source: str) -> list[str]:
     """Returns the paths of all files that an import reads.
-
-    Args:
-      source: A directory, local or remote.
 
     Raises:
       EncoderError: A file is missing, or the directory is not an encoder.

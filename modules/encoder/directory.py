@@ -130,9 +130,6 @@ class EncoderDirectory:
 def open_encoder(directory: str) -> EncoderDirectory:
     """Reads an encoder's configuration and checks that its files are there.
 
-    Args:
-      directory: A Model Garden or Hugging Face directory, local or remote.
-
     Raises:
       EncoderError: A file or key is missing, the configuration is not that of a BERT,
         or the vocabulary is not one of it.
@@ -150,10 +147,6 @@ def open_encoder(directory: str) -> EncoderDirectory:
 
 def read_vocabulary(path: str, config: dict[str, Any]) -> list[str]:
     """Reads an encoder's vocabulary, and checks it as `check_vocabulary` does.
-
-    Args:
-      path: A file with one token a line.
-      config: The encoder's configuration.
 
     Returns:
       The tokens in the order of their ids.
@@ -218,10 +211,6 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
 def check_config(path: str, config: dict[str, Any]) -> None:
     """Refuses a configuration that is not that of a BERT encoder.
 
-    Args:
-      path: The configuration file, for the message.
-      config: The configuration.
-
     Raises:
       EncoderError: A key is missing, or a value is not supported.
     """
@@ -275,11 +264,6 @@ def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> Non
     """Refuses a vocabulary that the encoder or its tokenizer cannot use.
 
     The table of embeddings may be longer: frameworks pad it to a multiple of 8 or more.
-
-    Args:
-      path: The file with the vocabulary, for the message.
-      words: The tokens in the order of their ids.
-      config: The encoder's configuration.
 
     Raises:
       EncoderError: There are more tokens than embeddings, a special token is missing, a

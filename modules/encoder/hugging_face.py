@@ -70,9 +70,6 @@ class _Stored(NamedTuple):
 class HuggingFaceWeights:
     """The weights of a Hugging Face folder. The constructor reads only the headers.
 
-    Args:
-      encoder: The folder, local or remote.
-
     Attributes:
       left_out: Names of the tensors that are not part of the encoder.
 
@@ -117,11 +114,7 @@ class HuggingFaceWeights:
             )
 
     def restore(self, model: BertEncoder) -> None:
-        """Assigns every variable, except a pooler that the folder lacks.
-
-        Args:
-          model: The encoder that the folder describes.
-        """
+        """Assigns every variable, except a pooler that the folder lacks."""
         variables = {variable_name(variable): variable for variable in model.variables}
         names = _variable_names(self._encoder.config["num_hidden_layers"])
         for path in self._encoder.weights_files:
@@ -155,10 +148,6 @@ def to_tensors(
     """Returns the variables of an encoder as the tensors of Hugging Face's `BertModel`.
 
     The inverse of `HuggingFaceWeights.restore`.
-
-    Args:
-      variables: The value of each variable by its name.
-      config: The encoder's configuration.
 
     Returns:
       float32 tensors by name, contiguous as safetensors needs them.

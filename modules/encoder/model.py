@@ -10,13 +10,15 @@ from official.nlp.modeling import layers as upstream
 
 from modules.data.preprocessing import ENCODER_INPUTS
 from modules.encoder import tensors
-from modules.encoder.activations import Activation, approximate_gelu, gelu
 from modules.encoder.directory import EncoderDirectory, EncoderError
 from modules.encoder.layers import (
+    Activation,
     Config,
     Dropout,
     EncoderBlock,
     LayerNormalization,
+    approximate_gelu,
+    gelu,
     initializer,
 )
 from modules.encoder_files import TYPES_KEY
@@ -51,10 +53,6 @@ class DropoutRates(NamedTuple):
 
         It applies the hidden rate to the pooled output twice, before the head and in
         the head. One mask with the combined rate does the same.
-
-        Args:
-          rate: Rate of the encoder and the head.
-          attention: Rate of the attention's probabilities; None is `rate`.
         """
         return cls(rate, rate if attention is None else attention, 1 - (1 - rate) ** 2)
 
@@ -65,13 +63,6 @@ class BertEncoder(tf_keras.Model):
     It replaces `official.nlp.modeling.networks.BertEncoder` as the network of a
     classifier or pretrainer. Inputs, variable names and paths in a checkpoint are the
     same, so each reads the checkpoints of the other.
-
-    Args:
-      config: The encoder's configuration, as in `bert_config.json`.
-      activation: Activation of the feed-forward layers.
-      dropout: Rate after embeddings, attention and feed-forward layers.
-      attention_dropout: Rate of the attention's probabilities.
-      output_range: Positions that the last block computes, from the first; None is all.
     """
 
     def __init__(

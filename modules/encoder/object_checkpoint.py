@@ -24,10 +24,6 @@ ROOT = 0
 class ObjectCheckpoint:
     """A checkpoint of objects, such as the variables of a SavedModel.
 
-    Args:
-      path: Path of the checkpoint, without the files' suffixes.
-      data_files: Paths of the files with the tensors.
-
     Attributes:
       path: Path of the checkpoint, without the files' suffixes.
       shapes: Shape of each tensor by its key.

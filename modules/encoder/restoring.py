@@ -31,10 +31,6 @@ def restore_encoder(model: BertEncoder, encoder: EncoderDirectory) -> None:
     A pooler whose bias is 0 was never trained, as in sentence embedding models. The
     model then keeps its initial pooler.
 
-    Args:
-      model: The result of `build_encoder` for the same directory.
-      encoder: The directory.
-
     Raises:
       EncoderError: A tensor is missing, unexpected, or of another shape.
     """
@@ -48,10 +44,6 @@ def restore_encoder(model: BertEncoder, encoder: EncoderDirectory) -> None:
 
 def load_weights(model: BertEncoder, encoder: EncoderDirectory) -> list[str]:
     """Loads the weights as they are stored, an untrained pooler included.
-
-    Args:
-      model: The result of `build_encoder` for the same directory.
-      encoder: The directory.
 
     Returns:
       Names of the tensors that are not part of the encoder and were left out.

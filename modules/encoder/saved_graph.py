@@ -33,9 +33,6 @@ _ATTENTION_NORM = re.compile(r"(.*/)?self_attention_layer_norm/.*")
 class SavedGraph:
     """The nodes in the functions of a SavedModel.
 
-    Args:
-      directory: A SavedModel, local or remote.
-
     Raises:
       EncoderError: The SavedModel cannot be read, or TensorFlow 1 wrote it, which
         stores no graph of objects.

@@ -109,10 +109,6 @@ def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
 def read_encoder(directory: str, preprocessor: str | None = None) -> PublishedEncoder:
     """Reads a SavedModel's encoder, but not the values of its variables.
 
-    Args:
-      directory: The SavedModel, local or remote.
-      preprocessor: As for `find_vocabulary`.
-
     Raises:
       EncoderError: The SavedModel cannot be read, it is not a Model Garden encoder, or
         a variable is missing, unexpected or of another shape.

@@ -27,11 +27,7 @@ def variable_name(variable: tf.Variable) -> str:
 
 
 def variable_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
-    """Returns the shape of every variable of an encoder by its name.
-
-    Args:
-      config: The encoder's configuration.
-    """
+    """Returns the shape of every variable of an encoder by its name."""
     hidden, inner = (config["hidden_size"],), (config["intermediate_size"],)
     heads = config["num_attention_heads"]
     by_head = (heads, config["hidden_size"] // heads)

@@ -89,12 +89,7 @@ class WindowClassifier(models.BertClassifier):
     def classify_windows(
         self, features: dict[str, tf.Tensor], training: Any = None
     ) -> tf.Tensor:
-        """Returns the logits of single windows, float32[windows, classes].
-
-        Args:
-          features: As in `Windows`.
-          training: Whether dropout applies.
-        """
+        """Returns the logits of single windows, float32[windows, classes]."""
         return self._of_windows()(features, training=training)
 
     def _classify_chunks(

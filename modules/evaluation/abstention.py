@@ -45,14 +45,7 @@ def measure(
     predicted: np.ndarray,
     min_probability: float,
 ) -> Point:
-    """Returns what a least probability leads to.
-
-    Args:
-      labels: int[rows].
-      probabilities: As for `abstains`.
-      predicted: As for `abstains`.
-      min_probability: As for `abstains`.
-    """
+    """Returns what a least probability leads to."""
     is_abstained = abstains(probabilities, predicted, min_probability)
     is_right = (labels == predicted)[~is_abstained]
     accuracy = float(is_right.mean()) if len(is_right) else math.nan
@@ -63,11 +56,6 @@ def curve(
     labels: np.ndarray, probabilities: np.ndarray, predicted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns what every least probability leads to that changes anything.
-
-    Args:
-      labels: int[rows].
-      probabilities: As for `abstains`.
-      predicted: As for `abstains`.
 
     Returns:
       The shares of rows without a class, ascending, and the accuracies of the others,

@@ -11,6 +11,7 @@ from contracts import metrics
 from contracts.metrics import POSITIVE_CLASS, Rows, Sample, Threshold, of_two_classes
 from contracts.records.probabilities import DecisionPoint
 from contracts.task.decision import MICRO_F1, ONE_LABEL, DecisionConfig
+from contracts.task.definition import TaskConfig
 
 # Labels with fewer positive rows share a threshold.
 LEAST_POSITIVE_ROWS = 20
@@ -24,6 +25,8 @@ _DIGITS = 12  # metrics that differ less are equal
 # of many thresholds are computed as many samples of these rows.
 _LABELS, _PREDICTED = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
 _CELLS = Rows.of(_LABELS, np.eye(2)[_PREDICTED])
+_MAXIMIZED = ("f1", "matthews")
+_F1 = DecisionConfig(maximize="f1")
 
 
 def measure(
@@ -163,6 +166,51 @@ def find_threshold(
         points, _ = choose_label_thresholds(config, labels, outputs)
         return [point.threshold for point in points]
     return choose_threshold(classes, config, labels, outputs)[0].threshold
+
+
+def selection_threshold(
+    task: TaskConfig, labels: np.ndarray, probabilities: np.ndarray
+) -> metrics.Threshold:
+    """Returns the best threshold for the deciding metric on some rows.
+
+    The best checkpoint, seed and trial are chosen by evaluations at this threshold. It
+    does not follow `task.decision`, so that another decision trains nothing. At 0.5, no
+    probability of a rare class may reach it, and then all F1 are 0.
+
+    Precision and recall take the threshold for F1: their own best would predict one row
+    or all. With several labels, `macro_f1` and the metrics of a label have a threshold
+    for each label; the others share the one with the highest micro-F1.
+
+    Args:
+      task: The classes and the deciding metric.
+      labels: int64[rows], or int64[rows, classes] of several labels.
+      probabilities: float[rows, classes].
+
+    Returns:
+      As in `Rows.of`. None if the metric needs no threshold: an AUC, or accuracy, for
+      which the most probable class is predicted.
+    """
+    metric = task.metric_table[task.metric]
+    kind, _, name = task.metric.partition("/")
+    if metric.needs_probabilities:
+        return None
+    decides_on = task.label_kind.decides_on
+    if decides_on == "labels":
+        if kind == "macro_f1" or name:
+            return [
+                choose_threshold(ONE_LABEL, _F1, rows, of_two_classes(p))[0].threshold
+                for rows, p in zip(labels.T, probabilities.T, strict=True)
+            ]
+        return find_threshold(
+            _F1, labels.ravel(), of_two_classes(probabilities.ravel())
+        )
+    if decides_on is None or metric.is_share_of_right:
+        return None
+    kind = kind if kind in _MAXIMIZED else "f1"
+    by = metrics.class_metric(kind, name) if name else kind
+    return find_threshold(
+        DecisionConfig(maximize=by), labels, probabilities, task.label_kind.names
+    )
 
 
 def _best(

@@ -69,9 +69,6 @@ def read_deciding(
 ) -> tuple[config_pb2.MetricsSpec, list[str]]:
     """Returns the metrics of an EvalConfig that can have thresholds.
 
-    Args:
-      config: The result of `build_eval_config`.
-
     Returns:
       The MetricsSpec to add thresholds to, and the names of the metrics.
     """

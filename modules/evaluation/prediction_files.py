@@ -87,10 +87,6 @@ class RecordedPredictions(NamedTuple):
 def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
     """Describes the predictions of a split.
 
-    Args:
-      task: Names the columns.
-      split: An evaluated split.
-
     Returns:
       `file` in the `ModelRun`, its `id_column`, its numeric `columns`, and the `output`
       of the exported model whose values they hold.
@@ -119,11 +115,6 @@ def read_predictions(
 ) -> RecordedPredictions:
     """Reads the predictions of a split.
 
-    Args:
-      directory: The `ModelRun`.
-      task: The task of the run.
-      split: An evaluated split.
-
     Raises:
       OSError: The split has no predictions.
     """
@@ -134,7 +125,9 @@ def read_predictions(
     # By position: an earlier version could name two columns alike in the first line.
     _, *rows = csv.DictReader(io.StringIO(text), header(task), delimiter="\t")
     ids = np.array([int(row[task.id_column]) for row in rows], np.int64)
-    outputs = np.array([[float(row[c]) for c in described["columns"]] for row in rows])
+    columns = described["columns"]
+    values = [[float(row[column]) for column in columns] for row in rows]
+    outputs = np.array(values).reshape(len(rows), len(columns))
     kind, column = task.label_kind, task.own_name(PREDICTION)
     labels = np.array(
         [kind.parse_description(row[task.label_column]) for row in rows],

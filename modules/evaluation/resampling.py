@@ -87,14 +87,9 @@ class PairedTest(pydantic.BaseModel):
 
 
 def confidence_intervals(
-    task: TaskConfig,
-    rows: Rows,
-    *,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    task: TaskConfig, rows: Rows, *, resamples: int = RESAMPLES
 ) -> dict[str, tuple[float, float]]:
-    """Returns the interval of each metric, from a bootstrap over rows.
+    """Returns the 95 % interval of each metric, from a bootstrap over rows.
 
     Its ends are percentiles, corrected for bias. Resamples without a value, such as the
     AUC of one class, are ignored. All resamples of a proportion of 0 or 1 are equal, so
@@ -104,13 +99,6 @@ def confidence_intervals(
     labels, it has at most 5,000 rows for other metrics if more rows are different.
     Their spread is scaled by the square root of the number of rows.
 
-    Args:
-      task: Determines the metrics.
-      rows: The predictions of a model.
-      confidence: Share of such intervals that contain the true value.
-      resamples: Number of resamples.
-      seed: Seed of the resamples.
-
     Returns:
       Low and high by metric; both are NaN if the metric is NaN, or if all resamples are
       equal.
@@ -119,54 +107,33 @@ def confidence_intervals(
     whole = Sample(rows, np.ones((len(rows), 1)))
     values = metrics.compute(task.classes, rows)
     for divide, table in _divisions(task):
-        samples = _bootstrap(divide, table, [rows], resamples, seed)
+        samples = _bootstrap(divide, table, [rows], resamples)
         for name, metric in table.items():
-            intervals[name] = _interval(values[name], samples[name][0], confidence)
+            intervals[name] = _interval(values[name], samples[name][0])
             trials = metric.count_trials(whole) if values[name] in (0, 1) else None
             if trials is None or not trials[0]:
                 continue
             successes = int(values[name] * trials[0])
             test = stats.binomtest(successes, int(trials[0]))
-            interval = test.proportion_ci(confidence, method="wilson")
+            interval = test.proportion_ci(CONFIDENCE, method="wilson")
             low, high = map(metric.of_proportion, map(float, interval))
             intervals[name] = (low, high)
     return intervals
 
 
 def paired_test(
-    task: TaskConfig,
-    rows_a: Rows,
-    rows_b: Rows,
-    metric: str,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    task: TaskConfig, rows_a: Rows, rows_b: Rows, metric: str
 ) -> PairedTest:
     """Tests whether two models differ in a metric on the same rows; see `paired_tests`.
-
-    Args:
-      task: Has the metric.
-      rows_a: As in `paired_tests`.
-      rows_b: As in `paired_tests`.
-      metric: One of the task's.
-      resamples: As in `confidence_intervals`.
-      seed: As in `confidence_intervals`.
 
     Raises:
       ValueError: The task has no such metric.
     """
-    tests = paired_tests(task, rows_a, rows_b, [metric], resamples=resamples, seed=seed)
-    return tests[metric]
+    return paired_tests(task, rows_a, rows_b, [metric])[metric]
 
 
 def paired_tests(
-    task: TaskConfig,
-    rows_a: Rows,
-    rows_b: Rows,
-    names: Collection[str],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    task: TaskConfig, rows_a: Rows, rows_b: Rows, names: Collection[str]
 ) -> dict[str, PairedTest]:
     """Tests for each metric whether two models differ in it on the same rows.
 
@@ -179,8 +146,6 @@ def paired_tests(
       rows_a: The predictions of the first model.
       rows_b: The predictions of the second model, with the same labels.
       names: Some metrics of the task.
-      resamples: As in `confidence_intervals`.
-      seed: As in `confidence_intervals`.
 
     Raises:
       ValueError: The task has no such metric.
@@ -207,7 +172,7 @@ def paired_tests(
         }
         samples: dict[str, np.ndarray] = {}
         if resampled:
-            samples = _bootstrap(divide, resampled, models, resamples, seed)
+            samples = _bootstrap(divide, resampled, models)
         for name in table:
             if name not in names:
                 continue
@@ -296,11 +261,10 @@ def _bootstrap(
     divide: _Divide,
     table: Mapping[str, Metric],
     models: Sequence[Rows],
-    resamples: int,
-    seed: int,
+    resamples: int = RESAMPLES,
 ) -> dict[str, np.ndarray]:
     """Returns each metric of each resample, float64[models, resamples]."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     units = part = divide(models)
     size = 5_000
     if divide is _by_row and (models[0].classes == 2 or models[0].has_label_sets):
@@ -355,9 +319,7 @@ def _draw(
         yield weights.reshape(size, chunk).astype(float)
 
 
-def _interval(
-    value: float, samples: np.ndarray, confidence: float
-) -> tuple[float, float]:
+def _interval(value: float, samples: np.ndarray) -> tuple[float, float]:
     """Returns the percentiles of resamples, corrected for their bias (Efron 1981).
 
     A resample lacks some rows, and the macro F1 of many classes is lower without them.
@@ -367,7 +329,7 @@ def _interval(
         return math.nan, math.nan
     below = np.mean(samples < value) + np.mean(samples == value) / 2
     bias = stats.norm.ppf(np.clip(below, 1 / len(samples), 1 - 1 / len(samples)))
-    ends = stats.norm.ppf([(1 - confidence) / 2, (1 + confidence) / 2])
+    ends = stats.norm.ppf([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     low, high = np.quantile(samples, stats.norm.cdf(2 * bias + ends))
     return float(low), float(high)
 
@@ -385,12 +347,7 @@ def _test(samples: np.ndarray) -> tuple[float, float, float]:
 
 
 def mcnemar(only_a_right: int, only_b_right: int) -> float:
-    """Returns the p-value of McNemar's exact test.
-
-    Args:
-      only_a_right: Rows that only the first model predicts right.
-      only_b_right: Rows that only the second model predicts right.
-    """
+    """Returns the p-value of McNemar's exact test."""
     discordant = only_a_right + only_b_right
     if not discordant:
         return 1.0

@@ -36,13 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Progress:
-    """Logs the training step, and adds `examples_per_second` to the outputs.
-
-    Args:
-      global_step: The trainer's.
-      train_steps: The last step.
-      seed: The seed of the training.
-    """
+    """Logs the training step, and adds `examples_per_second` to the outputs."""
 
     def __init__(self, global_step: tf.Variable, train_steps: int, seed: int) -> None:
         self._global_step = global_step
@@ -90,11 +84,6 @@ class TrainSummaries(orbit.utils.SummaryManager):
     Orbit writes one for each loop, and applies its interval only to summaries within
     a training step. Loops end at checkpoints and evaluations too, so a point is due
     after the loop that reaches or passes a multiple of the interval.
-
-    Args:
-      directory: Directory of the summaries; None writes none.
-      global_step: The trainer's.
-      params: Has `summary_interval` and `steps_per_loop`.
     """
 
     def __init__(
@@ -123,15 +112,7 @@ class TrainSummaries(orbit.utils.SummaryManager):
 
 
 class RecordEvaluation:
-    """Logs and records an evaluation, or recovers if the outputs are not finite.
-
-    Args:
-      trainer: Its weights are saved.
-      record: The training's record.
-      checkpoints: The training's checkpoints.
-      recover: The Model Garden's action that restores a checkpoint if the training
-        loss is NaN.
-    """
+    """Logs and records an evaluation, or recovers if the outputs are not finite."""
 
     def __init__(
         self,
@@ -187,12 +168,6 @@ class StopOnSignal:
     after its current step; call this where saving is safe. If the current step is saved
     already, training stops at once, for example while a function is traced or during an
     evaluation. As a context manager it handles the signals.
-
-    Args:
-      checkpoints: Saves the checkpoint.
-      global_step: The trainer's.
-      stop_requested: The trainer's variable that ends a loop after its current step.
-      signals: The signals to handle.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Checkpoints that a training resumes from."""
+"""Checkpoints that a training resumes from, and the key of their directory."""
 
 from __future__ import annotations
 
@@ -11,16 +11,82 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from contracts import fingerprint
 from contracts.errors import UsageError
 from contracts.storage import files, uris
+from contracts.task.definition import TRAIN_SPLIT
 from modules import remote_files
+from modules.data import inputs
+from modules.training import strategies, warm_start
 
 logger = logging.getLogger(__name__)
 
+# The part of the Trainer's `custom_config` that the weights depend on.
+_KEY_SETTINGS = ("task", "packing", "encoder_fingerprint", "code_fingerprint")
 _PREFIX = "ckpt"  # the default of CheckpointManager
 _STATE = "checkpoint"
 # Errors of `load_checkpoint` and its reader.
 _UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+
+
+def compute_key(
+    settings: dict[str, Any],
+    hyperparameters: str,
+    splits: dict[str, list[str]],
+    base_model: str = "",
+    strategy: tf.distribute.Strategy | None = None,
+) -> str:
+    """Returns the hash of the data, code, libraries, settings and initial weights.
+
+    Paths and machines do not count. The libraries are those of this process:
+    `custom_config` may come from another machine.
+
+    Args:
+      settings: The Trainer's `custom_config`.
+      hyperparameters: `TrainerConfig.fingerprint`.
+      splits: File patterns of each split.
+      base_model: The exported model to start from; empty for the encoder.
+      strategy: Its hosts share the reading of the files; None is only this process.
+    """
+    strategy = strategy or tf.distribute.get_strategy()
+    _, hosts = strategies.find_host(strategy)
+    paths = {split: files.list_records(patterns) for split, patterns in splits.items()}
+    content: dict[str, Any] = {"files": _hash_files(paths, strategy)}
+    if inputs.suffices_for_hosts(paths[TRAIN_SPLIT], hosts):
+        # Each host trains on its own files, so their number decides the rows of a step.
+        content["hosts"] = hosts
+    key_settings = {key: settings[key] for key in _KEY_SETTINGS}
+    if base_model:
+        key_settings["base_model"] = warm_start.fingerprint_of(base_model)
+    return fingerprint.of_json(
+        {
+            **content,
+            "settings": key_settings,
+            "libraries": fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES),
+            "trainer": hyperparameters,
+        }
+    )[:16]
+
+
+def _hash_files(
+    paths: dict[str, list[str]], strategy: tf.distribute.Strategy
+) -> dict[str, str]:
+    """Returns the hash of each split's files, of which each host reads a part."""
+    files = [path for split_paths in paths.values() for path in split_paths]
+    host, hosts = strategies.find_host(strategy)
+    hashes = np.zeros([len(files), fingerprint.HASH_BYTES], np.uint8)
+    for index in range(host, len(files), hosts):
+        hashes[index] = list(bytes.fromhex(fingerprint.of_file(files[index])))
+    if hosts > 1:
+        sums = strategies.sum_over_hosts(strategy, hashes.ravel().tolist())
+        hashes = np.array(sums, np.uint8).reshape(hashes.shape)
+    by_path = {
+        path: row.tobytes().hex() for path, row in zip(files, hashes, strict=True)
+    }
+    return {
+        split: fingerprint.of_hashes({path: by_path[path] for path in split_paths})
+        for split, split_paths in paths.items()
+    }
 
 
 class ResumableCheckpoints(tf.train.CheckpointManager):
@@ -28,15 +94,6 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
 
     All workers restore from the chief's directory. Saving takes all of them too, so
     the others write to temporary directories.
-
-    Args:
-      checkpoint: The objects to save and restore.
-      directory: Directory of this training.
-      step_counter: The trainer's global step.
-      interval: Steps between checkpoints.
-      max_to_keep: Checkpoints that are kept, the newest ones.
-      init_fn: Called if there is no checkpoint to restore.
-      is_chief: Whether this process writes to the directory.
 
     Attributes:
       saved_step: Step of the checkpoint that was last saved or restored; None before

@@ -16,10 +16,9 @@ from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules import encoder as encoder_lib
 from modules.data import inputs, preprocessing
 from modules.training import (
-    loss_weights,
+    label_statistics,
     optimization,
     precision,
-    score_scale,
     strategies,
 )
 from modules.training.fine_tuning_task import FineTuningConfig
@@ -110,7 +109,9 @@ def build_experiment(
     rates = dropout_rates(config, encoder)
     steps_per_epoch = config.steps_per_epoch or inputs.count_steps(train_data)
     train_steps = config.epochs * steps_per_epoch
-    balance = loss_weights.measure(config.class_weights, task, train_data, strategy)
+    balance = label_statistics.measure_balance(
+        config.class_weights, task, train_data, strategy
+    )
     return ExperimentConfig(
         task=FineTuningConfig(
             name=task.name,
@@ -123,7 +124,9 @@ def build_experiment(
             gradient_clip_norm=config.gradient_clip_norm,
             loss_weights=balance.weights,
             head_bias=balance.log_odds,
-            score_scale=list(score_scale.measure(task, train_data, strategy)),
+            score_scale=list(
+                label_statistics.measure_scale(task, train_data, strategy)
+            ),
             **packing.model_settings,
             train_data=train_data,
             validation_data=eval_data,
@@ -170,10 +173,6 @@ def with_seed(params: ExperimentConfig, seed: int) -> ExperimentConfig:
 
 def check_settings(config: TrainerConfig, encoder: str) -> None:
     """Checks the trainer's settings against each other and against an encoder.
-
-    Args:
-      config: The settings.
-      encoder: Directory of the pre-trained encoder.
 
     Raises:
       ValueError: It names the setting, its value and the values allowed.
@@ -254,10 +253,6 @@ def share_files(
     Call it in the processes of all hosts. All hosts of a TPU read all files, because
     its cores need batches of one padded length. All hosts also read all files for an
     evaluation of the first rows.
-
-    Args:
-      data: The split.
-      strategy: The strategy.
     """
     host, hosts = strategies.find_host(strategy)
     paths = files.list_records(data.input_path)

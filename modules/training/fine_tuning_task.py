@@ -19,11 +19,10 @@ from modules.encoder import tensors
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
 from modules.encoder.window_classifier import WindowClassifier
+from modules.evaluation.decision import selection_threshold
 from modules.evaluation.prediction_files import Predictions
-from modules.evaluation.selection import selection_threshold
 from modules.training import strategies, summary_names, warm_start
-from modules.training.heads import build_head
-from modules.training.score_scale import ScoreScale
+from modules.training.heads import ScoreScale, build_head
 
 GRADIENT_NORM = "gradient_norm"
 EXAMPLES = "examples"
@@ -48,7 +47,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
       frozen_layers: Number of the lowest layers that are frozen.
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
       loss_weights: Weight of each class in the training loss, one for all rows of a
-        regression, or two for each of several labels; see `loss_weights.Balance`.
+        regression, or two for each of several labels; see `label_statistics.Balance`.
         Empty weighs nothing.
       head_bias: Initial bias of each output of a new head; empty is 0.
       score_scale: The `ScoreScale` of a regression.
@@ -89,10 +88,6 @@ class FineTuningTask(base_task.Task):
     Targets are the `labels`, `weights`, `row_weights` and `ids` of
     `modules.data.inputs`. The loss is the mean over the global batch, whatever the
     number of replicas.
-
-    Args:
-      params: The settings of the model and its data.
-      definition: The task definition.
 
     Attributes:
       definition: The task definition.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,82 @@ import tf_keras
 from official.core import base_trainer, config_definitions
 
 from modules.data import inputs
-from modules.export.traced_model import TracedModel
-from modules.training import optimization, precision, replica_batches, strategies
+from modules.export.serving_model import TracedModel
+from modules.training import optimization, precision, strategies
 from modules.training.fine_tuning_task import FineTuningTask
+
+_PREFETCHED = 2  # batches
+
+
+def _is_fed_directly(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether this process reads the batches of all its replicas itself."""
+    supported = (
+        tf.distribute.OneDeviceStrategy,
+        tf.distribute.MirroredStrategy,
+        tf.distribute.MultiWorkerMirroredStrategy,
+    )
+    return isinstance(strategy, supported)
+
+
+def build_batches(
+    strategy: tf.distribute.Strategy,
+    build_dataset: Callable[..., tf.data.Dataset],
+    *args: Any,
+    **kwargs: Any,
+) -> tf.data.Dataset:
+    """Builds the batches of this process, one for each of its replicas in turn.
+
+    TensorFlow wraps a distributed dataset in one that tunes itself, whose deletion can
+    take a minute (`OwnedMultiDeviceIterator`; no option reaches it). Here the replicas
+    take their batches in turn from one iterator.
+
+    The number of batches must be a multiple of the local replicas, and the same on all
+    hosts: each replica needs one at each step.
+
+    Args:
+      strategy: The strategy, which must be supported.
+      build_dataset: Returns the dataset. If it has an argument `input_context`, it
+        receives the `tf.distribute.InputContext` of this process.
+      *args: Its arguments.
+      **kwargs: Its keyword arguments.
+    """
+    if "input_context" in inspect.signature(build_dataset).parameters:
+        host, hosts = strategies.find_host(strategy)
+        kwargs["input_context"] = tf.distribute.InputContext(
+            num_input_pipelines=hosts,
+            input_pipeline_id=host,
+            num_replicas_in_sync=strategy.num_replicas_in_sync,
+        )
+    dataset = build_dataset(*args, **kwargs)
+    if not isinstance(strategy, tf.distribute.OneDeviceStrategy):
+        return dataset
+    (name,) = strategy.extended.worker_devices
+    device = tf.DeviceSpec.from_string(name)
+    if (device.device_type, device.device_index) == ("CPU", 0):
+        return dataset
+    # Copied to the device while it computes the previous step. The options of a
+    # dataset do not apply to its copy.
+    prefetch = tf.data.experimental.prefetch_to_device(name, _PREFETCHED)
+    return inputs.without_autotuning(dataset.apply(prefetch))
+
+
+def _take_batches(strategy: tf.distribute.Strategy, iterator: Any) -> Any:
+    """Takes the next batch of each replica of this process.
+
+    Returns:
+      An argument of `strategy.run`.
+    """
+    is_single = strategy.num_replicas_in_sync == 1
+    if is_single or isinstance(iterator, tf.distribute.DistributedIterator):
+        return next(iterator)
+    replicas = strategies.count_local_replicas(strategy)
+    batches = [next(iterator) for _ in range(replicas)]
+
+    def take_batch() -> Any:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return batches[int(tf.get_static_value(replica)) % replicas]
+
+    return strategy.run(take_batch)
 
 
 class FineTuningTrainer(base_trainer.Trainer):
@@ -37,7 +111,7 @@ class FineTuningTrainer(base_trainer.Trainer):
     ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
         """Returns the dataset, or what TensorFlow distributes it to.
 
-        The task's batches need no distribution: see `replica_batches`.
+        The task's batches need no distribution: see `build_batches`.
 
         Args:
           dataset_or_fn: A dataset, or a function that returns one. An argument
@@ -50,21 +124,21 @@ class FineTuningTrainer(base_trainer.Trainer):
         is_task_input = dataset_or_fn == self.task.build_inputs
         if (
             kwargs.get("input_options") is None
-            and replica_batches.is_supported(self.strategy)
+            and _is_fed_directly(self.strategy)
             and callable(dataset_or_fn)
             and (is_single or is_task_input)
         ):
             kwargs.pop("input_options", None)
-            return replica_batches.build(self.strategy, dataset_or_fn, *args, **kwargs)
+            return build_batches(self.strategy, dataset_or_fn, *args, **kwargs)
         return super().distribute_dataset(dataset_or_fn, *args, **kwargs)
 
     def next_train_inputs(self, iterator: Any) -> Any:
         """Returns the next batch of each replica of this process."""
-        return replica_batches.take(self.strategy, iterator)
+        return _take_batches(self.strategy, iterator)
 
     def next_eval_inputs(self, iterator: Any) -> tuple[Any, dict[str, Any]]:
         """Returns the next batch of each replica of this process, and no logs."""
-        return replica_batches.take(self.strategy, iterator), {}
+        return _take_batches(self.strategy, iterator), {}
 
     def eval_step(self, iterator: Any) -> dict[str, Any]:
         """Predicts a batch, and updates the validation loss and metrics.
@@ -122,9 +196,6 @@ class CoordinatorEvaluator(orbit.AbstractEvaluator):
     """Evaluates on the coordinator of asynchronous workers, with a second model.
 
     The workers cannot gather their predictions, which the metrics are computed from.
-
-    Args:
-      trainer: Its weights are evaluated.
     """
 
     def __init__(self, trainer: base_trainer.Trainer) -> None:
@@ -154,8 +225,8 @@ class _Predictor(orbit.StandardEvaluator):
         self._strategy = tf.distribute.get_strategy()
         # Outside the scope of a strategy there is one device.
         batches = (
-            replica_batches.build(self._strategy, task.build_inputs, data)
-            if replica_batches.is_supported(self._strategy)
+            build_batches(self._strategy, task.build_inputs, data)
+            if _is_fed_directly(self._strategy)
             else task.build_inputs(data)
         )
         super().__init__(batches)
@@ -164,7 +235,7 @@ class _Predictor(orbit.StandardEvaluator):
         """Predicts a batch."""
         rows = self._strategy.run(
             self._task.validation_step,
-            args=(replica_batches.take(self._strategy, iterator), self._model),
+            args=(_take_batches(self._strategy, iterator), self._model),
         )
         local = self._strategy.experimental_local_results
         return tf.nest.map_structure(local, rows)
@@ -202,12 +273,7 @@ def predict(
 def build_trainer(
     task: FineTuningTask, params: config_definitions.ExperimentConfig
 ) -> FineTuningTrainer:
-    """Builds the trainer; call it in the scope of the strategy.
-
-    Args:
-      task: The task.
-      params: The experiment.
-    """
+    """Builds the trainer; call it in the scope of the strategy."""
     optimizer = optimization.build_optimizer(
         params.trainer.optimizer_config,
         transform_gradients=task.transform_gradients,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -18,16 +18,42 @@ from contracts.task.score import Score
 from contracts.task.several_labels import SeveralLabels
 from contracts.versions import description
 from modules.export import signatures
-from modules.training.score_scale import ScoreProjection, ScoreScale
+
+
+class ScoreScale(NamedTuple):
+    """The mean and the standard deviation that standardize scores.
+
+    Attributes:
+      mean: In the units of the scores.
+      std: In the units of the scores, above 0.
+    """
+
+    mean: float = 0.0
+    std: float = 1.0
+
+
+class ScoreProjection(tf_keras.layers.Dense):
+    """A dense layer to a standardized score, which it returns in the scores' units."""
+
+    def __init__(self, scale: ScoreScale, **kwargs: Any) -> None:
+        super().__init__(1, **kwargs)
+        self._scale = tuple(scale)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Projects float[batch, inputs] to scores float32[batch, 1]."""
+        mean, std = self._scale
+        # In float32: bfloat16 cannot tell a score of 90 from one of 90.2.
+        return tf.cast(super().call(inputs), tf.float32) * std + mean
+
+    def adapt_weights(self, source: ScoreScale) -> None:
+        """Changes weights of another scale, so that they predict the same scores."""
+        mean, std = self._scale
+        self.kernel.assign(self.kernel * (source.std / std))
+        self.bias.assign((self.bias * source.std + source.mean - mean) / std)
 
 
 class Head(abc.ABC):
-    """The output head: loss, activation and outputs.
-
-    Args:
-      kind: The label kind.
-      scale: The scale of scores.
-    """
+    """The output head: loss, activation and outputs."""
 
     def __init__(self, kind: LabelKind, scale: ScoreScale) -> None:
         self._kind = kind
@@ -236,12 +262,7 @@ _HEADS: dict[type[LabelKind], type[Head]] = {
 
 
 def build_head(kind: LabelKind, scale: ScoreScale) -> Head:
-    """Builds the head of a label kind.
-
-    Args:
-      kind: The label kind.
-      scale: The scale of scores; others ignore it.
-    """
+    """Builds the head of a label kind."""
     return _HEADS[type(kind)](kind, scale)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import orbit
 import tensorflow as tf
 from official.core import actions as official_actions
-from official.core import base_trainer, config_definitions
+from official.core import base_trainer
 
 from contracts import signals
 from contracts.storage import uris
@@ -129,7 +129,11 @@ def _build_controller(
         trainer=trainer,
         evaluator=CoordinatorEvaluator(trainer) if is_asynchronous else trainer,
         global_step=trainer.global_step,
-        steps_per_loop=lambda step: steps_to_next(params, step),
+        # A loop ends where a checkpoint is due.
+        steps_per_loop=lambda step: min(
+            params.steps_per_loop,
+            params.checkpoint_interval - int(step) % params.checkpoint_interval,
+        ),
         checkpoint_manager=manager,
         enable_async_checkpointing=params.async_checkpoints,
         summary_manager=summaries,
@@ -145,12 +149,6 @@ def _build_controller(
     )
     summaries.start()  # at the step that the controller restored
     return controller
-
-
-def steps_to_next(params: config_definitions.TrainerConfig, step: int) -> int:
-    """Returns the steps of a loop, which ends where a checkpoint is due."""
-    to_checkpoint = params.checkpoint_interval - step % params.checkpoint_interval
-    return int(min(params.steps_per_loop, to_checkpoint))
 
 
 def _train_and_evaluate(

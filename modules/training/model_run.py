@@ -28,12 +28,7 @@ BATCH_FILE = "batch.json"
 
 
 def write_params(params: config_definitions.ExperimentConfig, directory: str) -> None:
-    """Writes `params.yaml` and the optimizer.
-
-    Args:
-      params: The experiment.
-      directory: Directory of the training from one seed.
-    """
+    """Writes `params.yaml` and the optimizer."""
     train_utils.serialize_config(params, directory)
     optimizer = params.trainer.optimizer_config
     # The Model Garden's format: `trainer.optimization` takes the file as it is.
@@ -43,14 +38,7 @@ def write_params(params: config_definitions.ExperimentConfig, directory: str) ->
 def write_batch(
     data: inputs.ExamplesConfig, task: TaskConfig, vocab_file: str, directory: str
 ) -> None:
-    """Writes the first batch of a training: its tensors, and a table of its tokens.
-
-    Args:
-      data: The training split.
-      task: Names the columns and classes.
-      vocab_file: The encoder's vocabulary, one token a line.
-      directory: Directory of `batch.json` and `batch.tsv`.
-    """
+    """Writes the first batch of a training: its tensors, and a table of its tokens."""
     batch = batch_view.first_batch(data)
     features = batch_view.list_features(batch)
     files.write_record(uris.join(directory, BATCH_FILE), features)
@@ -93,12 +81,7 @@ def write_predictions(path: str, task: TaskConfig, predictions: Predictions) -> 
 
 
 def write_graph(model: tf_keras.Model, directory: str) -> None:
-    """Writes the graph of layers, `model.dot`, that `plot_model` would draw.
-
-    Args:
-      model: The model.
-      directory: Directory of the graph.
-    """
+    """Writes the graph of layers, `model.dot`, that `plot_model` would draw."""
     dot = tf_keras.utils.model_to_dot(
         model, show_shapes=True, expand_nested=True, dpi=None
     ).to_string()

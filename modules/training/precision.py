@@ -10,7 +10,6 @@ from typing import Any
 
 import tensorflow as tf
 import tf_keras
-from official.modeling import performance
 
 from contracts import cpu
 from contracts.storage import files, uris
@@ -20,7 +19,7 @@ FLOAT32, BFLOAT16, FLOAT16 = "float32", "bfloat16", "float16"
 # Compute capability of the first GPUs whose tensor cores multiply bfloat16.
 BFLOAT16_CAPABILITY = (8, 0)
 
-_DTYPES = {FLOAT32: tf.float32, BFLOAT16: tf.bfloat16, FLOAT16: tf.float16}
+_DTYPES = (FLOAT32, BFLOAT16, FLOAT16)
 _FILE = "precision.json"
 
 logger = logging.getLogger(__name__)
@@ -48,11 +47,6 @@ def choose(setting: str, strategy: tf.distribute.Strategy, directory: str) -> Pr
     `BFLOAT16_CAPABILITY`, or a CPU with AMX or AVX-512 for it. Otherwise it is
     float32, also with parameter servers, whose workers may differ. A resumed training
     keeps its type.
-
-    Args:
-      setting: Setting `trainer.mixed_precision`.
-      strategy: The distribution strategy.
-      directory: Directory of the training's checkpoints.
     """
     recorded = read(directory)
     chosen = Precision(**recorded) if recorded else _detect(setting, strategy)
@@ -80,19 +74,13 @@ def read(directory: str) -> dict[str, Any] | None:
     return files.read_record(uris.join(directory, _FILE))
 
 
-@contextlib.contextmanager
-def compute_in(dtype: str) -> Iterator[None]:
+def compute_in(dtype: str) -> contextlib.AbstractContextManager[None]:
     """Sets the compute type of models built in the context; weights stay float32.
 
     Args:
       dtype: `float32`, `bfloat16` or `float16`.
     """
-    previous = tf_keras.mixed_precision.global_policy()
-    performance.set_mixed_precision_policy(_DTYPES[dtype])
-    try:
-        yield
-    finally:
-        tf_keras.mixed_precision.set_global_policy(previous)
+    return stored_in(dtype if dtype == FLOAT32 else f"mixed_{dtype}")
 
 
 @contextlib.contextmanager

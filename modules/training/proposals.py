@@ -43,13 +43,6 @@ def propose(
     none is pruned before as many are completed; then a tree-structured Parzen
     estimator proposes, and a trial below the median of the others is pruned.
 
-    Args:
-      space: The values of each setting.
-      ended: The trials before.
-      trials: Number of trials of the search.
-      seed: Seed of the proposals.
-      fixed: Settings to take, if they are in the space.
-
     Returns:
       Optuna's trial, which an evaluation is reported to; None if all settings that were
       proposed have been tried.

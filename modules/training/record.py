@@ -55,12 +55,7 @@ class Result:
 
 
 def seed_directory(directory: str, seed: int) -> str:
-    """Returns the directory of the training from one seed.
-
-    Args:
-      directory: The parent, of the checkpoints or of the `ModelRun`.
-      seed: The seed.
-    """
+    """Returns the directory of the training from one seed."""
     return uris.join(directory, f"seed-{seed}")
 
 
@@ -99,11 +94,6 @@ class TrainingRecord:
         """Records an evaluation, and saves the weights if it is the best so far.
 
         An evaluation before the first step is never the best: its head is untrained.
-
-        Args:
-          step: The evaluated step.
-          values: The metrics.
-          trainer: Its model is saved, with the moving averages if it has them.
         """
         evaluation = Evaluation(step, values)
         self.evaluations.append(evaluation)

@@ -26,14 +26,13 @@ from modules.data import inputs
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
 from modules.export import serving_model
-from modules.export.traced_model import TracedModel, in_large_batches
+from modules.export.serving_model import TracedModel, in_large_batches
 from modules.training import (
-    checkpoint_key,
     checkpoints,
     directory_lock,
     experiment,
     fitted_outputs,
-    loss_weights,
+    label_statistics,
     model_run,
     precision,
     strategies,
@@ -100,14 +99,8 @@ def run_fn(fn_args: Any) -> None:
 def find_directory(
     fn_args: Any, config: TrainerConfig, strategy: tf.distribute.Strategy
 ) -> str:
-    """Returns the directory of a training, which is named after its checkpoint key.
-
-    Args:
-      fn_args: The arguments of `run_fn`.
-      config: The trainer's settings.
-      strategy: The distribution strategy.
-    """
-    key = checkpoint_key.compute(
+    """Returns the directory of a training, which is named after its checkpoint key."""
+    key = checkpoints.compute_key(
         fn_args.custom_config,
         config.fingerprint(),
         split_patterns(fn_args),
@@ -124,15 +117,7 @@ def prepare(
     strategy: tf.distribute.Strategy,
     directory: str,
 ) -> experiment.ExperimentConfig:
-    """Returns the experiment of a training, with the choices of its directory.
-
-    Args:
-      fn_args: The arguments of `run_fn`.
-      task: The task definition.
-      config: The trainer's settings.
-      strategy: The distribution strategy.
-      directory: The result of `find_directory`.
-    """
+    """Returns the experiment of a training, with the choices of its directory."""
     settings = fn_args.custom_config
     packing = Packing.model_validate(settings["packing"])
     base_model = warm_start.find_base_model(fn_args.base_model)
@@ -349,7 +334,9 @@ def _write_records(
         "started_from": warm_start.origin(params.task.base_model),
         "precision": precision.read(directory),
         "xla": xla.read(directory),
-        "loss_weights": loss_weights.describe(task, params.task.loss_weights),
+        "loss_weights": label_statistics.describe_weights(
+            task, params.task.loss_weights
+        ),
         "calibration": fitted.calibration and fitted.calibration.model_dump(),
         "decision": fitted.decision and fitted.decision.model_dump(),
         "score_scale": params.task.score_scale if task.label_kind.is_scaled else None,

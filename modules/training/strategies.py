@@ -22,10 +22,6 @@ def choose_strategy(name: str, tpu: str) -> tf.distribute.Strategy:
     `auto` selects parameter servers or several workers if `TF_CONFIG` names them, else
     a TPU, else all GPUs if there are several, else one device.
 
-    Args:
-      name: Setting `trainer.strategy`.
-      tpu: Setting `trainer.tpu`.
-
     Raises:
       UsageError: `TF_CONFIG` has another form, or names no cluster for the strategy.
       ValueError: The TPU is unavailable.

@@ -26,7 +26,7 @@ from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
 from modules import environment
 from modules.training import (
-    checkpoint_key,
+    checkpoints,
     directory_lock,
     experiment,
     proposals,
@@ -68,9 +68,6 @@ class SettingsTuner(base_tuner.BaseTuner):
     A trial is a training in the directory of its checkpoint key, so the Trainer finds
     the training of the best settings finished. The record of the search is in a
     directory of the same kind, named after what is searched.
-
-    Args:
-      fn_args: The arguments of `tuner_fn`.
 
     Attributes:
       oracle: This object, which has the methods of an oracle that TFX calls.
@@ -171,7 +168,7 @@ class SettingsTuner(base_tuner.BaseTuner):
                 "space": self._space,
             }
         )
-        return checkpoint_key.compute(
+        return checkpoints.compute_key(
             self._fn_args.custom_config,
             hyperparameters,
             run_fn.split_patterns(self._fn_args),
@@ -302,11 +299,6 @@ class SettingsTuner(base_tuner.BaseTuner):
 
 class _Judge:
     """Reads the evaluations of a trial, and prunes it.
-
-    Args:
-      proposed: Optuna's trial.
-      metric: The deciding metric.
-      epochs: Epochs of the trial.
 
     Attributes:
       steps_per_epoch: Steps of an epoch of the trial.

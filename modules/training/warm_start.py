@@ -15,7 +15,7 @@ from contracts.task.definition import TaskConfig
 from contracts.versions import description
 from contracts.versions.saved_model_files import VARIABLES
 from modules.training import precision
-from modules.training.score_scale import ScoreProjection, ScoreScale
+from modules.training.heads import ScoreProjection, ScoreScale
 
 # Written next to a copied champion: {"directory": where it was pushed}.
 CHAMPION_FILE = "champion.json"
@@ -24,24 +24,14 @@ _VARIABLES = f"{VARIABLES}/{VARIABLES}"
 
 
 def describe(task: TaskConfig, architecture: dict[str, Any]) -> dict[str, Any]:
-    """Returns the properties that two models must share to exchange weights.
-
-    Args:
-      task: The task definition.
-      architecture: The encoder's.
-    """
+    """Returns the properties that two models must share to exchange weights."""
     described = description.describe_task(task)
     outputs = {key: described[key] for key in ("kind", "classes", "label_range")}
     return {**outputs, **architecture}
 
 
 def find_incompatibility(model: str, expected: dict[str, Any]) -> str:
-    """Returns why training cannot start from a model; empty if it can.
-
-    Args:
-      model: Directory of a SavedModel.
-      expected: The result of `describe` for the model to train.
-    """
+    """Returns why training cannot start from a model; empty if it can."""
     described = description.read_description(model)
     if described is None:
         problem = f"it has no {description.FILE}, which describes its weights"
@@ -68,11 +58,7 @@ def find_base_model(path: str | None) -> str:
 
 
 def origin(base_model: str) -> str:
-    """Returns a text that names the initial weights, for logs and records.
-
-    Args:
-      base_model: The result of `find_base_model`.
-    """
+    """Returns a text that names the initial weights, for logs and records."""
     if not base_model:
         return "the pre-trained encoder"
     record = files.read_record(uris.join(os.path.dirname(base_model), CHAMPION_FILE))

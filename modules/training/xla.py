@@ -50,13 +50,6 @@ def choose(
     where it gains nothing, and on several GPUs, whose all-reduce it cannot compile. A
     TPU compiles by itself. A resumed training keeps the choice if it can.
 
-    Args:
-      setting: Setting `trainer.xla`.
-      params: The experiment.
-      strategy: The distribution strategy.
-      directory: Directory of the training's checkpoints.
-      lengths: Lengths in tokens that batches are padded to if XLA is used.
-
     Returns:
       The experiment, with XLA and these lengths if it is used.
 
@@ -98,12 +91,7 @@ def choose(
 
 
 def enable(params: ExperimentConfig, lengths: list[int]) -> ExperimentConfig:
-    """Returns an experiment whose training step XLA compiles.
-
-    Args:
-      params: The experiment.
-      lengths: Lengths in tokens that its batches are padded to.
-    """
+    """Returns an experiment whose training step XLA compiles."""
     data = params.task.train_data.replace(lengths=lengths)
     return params.replace(task=params.task.replace(xla=True, train_data=data))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from contracts import wording
 from contracts.errors import UsageError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from modules.data import row_values
 from pipeline.api.arguments import MinProbability, checked
 from pipeline.api.data_frames import Texts, describe_row, refuse_levels

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from contracts import wording
 from contracts.errors import DataRefusedError, UsageError
+from contracts.settings.data import TEST
 from contracts.storage import uris
-from ingest.examples.splits import TEST
 from ingest.working_directory import WorkingDirectory
 from modules import environment
 from pipeline.api import data_frames

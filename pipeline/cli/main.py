@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contracts.errors import UsageError
-from contracts.settings.run_settings import describe_selection
+from contracts.settings.evaluator import describe_selection
 from contracts.storage import uris
 from ingest import examples
 from modules import environment

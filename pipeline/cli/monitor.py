@@ -18,8 +18,7 @@ from rich.table import Table
 from contracts import metrics, wording
 from contracts.errors import UsageError
 from contracts.storage import files, uris
-from contracts.task import kinds
-from contracts.task.definition import TaskConfig
+from contracts.task.definition import TaskConfig, find_described_kind
 from contracts.versions import description
 from modules import environment
 from pipeline import exit_status
@@ -349,11 +348,11 @@ def _task_of(
     described = description.read_description(directory)
     if described is None:
         raise UsageError(
-            got=f"--labels: the model {directory} has no description of its classes; push "
-            "it again with this release",
-            name="E-file-format-other",
+            got=f"--labels: the model {directory} has no description of its classes; give "
+            "a model that this pipeline pushed",
+            name="E-model-not-found",
         )
-    kind = kinds.from_description(described)
+    kind = find_described_kind(described)
     if label_separator is not None and kind.label_size == 1:
         raise UsageError(
             got="--label-separator is for a model of several labels; this one predicts one "

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 
 from contracts import wording
 from contracts.errors import UsageError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from modules import environment
 from pipeline import exit_status
 from pipeline.api.arguments import TestSize

@@ -34,11 +34,9 @@ from pipeline.orchestrators.run_client import (
 
 _ORCHESTRATOR = click.option(
     "--orchestrator",
-    "--target",
-    "orchestrator",
     type=options.allowed(Orchestrator),
     required=True,
-    help="Where the pipeline runs. --target is the former name of this option.",
+    help="Where the pipeline runs.",
 )
 
 
@@ -94,7 +92,7 @@ def compile_command(
     "values",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter of the run, such as learning_rate=3e-5. Repeatable.",
+    help="A parameter of the run, such as epochs=2. Repeatable.",
 )
 @click.option("--service-account", help="Account that the run's containers use.")
 @click.option("--namespace", help="Kubeflow: namespace, if it has several users.")

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from contracts import wording
 from contracts.errors import UsageError
-from ingest.config import FileFormat
+from contracts.settings.data import FileFormat
 from ingest.rows.formats import ARROW, FORMATS, SPREADSHEETS, format_of
 from modules import environment
 from modules.data import row_values

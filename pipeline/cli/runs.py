@@ -14,7 +14,7 @@ from rich.tree import Tree
 
 from contracts import wording
 from contracts.run_states import MARKS, PUSHED
-from contracts.settings.run_settings import describe_selection
+from contracts.settings.evaluator import describe_selection
 from contracts.settings.trainer import TrainerConfig
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables

@@ -12,8 +12,5 @@ def plain_table(*columns: str | Column) -> Table:
 
 
 def short_id(run_id: str) -> str:
-    """Returns the part of a run's id that tables show; `show` and `override` accept it.
-
-    The ids of earlier releases have no `Z`: they are in local time.
-    """
-    return run_id[: len("20261125-014907Z")].rstrip("-")
+    """Returns the part of a run's id that tables show; commands accept it."""
+    return run_id[: len("20261125-014907Z")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 from collections.abc import Callable, Iterable
@@ -21,60 +20,40 @@ _SETTINGS = {
     "max_regression": "evaluator.max_regression",
     "significance": "evaluator.significance",
 }
-TRAINER_SETTINGS = {
+TRAINER_SETTINGS = tuple(
     setting.removeprefix("trainer.")
     for setting in _SETTINGS.values()
     if setting.startswith("trainer.")
-}
+)
 # It replaces the prepared examples, not `data.source`, which may be text.
 _DATA = "data"
 _NAMES = (_DATA, *_SETTINGS)
 
 
-@dataclasses.dataclass(frozen=True)
-class RunParameters:
-    """The parameters as values, or as the orchestrator's placeholders for values.
+def make_parameters(
+    config: Config, examples: str, make: Callable[[str, Any], Any]
+) -> dict[str, Any]:
+    """Returns the parameters by name: values, or the orchestrator's placeholders.
 
-    Attributes:
-      data: str, directory of TFRecords with the same layout as the staged ones.
-      epochs: int, passes over the training split; 0 takes what the search finds.
-      steps_per_epoch: int, steps of a pass; 0 reads every row once.
-      learning_rate: float, peak rate; 0 takes what the search finds.
-      thresholds: str, JSON of the lowest value by metric.
-      max_regression: str, JSON of the largest drop below the champion by metric.
-      significance: float, p-value below which a model is worse than another.
+    Mappings are JSON. 0 for `epochs` and `learning_rate` takes what the search finds,
+    0 for `steps_per_epoch` reads every row once.
+
+    Args:
+      config: The settings with their defaults.
+      examples: Directory of the Examples, the default of `data`.
+      make: Makes a parameter from its name and default.
     """
-
-    data: Any
-    epochs: Any
-    steps_per_epoch: Any
-    learning_rate: Any
-    thresholds: Any
-    max_regression: Any
-    significance: Any
-
-    @classmethod
-    def of(
-        cls, config: Config, examples: str, make: Callable[[str, Any], Any]
-    ) -> RunParameters:
-        """Makes the parameters of a configuration.
-
-        Args:
-          config: The settings with their defaults.
-          examples: Directory of the Examples, the default of `data`.
-          make: Makes a parameter from its name and default.
-        """
-        defaults: dict[str, Any] = {
-            name: functools.reduce(getattr, setting.split("."), config)
-            for name, setting in _SETTINGS.items()
-        }
-        if config.tuner is not None:
-            for name in config.tuner.space.keys() & defaults.keys():
-                defaults[name] = type(defaults[name])(0)
-        values = {_DATA: examples} | {
-            name: encode(value) for name, value in defaults.items()
-        }
-        return cls(**{name: make(name, value) for name, value in values.items()})
+    defaults: dict[str, Any] = {
+        name: functools.reduce(getattr, setting.split("."), config)
+        for name, setting in _SETTINGS.items()
+    }
+    if config.tuner is not None:
+        for name in config.tuner.space.keys() & defaults.keys():
+            defaults[name] = type(defaults[name])(0)
+    values = {_DATA: examples} | {
+        name: encode(value) for name, value in defaults.items()
+    }
+    return {name: make(name, value) for name, value in values.items()}
 
 
 def parse(texts: Iterable[str]) -> dict[str, Any]:

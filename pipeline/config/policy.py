@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from contracts.errors import UsageError
 from contracts.section import Settings
 from contracts.task.definition import TaskConfig
-from pipeline.config import problems
+from pipeline.config import problems, typed_yaml
 
 FILE = "pipeline-policy.yaml"
 _CODE = Path(__file__).resolve().parent
@@ -111,7 +111,7 @@ def refuse_columns(task: TaskConfig, recipe: Path) -> None:
 
 def _read(file: Path) -> Policy:
     try:
-        return Policy.model_validate(problems.read_yaml(file, Policy))
+        return Policy.model_validate(typed_yaml.read(file, Policy))
     except ValidationError as error:
         refused = problems.find(error, Policy, name="E-policy-refused")
     for problem in refused:

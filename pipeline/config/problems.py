@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from contracts.errors import UsageError
@@ -16,45 +15,8 @@ from contracts.section import Settings
 from pipeline.config import typed_yaml
 
 _REMOVED = {"tuner.service": "Optuna proposes the settings"}  # key: what holds now
-_VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _EXPECTED = re.compile(r"\w+ should (?:be |have |match )?(.+?)(?: after validation.*)?")
 _ABOUT_A_SETTING = re.compile(r"(\w+)((?:\.\w+)*):? (?:is )?(.+)", re.DOTALL)
-
-
-def read_yaml(path: Path, model: type[Settings]) -> dict[str, Any]:
-    """Returns the settings in a file.
-
-    Args:
-      path: The file.
-      model: The model of the settings.
-
-    Raises:
-      UsageError: It cannot be read, or has no mapping of settings.
-    """
-    try:
-        settings = typed_yaml.load(path.read_text(encoding="utf-8"), model)
-    except OSError as error:
-        raise UsageError(
-            str(path),
-            error.strerror,
-            advice="correct the path, or the permissions of the file",
-            name="E-config-unreadable",
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(
-            str(path),
-            f"not valid YAML: {error}",
-            advice="correct the file",
-            name="E-config-unreadable",
-        ) from error
-    if not isinstance(settings, dict | None):
-        raise UsageError(
-            str(path),
-            "not a mapping of settings",
-            advice="correct the file",
-            name="E-config-unreadable",
-        )
-    return settings or {}
 
 
 def find(
@@ -170,12 +132,10 @@ def _describe(
     if detail["type"] == "missing":
         advice = f"add it, or give `{key}=VALUE`"
         return UsageError(key, "missing", advice=advice, name=name)
-    message = detail["msg"].removeprefix(_VALUE_ERROR)
+    message = detail["msg"].removeprefix("Value error, ")
     if expected := _EXPECTED.fullmatch(message):
         return UsageError(key, repr(value), expected[1], name=name)
-    kind: Any = model
-    for part in location:
-        kind = typed_yaml.member(kind, part)
+    kind = functools.reduce(typed_yaml.member, location, model)
     is_value = location and not isinstance(value, dict)
     return from_message(message, kind, key, repr(value) if is_value else "", name)
 

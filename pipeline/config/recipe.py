@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,29 +16,22 @@ from contracts import metrics
 from contracts.errors import UsageError
 from contracts.packing import Packing
 from contracts.section import Settings
-from contracts.settings import cluster, slices
+from contracts.settings import cluster
+from contracts.settings.data import TEST, TFDS_PREFIX, DataConfig, find_slice_problem
 from contracts.settings.data_gate import DataGateConfig
-from contracts.settings.run_settings import RunSettings
-from contracts.settings.slices import SliceSettings
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.serving import ServingConfig
 from contracts.settings.trainer import TrainerConfig
 from contracts.settings.tuner import TunerConfig
-from contracts.settings.words import WordSettings
 from contracts.storage import uris
 from contracts.task.definition import EVAL_SPLIT, INPUT_NAME, TaskConfig, input_name
-from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples.halving import Halving
-from ingest.examples.splits import TEST
 from modules.data.row_values import find_surrogate
 from pipeline.config import policy, problems, secrets, typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
-from pipeline.config.sections import (
-    PACKAGE_PREFIX,
-    EncoderConfig,
-    EvaluatorConfig,
-    ServingConfig,
-)
 
+PACKAGE_PREFIX = "package:"  # of sources that are not paths
 _PATH_KEYS = (
     "data.source",
     "data.schema_file",
@@ -66,6 +60,23 @@ class Origin:
 
     file: Path | None = dataclasses.field(default=None, compare=False)
     overrides: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+
+
+class EncoderConfig(Settings):
+    """Where the pre-trained encoder comes from.
+
+    Attributes:
+      source: A directory (local or `gs://`), `package:NAME/PATH` for a directory in an
+        installed package, or the handle of a SavedModel on TF Hub or Kaggle. It holds
+        a Model Garden checkpoint, a Hugging Face folder or a SavedModel.
+      sha256: Expected SHA-256 over the names and contents of all files that are read
+        from the source: configuration or graph, vocabulary, tokenizer settings and
+        weights. It is checked before any file is used; the error message has the
+        actual hash. None checks nothing.
+    """
+
+    source: str
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
 
 class Config(Settings):
@@ -110,40 +121,11 @@ class Config(Settings):
         return source
 
     @property
-    def run_settings(self) -> RunSettings:
-        """The settings that DataGate and the report of a run need."""
-        return RunSettings(
-            pipeline=self.name,
-            task=self.task,
-            gate_split=self.evaluator.split or TEST,
-            packing=self.preprocessing,
-        )
-
-    @property
     def halving(self) -> Halving | None:
         """When `eval` of data without `test` is halved; None: never."""
         if self.evaluator.split not in (None, TEST):
             return None
         return Halving(tuple(self.evaluator.thresholds), self.data_gate.max_interval)
-
-    @property
-    def slice_settings(self) -> SliceSettings:
-        """The slices by columns of the data, and what a model must reach in them."""
-        return SliceSettings(
-            columns=self.data.slice_columns,
-            thresholds=self.evaluator.slice_thresholds,
-            min_rows=self.evaluator.min_slice_rows,
-        )
-
-    @property
-    def word_settings(self) -> WordSettings:
-        """The words that are swapped in texts, and what may change by that."""
-        return WordSettings(
-            lists=self.evaluator.group_words,
-            max_changed=self.evaluator.max_changed_by_words,
-            changed=self.evaluator.changed_by_words,
-            task=self.task,
-        )
 
     @model_validator(mode="after")
     def _check_source(self) -> Config:
@@ -213,7 +195,7 @@ class Config(Settings):
     @model_validator(mode="after")
     def _check_slices(self) -> Config:
         columns = self.data.slice_columns
-        if problem := slices.find_problem(columns, self.task):
+        if problem := find_slice_problem(columns, self.task):
             raise ValueError(problem)
         for column in self.evaluator.slice_thresholds:
             if column not in columns:
@@ -391,9 +373,7 @@ def parse_value(key: str, text: str, argument: str) -> Any:
     Raises:
       UsageError: The text is not YAML.
     """
-    kind: Any = Config
-    for name in key.split("."):
-        kind = typed_yaml.member(kind, name)
+    kind = functools.reduce(typed_yaml.member, key.split("."), Config)
     try:
         return typed_yaml.load_value(text, kind)
     except yaml.YAMLError as error:
@@ -406,7 +386,7 @@ def parse_value(key: str, text: str, argument: str) -> Any:
 
 
 def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
-    settings = problems.read_yaml(path, Config)
+    settings = typed_yaml.read(path, Config)
     _anchor_paths(settings, Path(os.path.abspath(path)).parent)
     _expand_task(settings)
     unknown = (problems.find_unknown(Config, key.split(".")) for key in overrides or ())

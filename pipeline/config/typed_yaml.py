@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import types
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
+
+from contracts.errors import UsageError
 
 _TAG = "tag:yaml.org,2002:"
 _INT, _FLOAT, _DATE = (_TAG + name for name in ("int", "float", "timestamp"))
@@ -65,6 +68,38 @@ def load(text: str, kind: Any = Any) -> Any:
         return loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def read(path: Path, kind: Any) -> dict[str, Any]:
+    """Returns the settings in a file; see `load`.
+
+    Args:
+      path: The file.
+      kind: Type of the settings.
+
+    Raises:
+      UsageError: The file cannot be read, or has no mapping of settings.
+    """
+    try:
+        settings = load(path.read_text(encoding="utf-8"), kind)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        got: str | None = f"not valid YAML: {error}"
+        if isinstance(error, OSError):
+            got = error.strerror
+        raise UsageError(
+            str(path),
+            got,
+            advice="correct the path, or the file",
+            name="E-config-unreadable",
+        ) from error
+    if not isinstance(settings, dict | None):
+        raise UsageError(
+            str(path),
+            "not a mapping of settings",
+            advice="correct the path, or the file",
+            name="E-config-unreadable",
+        )
+    return settings or {}
 
 
 def load_value(text: str, kind: Any = Any) -> Any:

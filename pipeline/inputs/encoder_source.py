@@ -23,8 +23,7 @@ from ingest.working_directory import (
     refuse_existing,
 )
 from pipeline.config.paths import OutputPaths
-from pipeline.config.recipe import Config
-from pipeline.config.sections import PACKAGE_PREFIX
+from pipeline.config.recipe import PACKAGE_PREFIX, Config
 
 # `modules.encoder` and `modules.data.tokenizer_files` import TensorFlow, so they are
 # imported in functions: every command imports this file.

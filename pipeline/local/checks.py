@@ -24,9 +24,9 @@ from packaging.utils import NormalizedName, canonicalize_name
 from contracts import cpu, wording
 from contracts.errors import UsageError
 from contracts.settings import cluster
+from contracts.settings.data import TFDS_PREFIX
 from contracts.storage import uris
 from ingest import examples
-from ingest.config import TFDS_PREFIX
 from ingest.examples import spans, splits, text_source
 from ingest.examples.bad_rows import BadRows
 from pipeline.beam import job_servers

@@ -66,7 +66,7 @@ def read_evaluation(directory: str, version: str) -> Evaluation | None:
       version: The version.
 
     Returns:
-      None if the version was deleted, or was pushed by an earlier release.
+      None if the version was deleted, or was copied by hand.
 
     Raises:
       UsageError: The file cannot be read.

@@ -50,9 +50,9 @@ class ServedModel:
         signatures = self._predictor.signatures
         if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
             raise UsageError(
-                got=f"--model {directory} has no signature `{TOKENIZE}`; push it again "
-                "with this release",
-                name="E-file-format-other",
+                got=f"--model {directory} has no signature `{TOKENIZE}`; give a model that "
+                "this pipeline pushed",
+                name="E-model-not-found",
             )
         self._signatures = signatures
         self.columns = self._predictor.columns
@@ -62,8 +62,8 @@ class ServedModel:
             if described is None:
                 raise UsageError(
                     got=f"--model {directory} has no description, which names its labels; "
-                    "push it again with this release",
-                    name="E-file-format-other",
+                    "give a model that this pipeline pushed",
+                    name="E-model-not-found",
                 )
             self.labels = described["classes"]
         # The signatures return no vector of the encoder. The mean of the word

@@ -19,6 +19,7 @@ import numpy as np
 from contracts import wording
 from contracts.errors import UsageError
 from contracts.packing import MIN_SEQ_LENGTH
+from contracts.settings.data import TEST
 from contracts.settings.data_gate import DataGateConfig
 from contracts.task import label_cells
 from contracts.task.decision import MICRO_F1
@@ -26,7 +27,7 @@ from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
 from ingest.examples.data_card import DataCard, SplitCard, describe_splitting
 from ingest.examples.halving import Halving
-from ingest.examples.splits import TEST, GoodRow, Report
+from ingest.examples.splits import GoodRow, Report
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
 from pipeline.config import policy, recipe
@@ -233,8 +234,7 @@ class _Builder:
         )
         paths = OutputPaths(self._directory / _OUTPUT_FOLDER, config.name)
         resolved = encoder_source.resolve_encoder(config, paths, self._report)
-        slices = config.slice_settings
-        inspector = Inspector(task, resolved.vocab_file, slices, progress)
+        inspector = Inspector(config, resolved.vocab_file, progress)
         on_bad_rows = data_set.settings.on_bad_rows
         with BadRows(on_bad_rows, self._directory) as bad_rows:
             halving = config.halving
@@ -289,12 +289,7 @@ class _Builder:
             settings.set(key, value, CHOSEN)
         config = self._validate({})
         inspection = inspector.finish(
-            config.data_gate,
-            bad_rows,
-            gate_split=gate,
-            thresholds=config.evaluator.thresholds,
-            max_seq_length=config.preprocessing.max_seq_length,
-            columns=data_set.columns.values(),
+            config.with_split(splits), bad_rows, data_set.columns.values()
         )
         if data_set.needs_split:
             DataCard(

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from contracts.errors import UsageError
+from contracts.settings.data import TFDS_PREFIX, DataConfig
 from contracts.storage import uris
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples import text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving

@@ -15,8 +15,8 @@ import numpy as np
 from contracts import wording
 from contracts.errors import named
 from contracts.settings.data_gate import DataGateConfig
-from contracts.settings.slices import SliceSettings
-from contracts.task.definition import TRAIN_SPLIT, TaskConfig
+from contracts.settings.sections import Sections
+from contracts.task.definition import TRAIN_SPLIT
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.splits import GoodRow
 from ingest.rows.row_errors import Location
@@ -32,6 +32,7 @@ from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 from modules.data.slice_columns import MISSING
 from modules.data.words import split_words
+from pipeline.config.recipe import Config
 from pipeline.onboarding.columns import LISTS, Column
 
 _ROWS_AT_A_TIME = 8192
@@ -152,9 +153,8 @@ class Inspector:
     """Collects the facts of all splits.
 
     Args:
-      task: Names the columns.
+      config: Names the columns.
       vocab_file: The vocabulary of the encoder.
-      slices: The columns that the evaluation is sliced by.
       progress: Called with the number of rows so far.
 
     Attributes:
@@ -163,14 +163,13 @@ class Inspector:
 
     def __init__(
         self,
-        task: TaskConfig,
+        config: Config,
         vocab_file: str,
-        slices: SliceSettings,
         progress: Progress = lambda rows: None,
     ) -> None:
-        self._task = task
+        self._task = config.task
         self._vocab_file = vocab_file
-        self._slices = slices
+        self._slice_columns = config.data.slice_columns
         self._progress = progress
         self._locations = _Locations()
         self._splits: dict[str, SplitInspection] = {}
@@ -204,43 +203,29 @@ class Inspector:
 
     def finish(
         self,
-        limits: DataGateConfig,
+        config: Config,
         bad_rows: BadRows,
-        *,
-        gate_split: str,
-        thresholds: dict[str, float],
-        max_seq_length: int,
         columns: Iterable[Column],
     ) -> Inspection:
         """Judges all rows as a run would; see `judgment.judge`.
 
         Args:
-          limits: What is refused, and what is a warning.
+          config: The limits, the thresholds and the split that they apply to.
           bad_rows: The bad rows of all splits.
-          gate_split: The split that the thresholds apply to.
-          thresholds: The lowest value by metric.
-          max_seq_length: The tokens after which a row is cut.
           columns: The columns of the training rows.
         """
-
-        def judge(limits: DataGateConfig) -> list[judgment.Finding]:
-            return judgment.judge(
-                self.facts,
-                self._task,
-                limits,
-                gate_split=gate_split,
-                thresholds=thresholds,
-                max_seq_length=max_seq_length,
-            )
-
+        settings = Sections.parse(config.model_dump_json())
         described = list(map(ColumnInspection.of, columns))
-        inspection = Inspection(described, self._splits, max_seq_length)
+        inspection = Inspection(
+            described, self._splits, config.preprocessing.max_seq_length
+        )
         inspection.odd = dict(self._odd)
         self._describe_splits(inspection)
-        unlimited = {
-            name: 0.0 for name in DataGateConfig.model_fields if "warn" in name
-        }
-        for finding in judge(limits.model_copy(update=unlimited)):
+        limits = {name: 0.0 for name in DataGateConfig.model_fields if "warn" in name}
+        unlimited = settings.model_copy(
+            update={"data_gate": config.data_gate.model_copy(update=limits)}
+        )
+        for finding in judgment.judge(self.facts, unlimited):
             if finding.kind == judgment.CONTRADICTIONS:
                 inspection.contradictions = finding.count
             elif finding.kind == judgment.DUPLICATES:
@@ -254,11 +239,13 @@ class Inspector:
             count = int(np.isin(others.texts, facts.texts).sum())
             if count:
                 inspection.shared[f"{second}, {first}"] = count
-        slices = slice_judgment.judge(
-            self._counts.get(gate_split, {}), self._task, self._slices, gate_split
+        counts = self._counts.get(config.evaluator.gate_split, {})
+        slices = slice_judgment.judge(counts, settings)
+        leaked = leaked_labels.judge(
+            self._words, self._task, config.data_gate.max_word_f1
         )
-        leaked = leaked_labels.judge(self._words, self._task, limits.max_word_f1)
-        for finding in itertools.chain(judge(limits), slices, leaked):
+        findings = judgment.judge(self.facts, settings)
+        for finding in itertools.chain(findings, slices, leaked):
             lines = inspection.refused if finding.is_refused else inspection.warnings
             if finding.is_refused:
                 inspection.refused_kinds.append(finding.kind)
@@ -282,7 +269,7 @@ class Inspector:
         task, counts = self._task, self._counts.setdefault(split, {})
         for row in batch:
             label = row.features[task.label_column]
-            for column in self._slices.columns:
+            for column in self._slice_columns:
                 value = row.features.get(column, MISSING)
                 slice_sizes.count_row(counts.setdefault(column, {}), value, label, task)
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from contracts.errors import UsageError
+from contracts.settings.data import TFDS_PREFIX
 from contracts.storage import uris
 from ingest import examples as examples_lib
-from ingest.config import TFDS_PREFIX
 from ingest.examples import sources, spans, text_source, tfds_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.label_parser import NotAnIndexError
@@ -58,7 +58,7 @@ def _inspect(
     config: Config, vocab_file: str, report: Report, progress: Progress
 ) -> Inspection:
     settings = config.data
-    inspector = Inspector(config.task, vocab_file, config.slice_settings, progress)
+    inspector = Inspector(config, vocab_file, progress)
     with (
         tempfile.TemporaryDirectory() as directory,
         BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,
@@ -68,17 +68,9 @@ def _inspect(
         opened = _open(config, report, bad_rows, watch)
         labelled = {name: rows for name, rows in opened.items() if rows is not None}
         config = config.with_split(labelled)
-        assert config.evaluator.split is not None
         for name, rows in labelled.items():
             collections.deque(inspector.add(name, rows), maxlen=0)
-        return inspector.finish(
-            config.data_gate,
-            bad_rows,
-            gate_split=config.evaluator.split,
-            thresholds=config.evaluator.thresholds,
-            max_seq_length=config.preprocessing.max_seq_length,
-            columns=columns.values(),
-        )
+        return inspector.finish(config, bad_rows, columns.values())
 
 
 def _open(

@@ -45,7 +45,7 @@ def warn_of_changes(record: RunRecord, paths: OutputPaths) -> None:
     """
     names = filter(run_record.is_id, os.listdir(paths.runs))
     runs = [run_record.read(paths.run(name)) for name in names if name != record.id]
-    for previous in sorted(runs, key=lambda run: run.order, reverse=True):
+    for previous in sorted(runs, key=lambda run: run.id, reverse=True):
         if previous.recipe == record.recipe and previous.dependencies:
             for name, value in record.dependencies.items():
                 before = previous.dependencies.get(name, value)

@@ -14,6 +14,7 @@ from contracts.errors import UsageError
 from contracts.verdicts import PUSHED_VERSION
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
+from pipeline.config.parameters import TRAINER_SETTINGS
 from pipeline.config.paths import OutputPaths
 from pipeline.runs import damage
 from pipeline.runs.runs import RunList
@@ -181,7 +182,7 @@ def _transform(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "vocabulary sha256": config.get("vocab_fingerprint"),
         **_code(config),
-        # Earlier releases have no `packing`, but its settings.
+        # Release 1.0.0 wrote its settings instead of `packing`.
         **config.get(
             "packing",
             {
@@ -202,7 +203,7 @@ def _code(config: dict[str, Any]) -> dict[str, Any]:
 
 def _hyperparameters(properties: dict[str, Any]) -> dict[str, Any]:
     settings = json.loads(properties["settings"])
-    for name in ("epochs", "steps_per_epoch", "learning_rate"):
+    for name in TRAINER_SETTINGS:
         settings[name] = properties.get(name)
     return {"settings": settings}
 
@@ -216,8 +217,7 @@ def _example_gen(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _evaluator(properties: dict[str, Any]) -> dict[str, Any]:
-    # Evaluators of earlier releases have no settings.
-    settings = json.loads(properties.get("settings", "{}"))
+    settings = json.loads(properties["settings"])
     slices = settings.get("slices", {})
     return {
         **_other(properties),

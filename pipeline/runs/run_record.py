@@ -38,9 +38,6 @@ FILE = "run.json"
 SETTINGS_FILE = "config.yaml"
 LOG_FILE = "run.log"
 _ID_FORMAT = "%Y%m%d-%H%M%SZ-%f"
-# Of earlier releases, in local time: the clock may have been set back in between.
-_LOCAL_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
-_FIRST_YEAR = 1970  # the local time of an earlier one may have no UTC
 _UTC = datetime.timezone.utc
 
 logger = logging.getLogger(__name__)
@@ -59,7 +56,7 @@ class RunRecord(pydantic.BaseModel):
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
       pushed: Directory of the version that the run pushed, or that an override pushed.
       reason: Why nothing was pushed, or which signal stopped it.
-      commits: The commits of recipe and code; None for runs of earlier releases.
+      commits: The commits of recipe and code.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
       dependencies: What `dependencies.find` returns; empty before the encoder is known.
       damage: Why the record cannot be read; empty if it can. It is not written.
@@ -80,30 +77,8 @@ class RunRecord(pydantic.BaseModel):
 
     @property
     def started(self) -> datetime.datetime:
-        """When it started, in UTC.
-
-        The id of an earlier release has the local time: of this machine if the end is
-        unknown or has this machine's UTC offset, else with the UTC offset of the end.
-        """
-        started, is_utc = _parse_id(self.id)
-        if is_utc:
-            return started.replace(tzinfo=_UTC)
-        if self.ended is None:
-            return started.astimezone(_UTC)
-        if self.ended.utcoffset() == self.ended.astimezone().utcoffset():
-            for fold in (1, 0):  # the later one of an hour that came twice
-                in_zone = started.replace(fold=fold).astimezone(_UTC)
-                if in_zone <= self.ended:
-                    return in_zone
-        started = started.replace(tzinfo=self.ended.tzinfo)
-        if started > self.ended:  # summer time ended during the run
-            started -= datetime.timedelta(hours=1)
-        return started.astimezone(_UTC)
-
-    @property
-    def order(self) -> tuple[datetime.datetime, str]:
-        """Sorts runs by their start."""
-        return self.started, self.id
+        """When it started, in UTC."""
+        return _parse_id(self.id)
 
     @property
     def seconds(self) -> float | None:
@@ -215,10 +190,10 @@ def new_id() -> str:
 
 
 def is_id(name: str) -> bool:
-    """Returns whether a name is the id of a run, of this release or an earlier one."""
+    """Returns whether a name is the id of a run."""
     with contextlib.suppress(ValueError):
-        started, _ = _parse_id(name)
-        return started.year >= _FIRST_YEAR
+        _parse_id(name)
+        return True
     return False
 
 
@@ -238,32 +213,23 @@ def match_tfx_run(
       record: The id of the run's record.
       next_record: The id of the next record; None for the last run.
     """
-    for tfx_run in reversed(list(tfx_runs.items())):
-        if _is_since(record, *tfx_run) and not (
-            next_record and _is_since(next_record, *tfx_run)
+    for tfx_run_id, stored in reversed(list(tfx_runs.items())):
+        if _is_since(record, stored) and not (
+            next_record and _is_since(next_record, stored)
         ):
-            return tfx_run[0]
+            return tfx_run_id
     return None
 
 
-def _is_since(record: str, tfx_run_id: str, stored: datetime.datetime) -> bool:
-    started, is_utc = _parse_id(record)
-    if is_utc:
-        # ML Metadata stores whole milliseconds.
-        milliseconds = started.microsecond // 1000
-        return stored >= started.replace(microsecond=milliseconds * 1000, tzinfo=_UTC)
-    # TFX's id is the local time of the same process.
-    with contextlib.suppress(ValueError):  # of another program
-        return datetime.datetime.fromisoformat(tfx_run_id) >= started
-    return False
+def _is_since(record: str, stored: datetime.datetime) -> bool:
+    started = _parse_id(record)
+    # ML Metadata stores whole milliseconds.
+    milliseconds = started.microsecond // 1000
+    return stored >= started.replace(microsecond=milliseconds * 1000)
 
 
-def _parse_id(run_id: str) -> tuple[datetime.datetime, bool]:
-    """Returns the time in an id, without a time zone, and whether it is UTC."""
-    try:
-        return datetime.datetime.strptime(run_id, _ID_FORMAT), True
-    except ValueError:
-        return datetime.datetime.strptime(run_id, _LOCAL_ID_FORMAT), False
+def _parse_id(run_id: str) -> datetime.datetime:
+    return datetime.datetime.strptime(run_id, _ID_FORMAT).replace(tzinfo=_UTC)
 
 
 def _now() -> datetime.datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from contracts.settings.sections import Sections
 from contracts.verdicts import DataVerdict
 from ingest.examples.bad_rows import BadRowsError
 from pipeline.config.recipe import Config
@@ -37,4 +38,4 @@ def report_bad_rows(config: Config, error: BadRowsError) -> content.Report:
             if line.startswith(" ")
         ],
     )
-    return describe_refused_data(config.run_settings, verdict, {})
+    return describe_refused_data(Sections.parse(config.model_dump_json()), verdict, {})

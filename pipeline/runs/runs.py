@@ -113,7 +113,7 @@ class RunList(Sequence[RunRecord]):
             self._warn(damage.describe(paths.lock, error, advice))
         directories = map(paths.run, filter(self._is_run, self._list_names()))
         self._records = sorted(
-            map(run_record.read, directories), key=lambda run: run.order, reverse=True
+            map(run_record.read, directories), key=lambda run: run.id, reverse=True
         )
         following = None
         for record in self._records:

@@ -180,7 +180,7 @@ class Pages:
                 name="E-settings-refused",
             )
         # The oldest first: the others are tested against the first.
-        return sorted(map(self._find, keys), key=lambda entry: entry.record.order)
+        return sorted(map(self._find, keys), key=lambda entry: entry.record.id)
 
     def _page(self, name: str, status: int = 200, **content: Any) -> fastapi.Response:
         text = self._templates.get_template(name).render(**content)

@@ -135,7 +135,7 @@ def list_entries(outputs: Sequence[Path]) -> tuple[list[Entry], list[str]]:
             for record in runs
         ]
         problems += runs.problems
-    entries.sort(key=lambda entry: entry.record.order, reverse=True)
+    entries.sort(key=lambda entry: entry.record.id, reverse=True)
     counts: Counter[str] = Counter()
     for index, entry in reversed(list(enumerate(entries))):
         counts[entry.name] += 1

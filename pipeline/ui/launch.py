@@ -26,7 +26,7 @@ def serve(
     Raises:
       UsageError: The port cannot be opened.
     """
-    with listen(host, port, "--port") as socket:
+    with listen(host, port) as socket:
         shown = f"[{host}]" if ":" in host else host
         print(f"http://{shown}:{socket.getsockname()[1]}/", flush=True)
         app = application(outputs, host, allowed_hosts)

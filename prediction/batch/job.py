@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
-from ingest.config import DataConfig, FileFormat
+from contracts.settings.data import DataConfig, FileFormat
 from ingest.examples import tf_examples
 from ingest.rows import formats
 from ingest.rows.row_errors import Location, Row, RowError

@@ -17,8 +17,8 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from pyarrow import parquet
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig, FileFormat
 from contracts.storage import uris
-from ingest.config import DataConfig, FileFormat
 from ingest.examples import tf_examples
 from ingest.rows import formats, readers
 from ingest.rows.row_errors import Location, Row, RowError

@@ -12,7 +12,7 @@ import numpy as np
 from contracts.errors import UsageError
 from contracts.metrics import Threshold
 from contracts.storage import files, uris
-from contracts.task import kinds
+from contracts.task.definition import find_described_kind
 from contracts.task.label_kind import LabelKind
 from contracts.versions import description, served_versions
 from contracts.versions.saved_model_files import VARIABLES
@@ -92,7 +92,7 @@ def read_pushed(model: str) -> PushedModel:
       model: As for `predictor.find_model`.
 
     Raises:
-      UsageError: The version is incomplete, damaged, withdrawn, of another release or
+      UsageError: The version is incomplete, damaged, withdrawn, of a later release or
         of another pipeline, or its encoder is not a BERT that Hugging Face's code has.
     """
     directory = find_model(model)
@@ -111,13 +111,6 @@ def read_pushed(model: str) -> PushedModel:
             name="E-model-not-found",
         )
     vocabulary = uris.join(directory, description.VOCABULARY_FILE)
-    missing = {description.LAYER_NORM_EPS, description.MAX_SEQ_LENGTH} - set(described)
-    if missing or not files.exists(vocabulary):
-        raise UsageError(
-            got=f"--model {directory} is of an earlier release, which left its vocabulary "
-            "out; run the pipeline again, and export the version that it pushes",
-            name="E-file-format-other",
-        )
     for key, reads in (
         (description.LONG_TEXT, "reads texts in windows"),
         (description.KEEP, "keeps another part of a longer text than its first tokens"),
@@ -140,7 +133,7 @@ def read_pushed(model: str) -> PushedModel:
         "hidden_act": _ACTIVATIONS[described["activation"]],
         "layer_norm_eps": described[description.LAYER_NORM_EPS],
     }
-    kind = kinds.from_description(described)
+    kind = find_described_kind(described)
     labels = [*kind.names] or [SCORE]
     try:
         weights = _read_weights(directory, config, len(labels))

@@ -9,11 +9,12 @@ from tensorflow_data_validation.statistics import stats_impl
 from tfx import v1 as tfx
 from tfx_bsl.coders import example_coder
 
-from components.data_gate import DataAnomaliesError, DataGate, DataGateSettings
+from components.data_gate import DataAnomaliesError, DataGate
 from contracts.packing import Packing
+from contracts.settings.data import DataConfig
 from contracts.settings.data_gate import DataGateConfig
-from contracts.settings.run_settings import RunSettings
-from contracts.settings.slices import SliceSettings
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
 from modules.data import source_rows
 from pipeline.inputs.schema import build_schema
@@ -72,7 +73,8 @@ def run_gate(
     origins=(),
     thresholds=None,
     gate_split="eval",
-    slices=None,
+    columns=(),
+    evaluator=None,
     file="data.gz",
     **limits,
 ):
@@ -90,7 +92,8 @@ def run_gate(
       origins: Splits whose records come from a text file, from its line 2 on.
       thresholds: Lowest value by metric.
       gate_split: The split that decides.
-      slices: Settings of slices that differ from the defaults.
+      columns: Columns to slice by.
+      evaluator: Settings of `evaluator` that differ from the defaults.
       file: The name of the file of each split's Examples.
       **limits: Limits that differ from the defaults.
     """
@@ -107,24 +110,14 @@ def run_gate(
         (root / name).mkdir()
     contract = contract or build_schema(task)
     source = str(root / "source")
-    settings = DataGateSettings(
-        run=RunSettings(
-            pipeline="tiny",
-            task=task,
-            gate_split=gate_split,
-            packing=Packing(max_seq_length=128),
-        ),
+    settings = Sections(
+        name="tiny",
+        task=task,
+        data=DataConfig(slice_columns=[*columns]),
         # The tiny encoder has no word of the texts.
-        limits=DataGateConfig(**{"warn_unreadable": 1.0, **limits}),
-        slices=SliceSettings(
-            **{"columns": [], "thresholds": {}, "min_rows": 30, **(slices or {})}
-        ),
-        vocab_file=str(tiny.write_encoder(root / "encoder") / "vocab.txt"),
-        vocab_fingerprint="",
-        patterns={split: f"{split}/*.tf*record*" for split in splits},
-        spans={} if span is None else {source: span},
-        profiles=str(root.parent / "profiles"),
-        card={"source": "/data", "fingerprint": None},
+        data_gate=DataGateConfig(**{"warn_unreadable": 1.0, **limits}),
+        preprocessing=Packing(max_seq_length=128),
+        evaluator=EvaluatorConfig(split=gate_split, **(evaluator or {})),
     )
     tfdv.write_schema_text(contract, str(root / "schema" / "schema.pbtxt"))
     for name in ("examples", "statistics", "anomalies"):
@@ -147,9 +140,15 @@ def run_gate(
         (directory / "SchemaDiff.pb").write_bytes(anomalies.SerializeToString())
     DataGate.EXECUTOR_SPEC.executor_class._FUNCTION(
         **artifacts,
-        settings=settings.model_dump_json(),
+        settings=settings.model_dump_json(include=DataGate.READS),
         thresholds=json.dumps(thresholds or {}),
         source=source,
+        patterns=json.dumps({split: f"{split}/*.tf*record*" for split in splits}),
+        spans=json.dumps({} if span is None else {source: span}),
+        profiles=str(root.parent / "profiles"),
+        card=json.dumps({"source": "/data", "fingerprint": None}),
+        vocab_file=str(tiny.write_encoder(root / "encoder") / "vocab.txt"),
+        vocab_fingerprint="",
         fingerprint="",
         beam_pipeline=beam.Pipeline(runner=RUNNER),
     )

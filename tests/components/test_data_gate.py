@@ -254,12 +254,13 @@ def test_values_of_the_evaluated_split_make_the_slices(tmp_path):
     names = [*[b"north"] * 40, *[b"south"] * 8, None, None]
     train = regions(100, [b"%d" % number for number in range(60)])
     splits = {"train": [*PAIRS, *train], "eval": regions(200, names)}
-    slices = {
-        "columns": ["region"],
-        "thresholds": {"region": {"accuracy": 0.5}},
-        "min_rows": 10,
+    evaluator = {
+        "slice_thresholds": {"region": {"accuracy": 0.5}},
+        "min_slice_rows": 10,
     }
-    verdict = run_gate(tmp_path, splits, PAIRS_TASK, slices=slices)
+    verdict = run_gate(
+        tmp_path, splits, PAIRS_TASK, columns=["region"], evaluator=evaluator
+    )
     assert verdict["notes"] == []
     (warning,) = verdict["warnings"]
     assert warning.startswith(
@@ -272,8 +273,8 @@ def test_values_of_the_evaluated_split_make_the_slices(tmp_path):
 def test_columns_without_values_or_with_too_many_are_refused(tmp_path):
     numbers = regions(200, [b"%d" % number for number in range(60)])
     splits = {"train": PAIRS, "eval": numbers}
-    slices = {"columns": ["region", "regoin"]}
-    first, second = find_faults(tmp_path, splits, PAIRS_TASK, slices=slices)["eval"]
+    columns = ["region", "regoin"]
+    first, second = find_faults(tmp_path, splits, PAIRS_TASK, columns=columns)["eval"]
     assert first.startswith("eval: region has more than 50 values, such as '")
     assert second.startswith("eval: no row has a value of regoin, which data.slice_col")
 
@@ -361,8 +362,10 @@ def test_labels_are_judged_one_by_one(tmp_path):
         for n in range(120)
     ]
     splits = {"train": train, "eval": [*train[:40], example(999, label=[0, 1])]}
-    slices = {"columns": ["region"], "thresholds": {"region": {"f1/b": 0.5}}}
-    faults = find_faults(tmp_path, splits, task, slices=slices)
+    evaluator = {"slice_thresholds": {"region": {"f1/b": 0.5}}}
+    faults = find_faults(
+        tmp_path, splits, task, columns=["region"], evaluator=evaluator
+    )
     (absent,) = faults["train"]
     assert absent.startswith("train: it has no row of `c`, which no model can learn")
     shape, small = faults["eval"]

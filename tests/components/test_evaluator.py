@@ -13,9 +13,11 @@ import pytest
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
-from components.evaluator import bounds, executor, read_verdict, verdict
+from components.evaluator import executor, read_verdict, verdict
+from components.evaluator.executor import add_bounds
 from contracts import verdicts
 from contracts.metrics import Rows
+from contracts.settings.evaluator import EvaluatorConfig
 from contracts.storage.file_format import FormatError
 from contracts.task.definition import TaskConfig
 from contracts.verdicts import VERDICT_FILE, MetricVerdict, Verdict
@@ -33,7 +35,12 @@ def limits(config, name):
 
 def test_bounds_hold_on_all_rows():
     config = eval_config.build_eval_config(TaskConfig())
-    bounds.Bounds({"accuracy": 0.8}, {"accuracy": 0.02, "f1": 0.01}).add_to(config)
+    add_bounds(
+        config,
+        EvaluatorConfig(
+            thresholds={"accuracy": 0.8}, max_regression={"accuracy": 0.02, "f1": 0.01}
+        ),
+    )
     (bound,) = limits(config, "accuracy")
     assert list(bound.slicing_specs) == [config_pb2.SlicingSpec()]
     lower = bound.threshold.value_threshold.lower_bound.value
@@ -50,7 +57,10 @@ def test_bounds_hold_on_all_rows():
 def test_tfma_accepts_a_bound_on_every_metric_of_a_task(kind):
     task = exported.TASKS[kind]
     config = eval_config.build_eval_config(task)
-    bounds.Bounds(dict.fromkeys(task.metrics, 0.5), {}).add_to(config)
+    add_bounds(
+        config,
+        EvaluatorConfig(thresholds=dict.fromkeys(task.metrics, 0.5)),
+    )
     tfma.utils.verify_eval_config(config)
     for name in task.metrics:
         assert limits(config, name)
@@ -61,23 +71,20 @@ def test_bound_on_a_metric_that_cannot_have_one_is_refused():
     with pytest.raises(
         ValueError, match=r"bounds on loss, pearson, .*one are accuracy"
     ):
-        bounds.Bounds({"pearson": 0.5}, {"loss": 0.1}).add_to(config)
+        add_bounds(
+            config,
+            EvaluatorConfig(thresholds={"pearson": 0.5}, max_regression={"loss": 0.1}),
+        )
 
 
 def test_error_of_a_bound_does_not_list_every_class():
     task = TaskConfig(classes=[f"class {number}" for number in range(20)])
     config = eval_config.build_eval_config(task)
     with pytest.raises(ValueError, match="bounds on recall/other") as caught:
-        bounds.Bounds({"recall/other": 0.5}, {}).add_to(config)
+        add_bounds(config, EvaluatorConfig(thresholds={"recall/other": 0.5}))
     assert str(caught.value).endswith(
         "are accuracy, f1, precision/CLASS, recall/CLASS, f1/CLASS"
     )
-
-
-@pytest.mark.parametrize("text", ["accuracy", "[1]", '{"accuracy": "high"}', "0.8"])
-def test_bounds_that_are_not_numbers_by_metric_are_refused(text):
-    with pytest.raises(ValueError, match=r"thresholds is .*give JSON with a number"):
-        bounds.parse("thresholds", text)
 
 
 @pytest.mark.parametrize(
@@ -287,10 +294,20 @@ def test_scores_are_tested_on_all_rows_only():
     assert find_worse({(): compare(np.full(200, np.nan))}) == []
 
 
-@pytest.mark.parametrize("significance", [-0.1, 1.0, 5.0, math.nan])
-def test_significance_of_a_run_must_be_a_probability(significance):
-    properties = {"significance": significance}
-    with pytest.raises(ValueError, match=r"significance is .*; it must be 0 or more"):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("significance", value) for value in (-0.1, 1.0, 5.0, math.nan)),
+        ("thresholds", "accuracy"),
+        ("thresholds", "[1]"),
+        ("max_regression", '{"accuracy": "high"}'),
+        ("max_regression", "0.8"),
+    ],
+)
+def test_parameter_of_a_run_is_refused_as_its_setting_is(name, value):
+    properties = {"thresholds": "{}", "max_regression": "{}", "significance": 0.05}
+    properties |= {"settings": "{}", name: value}
+    with pytest.raises(ValueError, match=rf"evaluator\.{name}"):
         executor.Executor().Do({}, {}, properties)
 
 

@@ -9,11 +9,10 @@ from tfx.types import standard_artifacts
 
 from components.evaluator import linear_comparison
 from contracts import metrics
-from contracts.packing import Packing
-from contracts.settings.evaluator import EvaluatorSettings
-from contracts.settings.run_settings import RunSettings
+from contracts.settings.data import DataConfig
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.settings.slice_features import slice_keys
-from contracts.settings.slices import SliceSettings
 from contracts.task.definition import TaskConfig
 from contracts.verdicts import MetricVerdict
 from modules.evaluation import linear_model
@@ -131,15 +130,10 @@ def write_run(
 def compare(
     task, artifacts, significance=0.05, columns=(), min_rows=30, gate_split="eval"
 ):
-    settings = EvaluatorSettings(
-        run=RunSettings(
-            pipeline="a",
-            task=task,
-            gate_split=gate_split,
-            packing=Packing(max_seq_length=32),
-        ),
-        slices=SliceSettings(columns=[*columns], thresholds={}, min_rows=min_rows),
-        linear_model="refuse",
+    settings = Sections(
+        task=task,
+        data=DataConfig(slice_columns=[*columns]),
+        evaluator=EvaluatorConfig(split=gate_split, min_slice_rows=min_rows),
     )
     metric = MetricVerdict(metric=task.metric, value=0.5)
     return linear_comparison.compare(settings, *artifacts, [metric], significance)

@@ -11,11 +11,11 @@ from tfx.orchestration.portable import data_types
 from tfx.types import standard_artifacts
 
 from components import ModelAges
-from components.older_versions import OlderVersionsSettings, read_ages
+from components.older_versions import OlderVersions, read_ages
 from components.older_versions.component import Driver, OlderVersions_Executor
-from components.serving_check import Limits
-from contracts.packing import Packing
-from contracts.settings.run_settings import RunSettings
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
+from contracts.settings.serving import ServingConfig
 from contracts.task.definition import TaskConfig
 from contracts.versions import description, model_digest, served_versions
 from modules.evaluation.prediction_files import Predictions
@@ -78,7 +78,7 @@ def measure(tmp_path, monkeypatch, models):
         rows=1000,
         with_driver=True,
         is_finite=True,
-        **settings,
+        splitting=None,
     ):
         directory = tmp_path / "serving"
         for number, predict in versions.items():
@@ -108,23 +108,15 @@ def measure(tmp_path, monkeypatch, models):
             shutil.copytree(models[by_first], tmp_path / "new")
             (tmp_path / "new" / "fingerprint.pb").write_bytes(b"of the new model")
         model_digest.write(str(tmp_path / "new"), candidate.uri)
-        configured = OlderVersionsSettings(
-            run=RunSettings(
-                pipeline="a",
-                task=TASK,
-                gate_split="eval",
-                packing=Packing(max_seq_length=32),
-            ),
-            **settings,
-            versions=3,
-            rows=rows,
-            limits=Limits(
-                tf_serving_version="2.16", max_memory_bytes=4 << 30, timeout_seconds=60
-            ),
+        sections = Sections(
+            task=TASK,
+            evaluator=EvaluatorConfig(split="eval", older_version_rows=rows),
+            serving=ServingConfig(max_memory_bytes=4 << 30, timeout_seconds=60),
         )
         properties = {
             "directory": str(directory),
-            "settings": configured.model_dump_json(),
+            "settings": sections.model_dump_json(include=OlderVersions.READS),
+            "splitting": json.dumps(splitting),
             "fingerprint": "",
         }
         inputs = {"candidate": [candidate], "examples": [examples]}

@@ -22,8 +22,8 @@ from components.serving_check import (
     rows,
     text_ops,
 )
-from components.serving_check.request import ServingCheckSettings
 from contracts.packing import Packing
+from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
 from contracts.verdicts import PUSHED_DESTINATION
 from report import columns_part
@@ -49,7 +49,9 @@ def toy_rows():
 def check_in_new_process(tmp_path):
     """Runs the component on a model; returns the blessing and the report in it."""
 
-    def check(model, examples=None, predictions=None, settings=None, champion=None):
+    def check(
+        model, examples=None, predictions=None, champion=None, settings=None, **serving
+    ):
         inputs = served.artifacts(
             tmp_path,
             model,
@@ -59,8 +61,7 @@ def check_in_new_process(tmp_path):
         )
         ServingCheck.EXECUTOR_SPEC.executor_class._FUNCTION(
             **inputs,
-            split="eval",
-            settings=json.dumps({**served.SETTINGS, **(settings or {})}),
+            settings=settings or served.settings_of(**serving),
             fingerprint="",
         )
         blessing = inputs["blessing"]
@@ -123,7 +124,7 @@ def check_exported(export, tmp_path):
             served.copy_model(exported, tmp_path / "trained"),
             examples,
             served.write_predictions(exported, tmp_path / "run"),
-            served.settings_of(task),
+            settings=served.settings_of(task),
         )
 
     return check_exported
@@ -162,7 +163,7 @@ def test_model_of_tokens_is_compared_by_its_examples_signature(check, check_expo
 
 def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
     model = served.save_toy(tmp_path / "trained")
-    blessing, report = check(model, settings={"rows": 3, "examples": 2})
+    blessing, report = check(model, settings=served.settings_of(rows=3, examples=2))
     assert report["reasons"] == []
     kept = Path(blessing.uri, "request.json").read_text()
     request = ServingRequest.model_validate_json(kept)
@@ -184,7 +185,7 @@ def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
 def test_each_column_of_a_pair_is_sent_with_the_texts_of_other_rows(tmp_path):
     pattern = records.write(tmp_path / "data.gz", toy_rows())
     toy_predictions(tmp_path)
-    settings = ServingCheckSettings(**served.SETTINGS)
+    settings = Sections.parse(served.settings_of())
     request = rows.build_request(pattern, str(tmp_path / "run"), settings)
     text, examples = request.signatures
     assert text.permuted == {}
@@ -227,9 +228,9 @@ def test_column_that_the_model_does_not_need_has_no_benefit(check, tmp_path):
     ]
     predictions = tmp_path / "run" / "predictions" / "eval.tsv"
     predictions.parent.mkdir(parents=True)
-    predictions.write_text("idx\tprobability_a\tprobability_b\n")
+    predictions.write_text("idx\tlabel\tprediction\tprobability_a\tprobability_b\n")
     model = served.save_toy(tmp_path / "trained", predict)
-    blessing, report = check(model, examples, predictions, settings={"rows": 15})
+    blessing, report = check(model, examples, predictions, rows=15)
     permuted = read_permuted(blessing.uri)
     task = TaskConfig(classes=["a", "b"])
     vocab_file = str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
@@ -301,7 +302,7 @@ def test_model_that_is_slow_only_for_texts_of_other_rows_is_blessed(
         return served.share(left, right) + last * 0.0
 
     model = served.save_toy(tmp_path / "trained", predict)
-    blessing, report = check(model, settings={"timeout_seconds": 5})
+    blessing, report = check(model, timeout_seconds=5)
     assert_blessed(blessing, report)
     assert read_permuted(blessing.uri) is None
     assert "predicting rows with texts of other rows did not end within the 5 s" in (
@@ -347,8 +348,10 @@ def test_op_that_tensorflow_serving_has_is_accepted():
 
 
 def test_unknown_tensorflow_serving_is_an_error_with_the_known_ones(check, tmp_path):
-    with pytest.raises(ValueError, match=r"'2\.11'.*2\.16, 2\.17, 2\.18, 2\.19, 2\.20"):
-        check(tmp_path, settings={"tf_serving_version": "2.11"})
+    with pytest.raises(
+        ValueError, match=r"'2\.16', '2\.17', '2\.18', '2\.19' or '2\.20'"
+    ):
+        check(tmp_path, tf_serving_version="2.11")
 
 
 def test_missing_signature_and_wrong_inputs_and_outputs_are_refused(check, tmp_path):
@@ -389,14 +392,14 @@ def test_nan_in_later_rows_is_refused(check, tmp_path):
         for index, text in enumerate(texts)
     ]
     lines = [
-        "idx\tprobability_a\tprobability_b",
-        *(f"{i}\t0.5\t0.5" for i in range(200)),
+        "idx\tlabel\tprediction\tprobability_a\tprobability_b",
+        *(f"{i}\ta\ta\t0.5\t0.5" for i in range(200)),
     ]
     predictions = tmp_path / "run" / "predictions" / "eval.tsv"
     predictions.parent.mkdir(parents=True)
     predictions.write_text("\n".join(lines))
     model = served.save_toy(tmp_path / "trained", predict)
-    result = check(model, examples, predictions, settings={"rows": 64})
+    result = check(model, examples, predictions, rows=64)
     assert_refused(result, "'serve_examples'", f"in {len(bad)} of 200 rows")
 
 
@@ -406,16 +409,16 @@ def test_rows_are_drawn_from_the_whole_split(tmp_path, has_ids):
         records.example(sentence1=[str(index).encode()], sentence2=[b"b"])
         for index in range(1000)
     ]
-    lines = ["idx\tprobability_a\tprobability_b"]
+    lines = ["idx\tlabel\tprediction\tprobability_a\tprobability_b"]
     if has_ids:
         for index, row in enumerate(rows_of_split):
             row.features.feature["idx"].int64_list.value.append(index)
-            lines.append(f"{index}\t0.5\t0.5")
+            lines.append(f"{index}\ta\ta\t0.5\t0.5")
     pattern = records.write(tmp_path / "data.gz", rows_of_split)
     predictions = tmp_path / "predictions" / "eval.tsv"
     predictions.parent.mkdir()
     predictions.write_text("\n".join(lines))
-    settings = ServingCheckSettings(**{**served.SETTINGS, "rows": 64})
+    settings = Sections.parse(served.settings_of(rows=64))
     request = rows.build_request(pattern, str(tmp_path), settings)
     assert rows.build_request(pattern, str(tmp_path), settings) == request
     text, examples = request.signatures
@@ -449,7 +452,7 @@ def test_hang_is_refused(check, tmp_path):
         )
 
     model = served.save_toy(tmp_path / "trained", predict)
-    result = check(model, settings={"timeout_seconds": 2})
+    result = check(model, timeout_seconds=2)
     assert_refused(result, "calling serving_default", "the 2 s of")
 
 
@@ -460,7 +463,7 @@ def test_too_much_memory_is_refused(check, tmp_path):
         return served.share(left, right) + tf.reduce_min(values) * 1e-9
 
     model = served.save_toy(tmp_path / "trained", predict)
-    result = check(model, settings={"max_memory_bytes": 1024 * MIB})
+    result = check(model, max_memory_bytes=1024 * MIB)
     assert_refused(result, "calling serving_default took", "allows 1,024 MiB")
     assert result[1]["peak_memory_bytes"] > 1024 * MIB
 
@@ -485,8 +488,7 @@ def pushed(directory):
 def test_model_that_is_slower_than_the_champion_is_refused(check, tmp_path):
     champion = pushed(served.save_toy(tmp_path / "champion", slowed(1_000)))
     model = served.save_toy(tmp_path / "trained", slowed(20_000))
-    settings = {"max_latency_ratio": 2}
-    result = check(model, settings=settings, champion=champion)
+    result = check(model, max_latency_ratio=2, champion=champion)
     assert_refused(result, "serving.max_latency_ratio allows 2.", "times as long")
     compared = result[1]["latency_compared_ms"]
     assert compared["model"] > 2 * compared["champion"] > 0
@@ -503,8 +505,8 @@ def test_faster_model_is_blessed_and_the_champions_memory_does_not_count(
 
     champion = pushed(served.save_toy(tmp_path / "champion", predict))
     model = served.save_toy(tmp_path / "trained")
-    settings = {"max_latency_ratio": 2, "max_memory_bytes": 1024 * MIB}
-    blessing, report = check(model, settings=settings, champion=champion)
+    limits = {"max_latency_ratio": 2, "max_memory_bytes": 1024 * MIB}
+    blessing, report = check(model, champion=champion, **limits)
     assert_blessed(blessing, report)
     assert report["latency_compared_ms"].keys() == {"model", "champion"}
     assert report["peak_memory_bytes"] < 1024 * MIB
@@ -513,8 +515,7 @@ def test_faster_model_is_blessed_and_the_champions_memory_does_not_count(
 def test_first_model_has_no_champion_to_be_compared_with(check, tmp_path):
     model = served.save_toy(tmp_path / "trained")
     empty = served.champion(tmp_path / "empty")
-    settings = {"max_latency_ratio": 1e-9}
-    blessing, report = check(model, settings=settings, champion=empty)
+    blessing, report = check(model, max_latency_ratio=1e-9, champion=empty)
     assert_blessed(blessing, report)
     assert report["latency_compared_ms"] == {}
 
@@ -522,7 +523,7 @@ def test_first_model_has_no_champion_to_be_compared_with(check, tmp_path):
 def test_champion_that_cannot_be_timed_is_a_refusal_with_the_setting(check, tmp_path):
     champion = pushed(served.save_toy(tmp_path / "champion", output="scores"))
     model = served.save_toy(tmp_path / "trained")
-    result = check(model, settings={"max_latency_ratio": 2}, champion=champion)
+    result = check(model, max_latency_ratio=2, champion=champion)
     assert_refused(
         result, "the champion cannot be called", "'scores'", "max_latency_ratio=null"
     )
@@ -532,7 +533,7 @@ def test_champion_of_another_task_is_named_as_not_compared(check, tmp_path):
     model = served.save_toy(tmp_path / "trained")
     reason = "not compared with the champion pushed/1: it has other classes"
     other = served.champion(tmp_path / "empty", **{NOT_COMPARED: reason})
-    blessing, report = check(model, settings={"max_latency_ratio": 2}, champion=other)
+    blessing, report = check(model, max_latency_ratio=2, champion=other)
     assert_blessed(blessing, report)
     assert report["not_compared"] == reason
 
@@ -598,7 +599,7 @@ def test_bfloat16_has_its_own_tolerance(check, tmp_path):
         return served.share(left, right) + difference * [[1.0, -1.0]]
 
     model = served.save_toy(tmp_path / "trained", predict)
-    result = check(model, settings={"precision": "bfloat16"})
+    result = check(model, precision="bfloat16")
     # The rows that differ by 0.01 are accepted.
     assert_refused(
         result, "'serve_examples'", "in 1 of 4 rows", "row 2", "a tolerance of 0.02"
@@ -619,7 +620,7 @@ def test_directory_without_a_model_is_refused(check, tmp_path):
 
 def test_predictions_of_another_split_are_an_error(check, tmp_path):
     strangers = [records.example(idx=[index + 100]) for index in range(3)]
-    with pytest.raises(ValueError, match=r"'idx' that is in predictions/eval\.tsv"):
+    with pytest.raises(ValueError, match=r"'idx' that is in the predictions of eval"):
         check(tmp_path, examples=strangers)
 
 
@@ -628,8 +629,8 @@ def test_rows_without_ids_are_sent_and_not_compared(tmp_path):
     pattern = records.write(tmp_path / "data.gz", nameless)
     predictions = tmp_path / "predictions" / "eval.tsv"
     predictions.parent.mkdir()
-    predictions.write_text("idx\tprobability_a\tprobability_b\n")
-    settings = ServingCheckSettings(**{**served.SETTINGS, "rows": 2})
+    predictions.write_text("idx\tlabel\tprediction\tprobability_a\tprobability_b\n")
+    settings = Sections.parse(served.settings_of(rows=2))
     request = rows.build_request(pattern, str(tmp_path), settings)
     assert request.ids == []
     assert [signature.expected for signature in request.signatures] == [None, None]
@@ -638,25 +639,17 @@ def test_rows_without_ids_are_sent_and_not_compared(tmp_path):
     assert len(examples.inputs["examples"]) == 3
 
 
-def test_predictions_without_a_requested_column_are_an_error(check, tmp_path):
-    predictions = {**served.SETTINGS["predictions"], "columns": ["probability_c"]}
-    with pytest.raises(ValueError, match=r"not \['probability_c'\]"):
-        check(tmp_path, settings={"predictions": predictions})
-
-
-@pytest.mark.parametrize(
-    "settings", [{"has_texts": True}, {"rows": 0}, {"timeout_seconds": -1}]
-)
-def test_invalid_setting_is_an_error_with_its_name(check, tmp_path, settings):
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        check(tmp_path, settings=settings)
+@pytest.mark.parametrize("serving", [{"row": 1}, {"rows": 0}, {"timeout_seconds": -1}])
+def test_invalid_setting_is_an_error_with_its_name(check, tmp_path, serving):
+    with pytest.raises(ValueError, match=rf"serving\.{next(iter(serving))}\n"):
+        check(tmp_path, **serving)
 
 
 def test_text_that_is_not_utf8_reaches_the_model_unchanged(tmp_path):
     example = records.example(sentence1=[b"caf\xe9"], sentence2=[b"b"], idx=[1])
     pattern = records.write(tmp_path / "data.gz", [example])
     toy_predictions(tmp_path)
-    settings = ServingCheckSettings(**served.SETTINGS)
+    settings = Sections.parse(served.settings_of())
     request = rows.build_request(pattern, str(tmp_path / "run"), settings)
     sent = json.loads(request.model_dump_json())["signatures"][0]["inputs"]
     assert [probe._to_bytes(text) for text in sent["sentence1"]] == [b"caf\xe9"]
@@ -680,12 +673,7 @@ def test_process_inherits_nothing_from_its_caller(tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET", "secret")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     request = ServingRequest(
-        ids=[],
-        signatures=[],
-        tf_serving_version="2.16",
-        max_memory_bytes=4096 * MIB,
-        timeout_seconds=60,
-        words=served.words_of(TaskConfig()),
+        settings=Sections.parse(served.settings_of()), ids=[], signatures=[]
     )
     with pytest.raises(RuntimeError, match=r"got -I (/\S+) \1 \[\]$") as error:
         check_model(str(tmp_path), request, python=str(fake))

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from components.serving_check import ServingCheck, read_swapped, rows
-from components.serving_check.request import ServingCheckSettings
+from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
 from contracts.verdicts import ServingReport
 from contracts.versions import description
@@ -69,13 +69,9 @@ def check(tmp_path, monkeypatch):
         trained = str(tmp_path / "trained" / "Format-Serving")
         description.write_description(trained, described)
         inputs = served.artifacts(tmp_path, model, examples, predictions)
-        words = served.words_of(task, **settings).model_dump()
         ServingCheck.EXECUTOR_SPEC.executor_class._FUNCTION(
             **inputs,
-            split="eval",
-            settings=json.dumps(
-                {**served.settings_of(task), "rows": 15, "words": words}
-            ),
+            settings=served.settings_of(task, settings, rows=15),
             fingerprint="",
         )
         uri = inputs["blessing"].uri
@@ -204,8 +200,8 @@ def test_rows_are_a_sample_of_the_split_and_always_the_same(tmp_path):
     pattern = records.write(tmp_path / "data.gz", examples)
     (tmp_path / "predictions").mkdir()
     predictions = tmp_path / "predictions" / "eval.tsv"
-    predictions.write_text("idx\tprobability_a\tprobability_b\n")
-    settings = ServingCheckSettings(**{**served.SETTINGS, "rows": 10})
+    predictions.write_text("idx\tlabel\tprediction\tprobability_a\tprobability_b\n")
+    settings = Sections.parse(served.settings_of(rows=10))
     request = rows.build_request(pattern, str(tmp_path), settings)
     assert rows.build_request(pattern, str(tmp_path), settings) == request
     text, sent = request.signatures

@@ -1,16 +1,16 @@
 """Words for groups of people in texts, and those that replace them."""
 
+import re
+
 import pytest
 
 from components.serving_check import swapped_words
 from components.serving_check.word_swaps import WordSwaps
-from contracts.settings.words import find_problem
-from contracts.task.definition import TaskConfig
-from tests import served
+from contracts.settings.evaluator import EvaluatorConfig
 
 pytestmark = pytest.mark.slow
 
-LISTS = swapped_words.read_lists(served.words_of(TaskConfig()))
+LISTS = swapped_words.read_lists(None)
 
 
 def swap(text, name="gender", version=0):
@@ -53,7 +53,7 @@ def test_all_texts_of_a_row_are_swapped_at_once():
 
 
 def test_shipped_lists_are_allowed():
-    assert find_problem(LISTS) is None
+    assert EvaluatorConfig(group_words=LISTS).group_words == LISTS
     assert [*LISTS] == ["gender", "religion", "nationality", "orientation"]
 
 
@@ -69,10 +69,11 @@ def test_shipped_lists_are_allowed():
     ],
 )
 def test_lists_that_cannot_be_swapped_are_refused(lists, words):
-    assert words in find_problem(lists)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        EvaluatorConfig(group_words=lists)
 
 
 def test_own_lists_replace_the_shipped_ones():
-    words = served.words_of(TaskConfig(), group_words={"age": [["young", "old"]]})
-    assert swapped_words.read_lists(words) == {"age": [["young", "old"]]}
-    assert swapped_words.read_lists(served.words_of(TaskConfig(), group_words={})) == {}
+    words = {"age": [["young", "old"]]}
+    assert swapped_words.read_lists(words) == words
+    assert swapped_words.read_lists({}) == {}

@@ -314,7 +314,7 @@ def test_rewording_messages_reruns_no_component(properties, monkeypatch):
     ("name", "old", "new", "changes"),
     [
         ("ingest/rows/delimited.py", "RowError(", "FileError(", True),
-        ("ingest/config.py", '"pipe": "|"', '"pipe": "/"', True),
+        ("contracts/settings/data.py", '"pipe": "|"', '"pipe": "/"', True),
         ("modules/data/row_values.py", "return ", "return not ", True),
         ("pipeline/config/paths.py", '"examples"', '"records"', False),
         ("prediction/serializers.py", "return ", "return not ", False),

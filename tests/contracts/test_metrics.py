@@ -9,7 +9,7 @@ from sklearn import metrics as sklearn_metrics
 
 from contracts import metrics
 from contracts.metrics import Rows, Sample
-from contracts.task import kinds
+from contracts.task.definition import find_kind
 
 ROWS = 200
 BINARY = ("ham", "spam")
@@ -115,12 +115,12 @@ REFERENCES = {
     [
         (kind, name)
         for kind, classes in TASKS.items()
-        for name in kinds.from_settings(None, classes, None).metric_table
+        for name in find_kind(None, classes, None).metric_table
     ],
 )
 def test_metric_of_the_table_equals_that_of_scikit_learn(kind, name, is_weighted):
     classes = TASKS[kind]
-    metric = kinds.from_settings(None, classes, None).metric_table[name]
+    metric = find_kind(None, classes, None).metric_table[name]
     labels, outputs = simulate(classes)
     weights = np.ones((ROWS, 2))
     if is_weighted:
@@ -264,7 +264,7 @@ def test_every_metric_of_outputs_that_are_not_finite_is_nan(classes, bad):
     labels, outputs = simulate(classes)
     outputs[4] = bad
     values = metrics.compute(classes, Rows.of(labels, outputs))
-    assert set(values) == set(kinds.from_settings(None, classes, None).metric_table)
+    assert set(values) == set(find_kind(None, classes, None).metric_table)
     assert all(math.isnan(value) for value in values.values())
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from contracts.packing import Packing
 from modules.data import preprocessing
-from modules.export.traced_model import TracedModel, in_large_batches
+from modules.export.serving_model import TracedModel, in_large_batches
 from modules.training import experiment, run_fn
 from modules.training.fine_tuning_task import FineTuningTask
 from modules.training.fine_tuning_trainer import predict

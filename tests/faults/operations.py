@@ -259,7 +259,7 @@ def _cleaned(work: Path) -> Any:
 def _check_clean(work: Path) -> None:
     found = _cleaned(work)
     assert "Trainer/model/3/content" in found["artifacts"], found
-    assert "20260101-030000-000000" in found["runs"], found
+    assert "20260101-030000Z-000000" in found["runs"], found
 
 
 # --- Checkpoints, and the record of the best model. ---

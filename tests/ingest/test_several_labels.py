@@ -9,9 +9,9 @@ import pytest
 from pyarrow import parquet
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples
-from ingest.config import DataConfig
 from tests import records
 
 NAMES = ["joy", "love", "anger"]

@@ -1,8 +1,10 @@
 """Writes output directories of runs, as TFX and `run` leave them."""
 
+import contextlib
 import datetime
 import hashlib
 import json
+import sqlite3
 from pathlib import Path
 
 from ml_metadata import MetadataStore
@@ -12,8 +14,7 @@ from contracts.verdicts import Verdict
 from pipeline.config.paths import OutputPaths
 from pipeline.runs.run_record import RunRecord
 
-# Of releases that named a run after local time.
-LOCAL_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
+ID_FORMAT = "%Y%m%d-%H%M%SZ-%f"
 
 
 class PastRuns:
@@ -32,7 +33,7 @@ class PastRuns:
             mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
         )
         self._store = MetadataStore(connection)
-        self._started = datetime.datetime(2026, 1, 1)
+        self._started = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 
     def run(self, state="pushed", **fields):
         """Adds a record of the next run, an hour after the last one.
@@ -42,19 +43,22 @@ class PastRuns:
           **fields: Its other fields; they replace the default ones.
         """
         self._started += datetime.timedelta(hours=1)
-        tfx_run_id = (self._started + datetime.timedelta(seconds=9)).isoformat()
+        stored = self._started + datetime.timedelta(seconds=9)
+        tfx_run_id = stored.replace(tzinfo=None).isoformat()
         defaults = {
-            "id": self._started.strftime(LOCAL_ID_FORMAT),
+            "id": self._started.strftime(ID_FORMAT),
             "recipe": "tiny",
             "metric": "accuracy",
             "tfx_run_id": None if state == "running" else tfx_run_id,
-            "ended": None if state == "running" else self._started.astimezone(),
+            "ended": None if state == "running" else self._started,
         }
         record = RunRecord(state=state, **(defaults | fields))
         directory = self.paths.run(record.id)
         directory.mkdir(parents=True)
         record.write(directory)
         self._run = self._put_context("pipeline_run", record.tfx_run_id or tfx_run_id)
+        if "id" not in fields:
+            self._set_time(self._run, stored)
         return record
 
     def refuse(self, **fields):
@@ -148,6 +152,15 @@ class PastRuns:
 
     def write_json(self, artifact, name, content):
         Path(artifact.uri, name).write_text(json.dumps(content))
+
+    def _set_time(self, context, time):
+        """Sets when ML Metadata stored a context."""
+        with contextlib.closing(sqlite3.connect(self.paths.metadata)) as database:
+            database.execute(
+                "UPDATE Context SET create_time_since_epoch = ? WHERE id = ?",
+                (int(time.timestamp() * 1000), context.id),
+            )
+            database.commit()
 
     def _put_context(self, type_name, name):
         kind = self._store.put_context_type(mlmd.ContextType(name=type_name))

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.versions import served_versions
-from ingest.config import DataConfig
 from prediction.predict_file import predict_file
 from prediction.predictor import Predictor
 

@@ -6,8 +6,8 @@ from tfx_bsl.coders import example_coder
 
 from contracts import run_states
 from contracts.packing import Packing
-from contracts.settings.run_settings import RunSettings
-from contracts.task.definition import TaskConfig
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.verdicts import DataVerdict
 from modules.data.profile import Profile
 from report import data_part
@@ -40,11 +40,10 @@ def statistics(tmp_path):
 
 
 def read(statistics, **verdict):
-    settings = RunSettings(
-        pipeline="tiny",
-        task=TaskConfig(),
-        gate_split="eval",
-        packing=Packing(max_seq_length=32),
+    settings = Sections(
+        name="tiny",
+        evaluator=EvaluatorConfig(split="eval"),
+        preprocessing=Packing(max_seq_length=32),
     )
     concluded = DataVerdict(card=CARD, **verdict)
     return data_part.describe_refused_data(settings, concluded, {"train": statistics})

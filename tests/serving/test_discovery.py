@@ -1,11 +1,12 @@
 """Names of a model: those that a URL reaches, and those that none can."""
 
+import re
 import urllib.parse
 
 import pytest
 
-from contracts.errors import UsageError
 from serving import discovery
+from tests.refusals import refused
 from tests.serving import saved_models
 from tests.serving.conftest import running
 
@@ -19,9 +20,9 @@ REACHED = "50% %2F\\ä模\U0001f600&;=+@~!$'()*,\"<>[]^`{|}.."
     ["", ".", "..", "a?b", "a#b", "a/b", "a:b", "?", "a\nb", "\x7f", "a\udcff"],
 )
 def test_name_that_no_url_can_reach_is_refused(tmp_path, name):
-    with pytest.raises(UsageError) as refused:
+    got = re.compile(re.escape(f"no URL can reach {name!r}"))
+    with refused("E-settings-refused", setting="name", got=got):
         discovery.find_model(tmp_path, name)
-    assert f"--name: no URL can reach {name!r}; choose a name" in str(refused.value)
 
 
 @pytest.mark.parametrize("path", ["a?b", "a:b/1", "a\udcff"])
@@ -30,10 +31,9 @@ def test_directory_whose_name_no_url_can_reach_needs_another_name(tmp_path, path
     saved_models.save_half_plus_three(tmp_path / "model")
     directory.parent.mkdir(exist_ok=True)
     (tmp_path / "model").rename(directory)
-    with pytest.raises(UsageError) as refused:
+    got = re.compile("no URL can reach 'a")
+    with refused("E-settings-refused", setting="name", got=got):
         discovery.find_model(directory)
-    assert str(refused.value).startswith(f"--model {directory}: no URL can reach 'a")
-    assert "; choose one with --name that is not empty" in str(refused.value)
     assert discovery.find_model(directory, "model").name == "model"
 
 

@@ -42,11 +42,11 @@ def test_memory_and_time_of_calls_are_limited(limited):
     with pytest.raises(grpc.RpcError) as refused:
         predict(limited, [-1] * 4000)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "(three quarters of --max-queued-mib)" in refused.value.details()
+    assert "the server's --max-queued-mib" in refused.value.details()
     with pytest.raises(grpc.RpcError) as refused:
         predict_longer_and_longer(limited)
     assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert "took more than 1 s (--request-seconds)" in refused.value.details()
+    assert "took more than 1 s" in refused.value.details()
 
 
 def test_stalled_calls_are_limited_and_end_with_their_connection(limited):

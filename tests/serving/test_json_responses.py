@@ -20,7 +20,7 @@ def test_binary_strings_are_base64_in_requests_and_responses(types):
     inputs = {"text": [value], "numbers": [[1, 2]], "count": [1]}
     response = types.post("types:predict", inputs=inputs)
     assert response.status_code == 400
-    assert "Output text is not UTF-8" in response.json()["error"]
+    assert "the output text is not UTF-8" in response.json()["error"]
     inputs["text"] = [{"b64": "w6Q="}]
     outputs = types.post("types:predict", inputs=inputs).json()["outputs"]
     assert outputs["text"] == ["ä"]
@@ -50,5 +50,5 @@ def test_output_that_is_not_by_row_is_returned_in_columns_only(types):
     assert response.json() == {"outputs": 3}
     response = types.post("types:predict", instances=[1, 2], **total)
     assert response.status_code == 400
-    assert "The outputs have no rows" in response.json()["error"]
+    assert "the outputs have no rows" in response.json()["error"]
     assert "total []" in response.json()["error"]

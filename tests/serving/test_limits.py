@@ -32,10 +32,10 @@ def test_memory_is_reserved_for_small_requests():
     memory = RequestMemory(RequestLimits(max_queued_bytes=1 << 20))
     with memory.reserve() as large, memory.reserve() as small:
         large(700_000)
-        with pytest.raises(RequestError, match="Try again later"):
+        with pytest.raises(RequestError, match="try again later"):
             small(100_000)
         small(60_000)
-        with pytest.raises(RequestError, match=r"more than 0\.75 MiB") as refused:
+        with pytest.raises(RequestError, match=r"at most 0\.75 MiB") as refused:
             large(100_000)
     assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
 
@@ -78,8 +78,8 @@ def test_request_above_the_limit_of_bytes_is_refused(limited):
     response = limited.post("counter:predict", instances=[0] * 15_000)
     assert response.status_code == 400
     assert response.json() == {
-        "error": "The request has more than 0.0286102 MiB (three quarters of "
-        "--max-queued-mib). Send its rows in several requests"
+        "error": "the request is too large; allowed: at most 0.0286102 MiB (three "
+        "quarters of the server's --max-queued-mib); send its rows in several requests"
     }
     assert limited.post("counter:predict", instances=[0]).status_code == 200
 

@@ -19,7 +19,7 @@ from tests.serving.processes import started
 
 pytestmark = pytest.mark.slow
 
-AGAIN = "Try again later"
+AGAIN = "try again later"
 
 
 @pytest.fixture
@@ -182,6 +182,6 @@ def test_errors_of_a_model_reach_the_client(counter, tmp_path):
 
 
 def test_error_of_a_request_is_the_same_in_another_process():
-    error = RequestError(grpc.StatusCode.INVALID_ARGUMENT, "message")
+    error = RequestError(grpc.StatusCode.INVALID_ARGUMENT, "x", "1")
     copy = pickle.loads(pickle.dumps(error))
     assert (copy.code, copy.message) == (error.code, error.message)

@@ -329,4 +329,4 @@ def test_refusal_of_the_server_is_shown(open_page, half_plus_three):
     page.get_by_role("button", name="Predict", exact=True).click()
     error = page.locator("#error")
     error.wait_for()
-    assert 'Input "x" has "one", which is not a valid float32' in error.inner_text()
+    assert '"x": "one"; allowed: a valid float32' in error.inner_text()

@@ -71,7 +71,7 @@ def test_classify_and_regress_are_refused_in_favor_of_predict(half_plus_three, a
 def test_unknown_model_is_not_found(half_plus_three):
     response = half_plus_three.post("half:predict", instances=[1.0, 5.0])
     assert response.status_code == 404
-    assert response.json() == {"error": "Model half is not loaded"}
+    assert response.json() == {"error": "model half is not loaded"}
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_unknown_model_is_not_found(half_plus_three):
     [
         (
             *("POST", "/v1/models/half_plus_three/versions/5:predict", 404),
-            "Model half_plus_three version 5 is not loaded",
+            "model half_plus_three version 5 is not loaded",
         ),
         (
             *("POST", "/v1/models/half_plus_three/labels/canary:predict", 400),
-            "Version label canary is unknown; define it with --label",
+            '"version_label": canary; allowed: none',
         ),
         (
             *("POST", f"/v1/models/half_plus_three/versions/{'9' * 20}:predict", 400),
@@ -91,30 +91,30 @@ def test_unknown_model_is_not_found(half_plus_three):
         ),
         (
             *("GET", f"/v1/models/half_plus_three/versions/{'9' * 5000}", 400),
-            "There is no API GET /v1/models/half_plus_three/versions/9999",
+            "there is no API GET /v1/models/half_plus_three/versions/9999",
         ),
-        ("GET", "/v1/models/half", 404, "Model half is unknown"),
+        ("GET", "/v1/models/half", 404, "model half is unknown"),
         (
             *("GET", "/v1/models/half_plus_three/versions/5", 404),
-            "Model half_plus_three version 5 is unknown",
+            "model half_plus_three version 5 is unknown",
         ),
         (
             *("GET", "/v1/models/half_plus_three%3Fversion", 400),
-            "There is no API GET /v1/models/half_plus_three?version",
+            "there is no API GET /v1/models/half_plus_three?version",
         ),
         (
             *("POST", "/v1/models/half_plus_three:predict%23top", 400),
-            "There is no API POST /v1/models/half_plus_three:predict#top",
+            "there is no API POST /v1/models/half_plus_three:predict#top",
         ),
-        ("GET", "/v1/models/half/metadata", 404, "Model half is not loaded"),
-        ("GET", "/v1/models", 400, "There is no API GET /v1/models"),
+        ("GET", "/v1/models/half/metadata", 404, "model half is not loaded"),
+        ("GET", "/v1/models", 400, "there is no API GET /v1/models"),
         (
             *("POST", "/v1/models/half_plus_three", 400),
-            "There is no API POST /v1/models/half_plus_three",
+            "there is no API POST /v1/models/half_plus_three",
         ),
         (
             *("PUT", "/v1/models/half_plus_three:predict", 400),
-            "There is no API PUT /v1/models/half_plus_three:predict",
+            "there is no API PUT /v1/models/half_plus_three:predict",
         ),
         ("GET", "/v2/models", 404, "Not found: /v2/models"),
     ],
@@ -166,7 +166,7 @@ def test_request_that_is_too_large_is_refused(types, monkeypatch):
     monkeypatch.setattr("serving.rest.MAX_BODY_BYTES", 1000)
     response = types.post("types:predict", instances=["a" * 1000])
     assert response.status_code == 400
-    assert "larger than 1000 bytes" in response.json()["error"]
+    assert "at most 1000 bytes" in response.json()["error"]
 
 
 def test_exported_model_predicts_rows_and_columns_of_text(pairs, exported):

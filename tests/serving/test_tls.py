@@ -20,10 +20,12 @@ from contracts.errors import UsageError
 from serving import tls
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
+from tests.refusals import refused
 from tests.serving import certificates, saved_models
 from tests.serving.certificates import Authority
 from tests.serving.conftest import PATIENCE_SECONDS, read_all, running, wait_until
 
+REFUSED = "E-tls-refused"
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 EC_KEY = bytes.fromhex("06072a8648ce3d0201")  # the identifier of EC keys, in DER
 PREDICT = "/v1/models/half_plus_three:predict"
@@ -146,7 +148,7 @@ def test_refused_rotation_is_tried_again_and_logged_once(authority, tmp_path, ca
     replace(tmp_path, authority.issue("soon", start=now + 2 * certificates.SECOND))
     served.refresh()
     served.refresh()
-    assert caplog.text.count("a certificate is valid from") == 1
+    assert caplog.text.count("a certificate that is valid from") == 1
     assert served.context is first
 
     def is_served():
@@ -154,7 +156,7 @@ def test_refused_rotation_is_tried_again_and_logged_once(authority, tmp_path, ca
         return served.context is not first
 
     wait_until(is_served)
-    assert caplog.text.count("a certificate is valid from") == 1
+    assert caplog.text.count("a certificate that is valid from") == 1
 
 
 def test_changed_client_ca_counts_for_both_protocols(root, authority, tmp_path):
@@ -231,32 +233,28 @@ def test_idle_client_does_not_delay_the_shutdown(root, authority):
 
 
 @pytest.mark.parametrize(
-    ("case", "option", "problem"),
+    ("case", "setting", "name", "problem"),
     [
-        ("no key", "--tls-cert", "add --tls-key"),
-        ("no certificate", "--tls-key", "add --tls-cert"),
-        ("CA alone", "--tls-client-ca", "add --tls-cert"),
-        ("missing certificate", "--tls-cert", "No such file or directory"),
-        ("missing key", "--tls-key", "No such file or directory"),
-        ("missing CA", "--tls-client-ca", "No such file or directory"),
-        ("key as certificate", "--tls-cert", "this is not a certificate in PEM"),
-        ("certificate as key", "--tls-key", "this is not a private key in PEM"),
-        ("key as CA", "--tls-client-ca", "this is not a certificate in PEM"),
-        ("other key", "--tls-key", "the key does not match the certificate of"),
-        (
-            "encrypted key",
-            "--tls-key",
-            "the key is encrypted; decrypt it with: (umask 077;",
-        ),
-        ("expired", "--tls-cert", "a certificate is valid from"),
-        ("RSA-1024", "--tls-key", "the key is not supported; use RSA of at least 2048"),
-        ("secp256k1", "--tls-key", "the key is not supported; use RSA"),
-        ("unknown key", "--tls-key", "the key is not supported; use RSA"),
-        ("unknown certificate", "--tls-cert", "the key is not supported; use RSA"),
-        ("malformed", "--tls-cert", "this is not a certificate in PEM"),
+        ("no key", "tls_cert", "E-option-missing", "add `tls_key`"),
+        ("no certificate", "tls_key", "E-option-missing", "add `tls_cert`"),
+        ("CA alone", "tls_client_ca", "E-option-missing", "add `tls_cert`"),
+        ("missing certificate", "tls_cert", "E-storage-failed", "No such file"),
+        ("missing key", "tls_key", "E-storage-failed", "No such file"),
+        ("missing CA", "tls_client_ca", "E-storage-failed", "No such file"),
+        ("key as certificate", "tls_cert", REFUSED, "certificates in PEM"),
+        ("certificate as key", "tls_key", REFUSED, "a private key in PEM"),
+        ("key as CA", "tls_client_ca", REFUSED, "certificates in PEM"),
+        ("other key", "tls_key", REFUSED, "does not match the certificate"),
+        ("encrypted key", "tls_key", REFUSED, "decrypt it with: (umask 077;"),
+        ("expired", "tls_cert", REFUSED, "a certificate that is valid from"),
+        ("RSA-1024", "tls_key", REFUSED, "RSA of at least 2048"),
+        ("secp256k1", "tls_key", REFUSED, "not supported; allowed: RSA"),
+        ("unknown key", "tls_key", REFUSED, "not supported; allowed: RSA"),
+        ("unknown certificate", "tls_cert", REFUSED, "not supported; allowed: RSA"),
+        ("malformed", "tls_cert", REFUSED, "certificates in PEM"),
     ],
 )
-def test_file_that_cannot_be_used_is_named(authority, case, option, problem):
+def test_file_that_cannot_be_used_is_named(authority, case, setting, name, problem):
     certificate, key = authority.issue("server")
     missing = authority.directory / "missing"
     weak = authority.issue("weak", key=rsa.generate_private_key(65537, 1024))
@@ -285,11 +283,12 @@ def test_file_that_cannot_be_used_is_named(authority, case, option, problem):
         "malformed": (*malformed, None),
         "expired": (*authority.issue("expired", days=-1), None),
     }[case]
-    options = ("--tls-cert", "--tls-key", "--tls-client-ca")
-    path = dict(zip(options, files, strict=True))[option]
-    with pytest.raises(UsageError) as error:
+    settings = ("tls_cert", "tls_key", "tls_client_ca")
+    path = dict(zip(settings, files, strict=True))[setting]
+    with refused(name, setting=setting) as error:
         tls.load(*files)
-    assert str(error.value).startswith(f"{option} {path}: {problem}")
+    assert str(path) in error.value.got
+    assert problem in str(error.value)
 
 
 def test_damaged_files_are_refused_in_one_line(authority):
@@ -321,7 +320,7 @@ def test_key_that_everyone_can_read_is_a_warning(authority, caplog):
     key.chmod(0o644)
     tls.load(certificate, key, None)
     assert caplog.text.count("every user of this machine can read it") == 1
-    assert f"--tls-key {key}" in caplog.text
+    assert f"{key}: every user" in caplog.text
 
 
 def test_no_option_is_no_tls():

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from components.serving_check import rows
-from components.serving_check.request import ServingCheckSettings
+from contracts.settings.sections import Sections
 from pipeline.config.paths import REPOSITORY
 from tests import exported as exported_lib
 from tests import records, served
@@ -49,13 +49,11 @@ def replay(installed, monkeypatch, capsys):
     return replay
 
 
-def write_request(directory, examples, settings):
+def write_request(directory, examples, task=served.TASK):
     """Writes the file that ServingCheck writes next to its blessing."""
     pattern = records.write(directory / "examples.gz", examples)
-    limits = {"rows": len(examples), "timeout_seconds": 120}
-    request = rows.build_request(
-        pattern, str(directory), ServingCheckSettings(**{**settings, **limits})
-    )
+    settings = served.settings_of(task, rows=len(examples), timeout_seconds=120)
+    request = rows.build_request(pattern, str(directory), Sections.parse(settings))
     path = directory / "request.json"
     path.write_text(request.model_dump_json())
     return path
@@ -72,7 +70,7 @@ def test_exported_model_gives_the_same_predictions_there(replay, export, tmp_pat
             exported.task, exported_lib.PAIRS, [0] * len(exported_lib.PAIRS)
         )
     ]
-    request = write_request(tmp_path, examples, served.settings_of(exported.task))
+    request = write_request(tmp_path, examples, exported.task)
     status, report = replay(exported.directory, request)
     assert status == 0, report
     assert report["rows"] == len(exported_lib.PAIRS)
@@ -111,8 +109,10 @@ def test_op_that_it_lacks_prevents_loading(replay, tmp_path):
     example = records.example(sentence1=[b"a b"], sentence2=[b"c"], idx=[0])
     predictions = tmp_path / "predictions" / "eval.tsv"
     predictions.parent.mkdir()
-    predictions.write_text("idx\tprobability_a\tprobability_b\n0\t0.25\t0.125\n")
-    request = write_request(tmp_path, [example], served.SETTINGS)
+    predictions.write_text(
+        "idx\tlabel\tprediction\tprobability_a\tprobability_b\n0\ta\ta\t0.25\t0.125\n"
+    )
+    request = write_request(tmp_path, [example])
     status, report = replay(model / "Format-Serving", request)
     assert status == 1, report
     prediction, failure = report["reasons"]

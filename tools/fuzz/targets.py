@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from contracts.errors import UsageError
-from ingest.config import FileFormat
+from contracts.settings.data import FileFormat
 from ingest.rows.formats import ARROW, CSV, JSONL, PARQUET, TFRECORD, TSV
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile

@@ -5,8 +5,7 @@ import pytest
 from scipy import special
 from sklearn.utils.class_weight import compute_class_weight
 
-from contracts.task import kinds
-from contracts.task.definition import TaskConfig
+from contracts.task.definition import TaskConfig, find_described_kind
 
 CLASSES = TaskConfig(classes=["a", "b", "c"]).label_kind
 TWO = TaskConfig(classes=["no", "yes"]).label_kind
@@ -35,7 +34,7 @@ def test_kind_of_a_model_is_that_of_its_task():
         (TWO, {"classes": ["no", "yes"], "label_range": None}),
         (SCORE, {"classes": None, "label_range": [1, 5]}),
     ):
-        assert kinds.from_description(settings) == kind
+        assert find_described_kind(settings) == kind
 
 
 @pytest.mark.parametrize(

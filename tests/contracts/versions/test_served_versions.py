@@ -24,6 +24,7 @@ from pipeline.releases.rollback import roll_back
 from prediction.predictor import find_model
 from serving import discovery
 from tests.nightly import nightly
+from tests.refusals import refused
 from tests.serving import saved_models
 
 FILES = {
@@ -295,7 +296,7 @@ def test_incomplete_model_is_neither_used_for_predictions_nor_served(paths):
     why = r"8/ is incomplete: variables/variables\.index is missing"
     with pytest.raises(UsageError, match=why):
         find_model(f"{paths.pushed}/8/")
-    with pytest.raises(UsageError, match="has no complete SavedModel"):
+    with refused("E-model-not-found", setting="model"):
         discovery.find_model(paths.pushed / "8")
 
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.storage.file_format import FormatError
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
-from ingest.config import DataConfig
 from pipeline.config.paths import OutputPaths
 from tests import records
 

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
-from ingest.config import DataConfig
 from ingest.examples import find_source
 from pipeline.onboarding.data_set import Choices, look_at
 from tests import records

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
-from ingest.config import DataConfig
 from ingest.examples import sources, text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving

@@ -2,8 +2,8 @@
 
 import pytest
 
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
-from ingest.config import DataConfig
 from ingest.examples.label_parser import LabelParser, NotAnIndexError
 from ingest.rows.row_errors import RowError
 

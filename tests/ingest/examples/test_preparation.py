@@ -10,9 +10,9 @@ import pytest
 
 from contracts import fingerprint
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
-from ingest.config import DataConfig
 from ingest.working_directory import WorkingDirectory
 from pipeline.config.paths import OutputPaths
 from tests import opened_files, records, tiny
@@ -652,7 +652,7 @@ def test_first_examples_that_are_split_in_another_way_warn_once(tmp_path):
     card.write_text(json.dumps(content))
     source.write_text(source.read_text() + "text 60,0\n")
     (warning,) = resolve()
-    assert "an older release split them at random" in warning
+    assert "release 1.0.0 split them at random" in warning
     assert "a champion of before may have been trained on rows that it is" in warning
     assert resolve() == []
     source.write_text(source.read_text() + "text 61,0\n")

@@ -10,9 +10,9 @@ import pytest
 from pyarrow import parquet
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
-from ingest.config import DataConfig
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.sources import open_source
 from ingest.examples.text_source import open_splits

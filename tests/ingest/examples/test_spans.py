@@ -9,9 +9,9 @@ from tfx import v1 as tfx
 from tfx.components.example_gen import utils
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
-from ingest.config import DataConfig
 from ingest.examples import spans
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
-from ingest.config import DataConfig
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser

@@ -8,9 +8,9 @@ from official.nlp.tools import tokenization
 from tensorflow_datasets.core import constants
 
 from contracts.errors import UsageError
+from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples
-from ingest.config import DataConfig
 from ingest.rows.readers import DEFAULTS
 from tests import records, tiny
 

@@ -7,7 +7,7 @@ import pydantic
 import pytest
 
 from contracts.errors import UsageError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from contracts.errors import UsageError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from ingest.rows import delimited, dialects, readers, row_file
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile

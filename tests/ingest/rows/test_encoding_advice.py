@@ -6,7 +6,7 @@ import re
 import pytest
 
 from contracts.errors import UsageError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from ingest.rows import readers, row_file
 from ingest.rows.encoding_advice import advise
 from ingest.rows.row_errors import FileError, RowError

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from contracts.errors import UsageError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from ingest.rows.row_file import RowFile
 from pipeline.onboarding.data_set import Choices, look_at
 

@@ -7,7 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from contracts.errors import UsageError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from ingest.examples import tf_examples
 from ingest.rows import readers
 from ingest.rows.row_errors import FileError, RowError

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from contracts.settings.data_gate import DataGateConfig
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
 from modules.data import judgment
 from modules.data.judgment import Row
@@ -34,15 +36,12 @@ def rows(count=200, first=0, **columns):
 
 
 def judge(splits, task=TASK, thresholds=None, previous=None, **limits):
-    return judgment.judge(
-        splits,
-        task,
-        DataGateConfig(**limits),
-        gate_split="eval",
-        thresholds=thresholds or {},
-        max_seq_length=128,
-        previous=previous,
+    settings = Sections(
+        task=task,
+        data_gate=DataGateConfig(**limits),
+        evaluator=EvaluatorConfig(split="eval", thresholds=thresholds or {}),
     )
+    return judgment.judge(splits, settings, previous)
 
 
 def find(findings, kind):

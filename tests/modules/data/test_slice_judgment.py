@@ -3,7 +3,9 @@
 import pytest
 from tensorflow.core.example.example_pb2 import Example
 
-from contracts.settings.slices import MOST_VALUES, SliceSettings
+from contracts.settings.data import MOST_VALUES
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
 from modules.data import slice_judgment, slice_sizes
 from modules.data.slice_columns import MISSING, read_value
@@ -20,17 +22,17 @@ def judge(rows, thresholds=None, task=TASK):
       thresholds: Those of the column.
       task: The task.
     """
-    settings = SliceSettings(
-        columns=["region"],
-        thresholds={"region": thresholds} if thresholds else {},
-        min_rows=30,
+    evaluator = EvaluatorConfig(
+        split="eval", slice_thresholds={"region": thresholds} if thresholds else {}
     )
     counts = {}
     for value, numbers in rows.items():
         for label, number in enumerate(numbers):
             if number:
                 slice_sizes.count_row(counts, value, label, task, number)
-    found = slice_judgment.judge({"region": counts}, task, settings, "eval")
+    found = slice_judgment.judge(
+        {"region": counts}, Sections(task=task, evaluator=evaluator)
+    )
     return [(finding.is_refused, finding.message) for finding in found]
 
 

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from contracts.packing import Packing
 from ingest import examples as examples_lib
-from modules.data import normalization, preprocessing, tokenizer_files
+from modules.data import preprocessing, tokenization, tokenizer_files
 from modules.data.tokenization import BertTokenizer
 from modules.data.tokenizer_files import TokenizerSettings
 from pipeline.config.paths import DEFAULT_CONFIG
@@ -190,7 +190,7 @@ def test_every_character_is_normalized_as_by_hugging_face(flags):
     """Apart from those that are new or of another category since Unicode 3.2."""
     settings = TokenizerSettings(*flags)
     normalizer = tf_text.FastBertNormalizer(
-        model_buffer=tf.constant(normalization.build_model(settings))
+        model_buffer=tf.constant(tokenization.build_normalizer(settings))
     )
     reference = normalizers.BertNormalizer(
         handle_chinese_chars=settings.tokenize_chinese_chars,

@@ -5,15 +5,15 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from modules.encoder import activations
+from modules.encoder import layers
 
 
 @pytest.mark.parametrize(
     ("ours", "keras"),
     [
-        (activations.gelu, tf_keras.activations.gelu),
+        (layers.gelu, tf_keras.activations.gelu),
         (
-            activations.approximate_gelu,
+            layers.approximate_gelu,
             lambda x: tf_keras.activations.gelu(x, approximate=True),
         ),
     ],
@@ -30,16 +30,14 @@ def test_gelu_and_its_gradient_equal_those_of_keras(ours, keras):
         np.testing.assert_allclose(mine, theirs, atol=1e-5)
 
 
-@pytest.mark.parametrize("activation", [activations.gelu, activations.approximate_gelu])
+@pytest.mark.parametrize("activation", [layers.gelu, layers.approximate_gelu])
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(tf.float32, 1e-6), (tf.bfloat16, 1e-2)]
 )
 def test_activation_that_is_compiled_for_training_equals_that_of_inference(
     activation, dtype, tolerance
 ):
-    layer = activations.ElementwiseActivation(
-        activation, dtype=tf.float32, autocast=False
-    )
+    layer = layers.ElementwiseActivation(activation, dtype=tf.float32, autocast=False)
     rows = tf.random.stateless_normal([7, 512], [1, 2])
     results = []
     for is_training in (True, False):

@@ -8,7 +8,7 @@ from contracts.packing import LongTextConfig, Packing
 from contracts.task.definition import TaskConfig
 from modules.data import inputs, preprocessing
 from modules.encoder.dropout_seeds import seeds_at_step
-from modules.export import traced_model
+from modules.export import serving_model
 from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny
@@ -111,7 +111,7 @@ def test_logits_loss_and_gradients_are_those_computed_by_hand(build, pool):
         autograph=False,
     )
     expected = by_hand()
-    predict = traced_model.TracedModel(model)
+    predict = serving_model.TracedModel(model)
     for padding in (0, 3, 40):  # windows of padding change nothing
         batch = batch_of_windows(padding)
         for actual, value in zip(step(batch), expected, strict=True):
@@ -205,7 +205,7 @@ def test_row_without_a_token_that_fills_a_batch_has_finite_logits(build):
     batch = {name: tf.zeros([2, 30], tf.int32) for name in preprocessing.ENCODER_INPUTS}
     assert np.isfinite(model(batch, training=False)).all()
     empty = {name: tf.zeros([0, 0], tf.int32) for name in preprocessing.ENCODER_INPUTS}
-    assert traced_model.TracedModel(model)(empty).shape == (0, 2)
+    assert serving_model.TracedModel(model)(empty).shape == (0, 2)
 
 
 def test_memory_of_a_batch_does_not_depend_on_its_windows(build, monkeypatch):
@@ -221,7 +221,7 @@ def test_memory_of_a_batch_does_not_depend_on_its_windows(build, monkeypatch):
 
     monkeypatch.setattr(model, "classify_windows", recorded)
     batch = {name: tf.ones([30, 60], tf.int32) for name in preprocessing.ENCODER_INPUTS}
-    outputs = traced_model.TracedModel(model)(batch)
+    outputs = serving_model.TracedModel(model)(batch)
     assert outputs.shape == (30, 2)
     assert sum(rows for rows, _ in calls) == 30 * 6
     assert max(rows * tokens for rows, tokens in calls) == 16 * WINDOWS.window

@@ -14,18 +14,16 @@ from sklearn import metrics as sklearn_metrics
 from tfx.types import standard_artifacts
 
 from components import ModelVerdict
-from components.evaluator import read_verdict
+from components.evaluator import Evaluator, read_verdict
 from components.evaluator.executor import Executor
 from components.evaluator.slices import read_slices
-from contracts.packing import Packing
-from contracts.settings.evaluator import EvaluatorSettings
-from contracts.settings.run_settings import RunSettings
-from contracts.settings.slices import SliceSettings
+from contracts.settings.data import DataConfig
+from contracts.settings.evaluator import EvaluatorConfig
+from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 from modules.evaluation.prediction_files import Predictions
 from modules.training import model_run
-from pipeline.config.sections import EvaluatorConfig
 from tests import exported as exported_lib
 from tests import tiny
 
@@ -97,8 +95,8 @@ class Evaluation:
         self.texts = random_texts(len(exported.task.text_columns))
         self.champion = exported.directory
         self.columns = {}  # by name, a list of bytes or None for each row
-        self.slices = SliceSettings(columns=[], thresholds={}, min_rows=30)
-        self.linear_model = "ignore"
+        self.slice_columns = []
+        self.settings = {"linear_model": "ignore"}  # of `evaluator`
         self.train_rows = None  # of the evaluated rows; None trains on all
         self._vocab_file = vocab_file
         self._runs = 0
@@ -152,22 +150,17 @@ class Evaluation:
             {name: [output] for name, output in outputs.items()},
             {
                 "eval_config": json_format.MessageToJson(
-                    eval_config.build_eval_config(self.task, self.slices.columns)
+                    eval_config.build_eval_config(self.task, self.slice_columns)
                 ),
                 "module_path": tfma_metrics.__name__,
                 "example_splits": json.dumps(["eval"]),
                 "thresholds": json.dumps(thresholds),
                 "max_regression": json.dumps(max_regression or {}),
-                "settings": EvaluatorSettings(
-                    run=RunSettings(
-                        pipeline="tiny",
-                        task=self.task,
-                        gate_split="eval",
-                        packing=Packing(max_seq_length=32),
-                    ),
-                    slices=self.slices,
-                    linear_model=self.linear_model,
-                ).model_dump_json(),
+                "settings": Sections(
+                    task=self.task,
+                    data=DataConfig(slice_columns=self.slice_columns),
+                    evaluator=EvaluatorConfig(split="eval", **self.settings),
+                ).model_dump_json(include=Evaluator.READS),
                 "significance": significance,
             },
         )
@@ -202,7 +195,7 @@ class Evaluation:
         """Writes a model's predictions, which only the linear comparison reads."""
         record = standard_artifacts.ModelRun()
         record.uri = str(root / "record")
-        if self.linear_model == "ignore":
+        if "linear_model" in self.settings:
             return record
         chances = np.array([float(first) for first, _ in self.texts])
         predictions = Predictions(
@@ -331,11 +324,8 @@ class Parrots:
     def slice_by(self, column, values, thresholds):
         """Slices by a column with thresholds, of slices with 30 rows or more."""
         self._evaluation.columns = {column: values}
-        self._evaluation.slices = SliceSettings(
-            columns=[column],
-            thresholds={column: thresholds},
-            min_rows=EvaluatorConfig().min_slice_rows,
-        )
+        self._evaluation.slice_columns = [column]
+        self._evaluation.settings["slice_thresholds"] = {column: thresholds}
 
     def compare_with_a_linear_model(self, train_rows=None):
         """Compares as by default, with a linear model that sees the evaluated rows.
@@ -343,7 +333,7 @@ class Parrots:
         Args:
           train_rows: How many of them it sees; None is all.
         """
-        self._evaluation.linear_model = EvaluatorConfig().linear_model
+        del self._evaluation.settings["linear_model"]
         self._evaluation.train_rows = train_rows
 
     def read_slices(self, column, *, has_champion):

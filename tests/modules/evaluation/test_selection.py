@@ -6,8 +6,8 @@ from sklearn import metrics as sklearn_metrics
 
 from contracts.metrics import of_two_classes
 from contracts.task.definition import TaskConfig
+from modules.evaluation.decision import selection_threshold
 from modules.evaluation.prediction_files import Predictions
-from modules.evaluation.selection import selection_threshold
 
 CLASSES = ["ham", "spam"]
 LABELS = ["same", "cat", "rare"]

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from modules.data import preprocessing
-from modules.export.traced_model import TracedModel
+from modules.export.serving_model import TracedModel
 from modules.training.fine_tuning_task import FineTuningTask
 from modules.training.fine_tuning_trainer import predict
 from tests import tiny

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from contracts.settings.trainer import TrainerConfig
-from modules.training import layerwise_adamw, optimization
+from modules.training import optimization
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_rate_falls_from_each_layer_to_the_one_below(name, factor):
-    assert layerwise_adamw.layer_rate(name, layer_decay=0.5, layers=2) == factor
+    assert optimization.layer_rate(name, layer_decay=0.5, layers=2) == factor
 
 
 def test_layers_decayed_rate_scales_the_step_and_the_weight_decay():

@@ -11,7 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from modules.data import inputs
-from modules.training import checkpoint_key, loss_weights, run_fn
+from modules.training import checkpoints, label_statistics, run_fn
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from modules.training.fine_tuning_trainer import predict
 from tests import records, tiny
@@ -50,7 +50,7 @@ def measure(tmp_path):
             label_size=task.label_size,
         )
         strategy = tf.distribute.get_strategy()
-        return loss_weights.measure(class_weights, task, data, strategy)
+        return label_statistics.measure_balance(class_weights, task, data, strategy)
 
     return measure
 
@@ -69,7 +69,7 @@ def test_automatic_weights_are_scikit_learns_balanced_ones(choose, lines):
         "class weights in the training loss: other 0.5, urgent 3, spam 1.5; "
         "metrics are unweighted"
     ]
-    assert loss_weights.describe(CLASSES, weights) == {
+    assert label_statistics.describe_weights(CLASSES, weights) == {
         "classes": dict(zip(CLASSES.classes, weights, strict=True)),
         "weight_column": None,
         "applied_to": "training loss; metrics are unweighted",
@@ -105,7 +105,7 @@ def test_weight_of_a_label_is_that_of_the_rows_with_it(choose, lines):
     without, having = np.split(np.array(weights), 2)
     products = np.where(labels == 1, having, without) * np.array(rows)[:, np.newaxis]
     assert products.mean() == pytest.approx(1)
-    assert loss_weights.describe(SEVERAL, weights)["classes"] == {
+    assert label_statistics.describe_weights(SEVERAL, weights)["classes"] == {
         "rude": pytest.approx(1),
         "threat": pytest.approx(5),
     }
@@ -123,7 +123,7 @@ def test_nothing_is_weighted_without_a_setting(measure, lines):
     assert measure(CLASSES) == ([], [])
     assert measure(SEVERAL_EQUAL, labels=ROWS_OF_SEVERAL).weights == []
     assert lines() == []
-    assert loss_weights.describe(CLASSES, []) is None
+    assert label_statistics.describe_weights(CLASSES, []) is None
 
 
 @pytest.mark.parametrize("class_weights", [None, "auto", {"threat": 5.0}])
@@ -324,7 +324,7 @@ def test_weights_are_a_part_of_the_checkpoint_key(tmp_path):
     settings = dict.fromkeys(("encoder_fingerprint", "code_fingerprint", "packing"), 1)
     path = str(tiny.write_transformed(tmp_path / "train.gz", 2))
     keys = {
-        checkpoint_key.compute(
+        checkpoints.compute_key(
             {**settings, "task": task.model_dump()},
             TrainerConfig(class_weights=weights).fingerprint(),
             {"train": [path], "eval": [path]},

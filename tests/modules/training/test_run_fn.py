@@ -13,7 +13,7 @@ from contracts.storage import files
 from contracts.versions import description
 from modules import encoder as encoder_lib
 from modules.training import (
-    checkpoint_key,
+    checkpoints,
     directory_lock,
     model_run,
     optimization,
@@ -347,13 +347,13 @@ def test_checkpoint_key_depends_on_the_initial_weights(transformed, finished, tm
     (data,) = other.glob("variables/variables.data-*")
     data.write_bytes(data.read_bytes() + b"0")
     keys = [
-        checkpoint_key.compute(fn_args.custom_config, "settings", splits, str(base))
+        checkpoints.compute_key(fn_args.custom_config, "settings", splits, str(base))
         for base in ("", finished / "serving", other)
     ]
     assert len(set(keys)) == 3
     shutil.copytree(finished / "serving", tmp_path / "copy")
     copied = str(tmp_path / "copy")
-    key = checkpoint_key.compute(fn_args.custom_config, "settings", splits, copied)
+    key = checkpoints.compute_key(fn_args.custom_config, "settings", splits, copied)
     assert key == keys[1]
 
 

@@ -14,7 +14,7 @@ from contracts.task.definition import TaskConfig
 from contracts.versions import description
 from modules.data import inputs
 from modules.training import experiment, model_run, run_fn
-from modules.training.score_scale import measure
+from modules.training.label_statistics import measure_scale
 from tests import records, tiny
 from tests.modules.training import run_arguments
 from tests.modules.training.small_model import SmallTask
@@ -119,7 +119,7 @@ def test_equal_scores_are_not_divided_by_their_deviation(tmp_path, score):
     rows = [records.example(label=[score])] * 1000
     path = records.write(tmp_path / "train.gz", rows)
     data = inputs.ExamplesConfig(input_path=[path])
-    scale = measure(task_of(0.0, 100.0), data, tf.distribute.get_strategy())
+    scale = measure_scale(task_of(0.0, 100.0), data, tf.distribute.get_strategy())
     assert scale == pytest.approx((score, 1.0))
 
 

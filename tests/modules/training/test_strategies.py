@@ -12,7 +12,7 @@ from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from modules.data import inputs
-from modules.training import checkpoints, experiment, replica_batches, strategies
+from modules.training import checkpoints, experiment, fine_tuning_trainer, strategies
 from tests import tiny
 from tests.modules.training import champions
 from tests.modules.training.small_model import SmallTask
@@ -93,7 +93,9 @@ def train_and_share_devices(directory, **settings):
     ids = []
     for device in ("CPU:0", "CPU:1"):
         strategy = tf.distribute.OneDeviceStrategy(device)
-        batches = replica_batches.build(strategy, inputs.build_batches, data)
+        batches = fine_tuning_trainer.build_batches(
+            strategy, inputs.build_batches, data
+        )
         features, _ = next(iter(batches))
         ids.append(features["input_word_ids"])
     line = {

@@ -11,7 +11,7 @@ from contracts.storage import files
 from contracts.task.definition import TaskConfig
 from modules.evaluation.prediction_files import Predictions
 from modules.training import (
-    checkpoint_key,
+    checkpoints,
     fine_tuning_trainer,
     loop,
     run_fn,
@@ -223,10 +223,10 @@ def test_checkpoint_key_depends_on_what_is_trained_and_not_where(
     }
     hyperparameters = TrainerConfig(epochs=1).fingerprint()
     splits = {"train": [str(examples)]}
-    key = checkpoint_key.compute(settings, hyperparameters, splits)
+    key = checkpoints.compute_key(settings, hyperparameters, splits)
     elsewhere = {**settings, **dict.fromkeys(("encoder", "checkpoints", "machine"), "")}
     assert (
-        checkpoint_key.compute(elsewhere, hyperparameters, {"train": [str(moved)]})
+        checkpoints.compute_key(elsewhere, hyperparameters, {"train": [str(moved)]})
         == key
     )
     for change in (
@@ -235,9 +235,11 @@ def test_checkpoint_key_depends_on_what_is_trained_and_not_where(
         {"encoder_fingerprint": "3"},
         {"code_fingerprint": "3"},
     ):
-        assert checkpoint_key.compute(settings | change, hyperparameters, splits) != key
+        assert (
+            checkpoints.compute_key(settings | change, hyperparameters, splits) != key
+        )
     assert TrainerConfig(epochs=2).fingerprint() != hyperparameters
-    assert checkpoint_key.compute(settings, "other settings", splits) != key
+    assert checkpoints.compute_key(settings, "other settings", splits) != key
     for change in (
         {"max_checkpoints": 5},
         {"delete_checkpoints": False},
@@ -248,14 +250,14 @@ def test_checkpoint_key_depends_on_what_is_trained_and_not_where(
     # These only export again.
     unscaled = TrainerConfig(epochs=1, temperature_scaling=False).fingerprint()
     decided = settings | {"decision": {"metric": "f1"}}
-    assert checkpoint_key.compute(decided, unscaled, splits) == key
+    assert checkpoints.compute_key(decided, unscaled, splits) == key
     other = tiny.write_transformed(tmp_path / "b" / "train.gz", seed=5)
     assert (
-        checkpoint_key.compute(settings, hyperparameters, {"train": [str(other)]})
+        checkpoints.compute_key(settings, hyperparameters, {"train": [str(other)]})
         != key
     )
     install_version("tf-keras", "9.9.9")
-    assert checkpoint_key.compute(settings, hyperparameters, splits) != key
+    assert checkpoints.compute_key(settings, hyperparameters, splits) != key
 
 
 def test_empty_training_split_is_named(tmp_path):

@@ -15,7 +15,7 @@ from tests.pipeline.runs.finished import Output, write_run
 
 pytestmark = pytest.mark.slow
 
-FIRST, SECOND = "20261124-193348-500850", "20261125-014907-151909"
+FIRST, SECOND = "20261124-193348Z-500850", "20261125-014907Z-151909"
 
 
 @pytest.fixture
@@ -102,8 +102,8 @@ def replace_by_directory(path):
 )
 @pytest.mark.parametrize("name", ["config.yaml", "run.json", "metadata.sqlite"])
 def test_damaged_run_that_is_not_compared_hides_nothing(output, compare, name, damage):
-    output.add("20261126-000000-000000", write_run(output.root, "c", seed=2))
-    path = output.root / "runs" / "20261126-000000-000000" / name
+    output.add("20261126-000000Z-000000", write_run(output.root, "c", seed=2))
+    path = output.root / "runs" / "20261126-000000Z-000000" / name
     if name == "metadata.sqlite":
         path = output.root / name
     damage(path)
@@ -206,10 +206,11 @@ def test_csv_has_every_changed_row(compare, tmp_path):
 
 
 def test_run_without_a_trained_model_is_refused(output, compare):
-    output.add("20261125-020000-000000", write_run(output.root, "c"), has_trained=False)
+    run = write_run(output.root, "c")
+    output.add("20261125-020000Z-000000", run, has_trained=False)
     result = compare(FIRST, "latest")
     assert result.exit_code == 2
-    assert "run 20261125-020000-000000 has no predictions" in result.stderr
+    assert "run 20261125-020000Z-000000 has no predictions" in result.stderr
 
 
 @pytest.mark.parametrize(

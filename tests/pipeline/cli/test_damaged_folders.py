@@ -31,7 +31,7 @@ get = functools.partial(httpx.get, timeout=60)
 TORN = '{"format": 1, "act'
 LATER = '{"format": 2}'
 NOT_UTF8 = b'{"reason": "gr\xf6\xdfe"}'
-FIRST, DAMAGED, LAST = (f"20260101-0{hour}0000-000000" for hour in (1, 2, 3))
+FIRST, DAMAGED, LAST = (f"20260101-0{hour}0000Z-000000" for hour in (1, 2, 3))
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,9 @@ def written(tmp_path_factory):
         (directory / SETTINGS_FILE).write_text("name: tiny\n")
         config = json.dumps({"code_fingerprint": "of other code"})
         (model,) = past.execute("Trainer", ["model: Model"], custom_config=config)
-        (verdict,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
+        (verdict,) = past.execute(
+            "Evaluator", ["verdict: components.ModelVerdict"], settings="{}"
+        )
         judged = Verdict(
             blessed=bool(version), splits=["eval"], champion=None, metrics=[]
         )
@@ -411,7 +413,7 @@ def test_clean_keeps_a_damaged_run_and_what_it_wrote(output, invoke):
 
 
 def test_clean_keeps_everything_while_a_run_is_unknown(output, invoke):
-    record = output.paths.run("20260101-040000-000000")
+    record = output.paths.run("20260101-040000Z-000000")
     record.mkdir()
     assert "--yes deletes them" in invoke("clean", "--keep", "1").stdout
     (record / "run.log").touch()

@@ -54,7 +54,7 @@ def test_decision_that_was_not_completed_is_shown_as_such(invoke, past, push):
         action="rollback", version=1, withdrawn=[2], previous=2, confirmed=False
     )
     journal.add(directory, intent)
-    run = "20260101-010000-000000"
+    run = "20260101-010000Z-000000"
     journal.add(
         directory, Release(action="override", version=3, run=run, confirmed=False)
     )

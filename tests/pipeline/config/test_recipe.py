@@ -7,6 +7,7 @@ import typing
 import pytest
 
 from components.serving_check import text_ops
+from contracts.settings.serving import ServingConfig
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import (
     Config,
@@ -16,7 +17,6 @@ from pipeline.config.recipe import (
     load_task,
     parse_override,
 )
-from pipeline.config.sections import ServingConfig
 from tests import overrides
 from tests.refusals import refused
 
@@ -359,8 +359,7 @@ def test_thresholds_of_slices_belong_to_columns_of_the_data(recipe):
         "evaluator.slice_thresholds": thresholds,
     }
     config = load_config(recipe, settings)
-    assert config.slice_settings.columns == ["region", "word_overlap"]
-    assert config.slice_settings.thresholds == thresholds
+    assert config.evaluator.slice_thresholds == thresholds
 
 
 def test_allowed_metrics_are_not_those_of_every_class(recipe):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from ingest.examples import resolve_examples
 from pipeline.monitoring import delayed_labels
 from pipeline.onboarding.data_set import Choices, look_at

@@ -118,8 +118,7 @@ def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
     assert sent["learning_rate"] == 3e-5
     assert sent["thresholds"] == '{"accuracy": 0.9}'
     kubeflow.states = ["RUNNING", "FAILED"]
-    # The former name of the option.
-    submit = ("submit", "--target", "kubeflow", "--host", kubeflow.host)
+    submit = ("submit", "--orchestrator", "kubeflow", "--host", kubeflow.host)
     no_retries = ("--set", "kubeflow.retries=0")
     result = invoke(*submit, "--no-cache", "--wait", *no_retries)
     assert result.exit_code == 1

@@ -280,15 +280,14 @@ def test_newest_span_is_resolved_when_the_job_is_compiled(span_job):
 def test_data_gate_judges_a_run_by_its_own_parameters_and_spans(kubeflow, span_job):
     _, _, job = span_job
     data = job.spec["root"]["inputDefinitions"]["parameters"]["data"]["defaultValue"]
-    gate = json.loads(constants(job, "DataGate")["settings"])
-    assert gate["spans"] == {data: 3}
+    gate = constants(job, "DataGate")
+    assert json.loads(gate["spans"]) == {data: 3}
     assert gate["profiles"] == f"{ROOT}/profiles/tiny"
-    assert gate["patterns"]["train"] == "train/*.tf*record*"
+    assert json.loads(gate["patterns"])["train"] == "train/*.tf*record*"
     parameters = tasks(job)["DataGate"]["inputs"]["parameters"]
     assert parameters["source"] == {"componentInputParameter": "data"}
     assert parameters["thresholds"] == {"componentInputParameter": "thresholds"}
-    without_spans = json.loads(constants(kubeflow, "DataGate")["settings"])
-    assert without_spans["spans"] == {}
+    assert json.loads(constants(kubeflow, "DataGate")["spans"]) == {}
 
 
 def test_without_cache_and_retries_no_task_has_either(span_job):
@@ -391,7 +390,7 @@ def test_parameters_of_kubeflow_are_in_files_named_by_their_content(recipe, kube
         definitions = kubeflow.spec["components"][name].get("inputDefinitions", {})
         assert set(definitions.get("parameters", {})) == set(inline)
     settings = json.loads(constants(kubeflow, "ServingCheck")["settings"])
-    changed = {"serving.rows": settings["rows"] + 1}
+    changed = {"serving.rows": settings["serving"]["rows"] + 1}
     other = compilation.compile_job(load_config(recipe, changed), "kubeflow")
     differing = {
         name

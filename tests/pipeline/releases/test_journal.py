@@ -14,7 +14,7 @@ from pipeline.releases.journal import Release
 # As releases without `confirmed` and `previous` wrote it.
 BEFORE = (
     '{"format": 1, "action": "override", "version": 7, "reason": "a typo", "by": "a@b",'
-    ' "time": "2026-11-25T02:45:00+00:00", "run": "20261125-014907-000000",'
+    ' "time": "2026-11-25T02:45:00+00:00", "run": "20261125-014907Z-000000",'
     ' "withdrawn": []}\n'
     '{"format": 1, "action": "rollback", "version": 6, "reason": "", "by": "a@b",'
     ' "time": "2026-11-25T02:46:00+00:00", "run": null, "withdrawn": [7]}\n'

@@ -16,6 +16,7 @@ from modules.evaluation import prediction_files
 from pipeline.runs.compared_run import FinishedRun
 from pipeline.runs.run_record import RunRecord
 from tests.exported import serialize
+from tests.pipeline.past_runs import ID_FORMAT
 
 TASK = TaskConfig()
 LABELS = TaskConfig(kind="multilabel", classes=["joy", "love", "anger"])
@@ -116,7 +117,7 @@ class Output:
         record = self.root / "runs" / name
         record.mkdir(parents=True)
         (record / "config.yaml").write_text(yaml.safe_dump(run.settings))
-        started = datetime.datetime.strptime(name, "%Y%m%d-%H%M%S-%f")
+        started = datetime.datetime.strptime(name, ID_FORMAT)
         tfx_run = self._context("pipeline_run", started.isoformat())
         RunRecord(
             id=name,

@@ -12,12 +12,12 @@ from pipeline.runs.run_progress import (
     TrainingProgress,
 )
 from pipeline.runs.run_record import RunRecord
-from tests.pipeline.past_runs import LOCAL_ID_FORMAT
+from tests.pipeline.past_runs import ID_FORMAT
 from tests.pipeline.runs import finished
 from tests.report import samples
 
 REFUSED, FIRST, SECOND, FAILED, RUNNING = (
-    f"20251125-0{hour}0000-000000" for hour in range(1, 6)
+    f"20251125-0{hour}0000Z-000000" for hour in range(1, 6)
 )
 REASON = "accuracy: 0.81 is below the threshold <b>0.85</b>"
 LOSSES = [0.7, 0.52, 0.41, 0.36]
@@ -49,7 +49,7 @@ def write(root):
 
 def write_record(paths, run_id, state, **fields):
     """Writes `run.json`; a run that ended took two minutes."""
-    started = datetime.datetime.strptime(run_id, LOCAL_ID_FORMAT)
+    started = datetime.datetime.strptime(run_id, ID_FORMAT)
     ended = (started + datetime.timedelta(minutes=2)).astimezone()
     record = RunRecord(
         id=run_id,

@@ -7,7 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from contracts.errors import UsageError
-from ingest.config import DataConfig
+from contracts.settings.data import DataConfig
 from prediction.predict_file import predict_file
 from tests import exported
 from tests.nightly import nightly

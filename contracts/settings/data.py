@@ -1,13 +1,21 @@
-"""The settings of reading data."""
+"""The section `data` of a recipe, and the names of splits."""
 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from contracts.section import Settings
+from contracts.settings.slice_features import slice_keys
+from contracts.task.definition import (
+    EVAL_SPLIT,
+    TOKENIZED_FEATURES,
+    TRAIN_SPLIT,
+    TaskConfig,
+)
 
 # Characters by their names in a recipe.
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
@@ -22,6 +30,10 @@ FileFormat = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "tfrecord", "fol
 Quoting = Literal["double", "backslash", "none"]
 TFDS_PREFIX = "tfds:"  # of sources that are not paths
 SPAN = "{SPAN}"  # TFX's notation for the number of a span
+MOST_VALUES = 50  # of a column in `slice_columns`; each is a slice
+REQUIRED_SPLITS = (TRAIN_SPLIT, EVAL_SPLIT)
+TEST = "test"
+SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", TEST, "test_mismatched")
 
 
 class DataConfig(Settings):
@@ -173,3 +185,19 @@ class DataConfig(Settings):
                 "it; leave data.span out"
             )
         return self
+
+
+def find_slice_problem(columns: Sequence[str], task: TaskConfig) -> str | None:
+    """Returns why an evaluation cannot be sliced by some columns, or None."""
+    tokens = TOKENIZED_FEATURES if task.is_tokenized else ()
+    problems: dict[str, set[str]] = {
+        "twice": {column for column in columns if columns.count(column) > 1},
+        "a column of the task": {*columns}
+        & {*task.columns, *task.label_columns, *tokens},
+        "by which each evaluation is sliced": {*columns} & {*slice_keys(task)},
+        "without a character": {column for column in columns if not column},
+    }
+    for problem, names in problems.items():
+        for name in sorted(names):
+            return f"data.slice_columns names {name!r}, {problem}; leave it out"
+    return None

@@ -1,8 +1,9 @@
-"""The balance of the training split: weights in its loss, and log odds of labels."""
+"""The labels of the training split: weights in the loss, log odds, scale of scores."""
 
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ from contracts.task.definition import TaskConfig
 from contracts.task.label_kind import LabelKind
 from modules.data import inputs
 from modules.training import strategies
+from modules.training.heads import ScoreScale
 
-_BATCH = 1024  # rows that are counted at once
+_BATCH = 1024  # rows that are read at once
 # Added to the rows with and without a label: the odds of none or all rows are finite.
 _SMOOTHING = 0.5
 
@@ -36,7 +38,7 @@ class Balance(NamedTuple):
     log_odds: list[float]
 
 
-def measure(
+def measure_balance(
     class_weights: ClassWeights,
     task: TaskConfig,
     data: inputs.ExamplesConfig,
@@ -100,13 +102,42 @@ def measure(
     return Balance(weights.tolist(), log_odds)
 
 
-def describe(task: TaskConfig, weights: list[float]) -> dict[str, Any] | None:
-    """Describes the weights of a training for its record; None without weights.
+def measure_scale(
+    task: TaskConfig, data: inputs.ExamplesConfig, strategy: tf.distribute.Strategy
+) -> ScoreScale:
+    """Returns the scale of the scores of the training split; of classes, no scale.
+
+    Call it in the processes of all hosts.
 
     Args:
-      task: Names the classes and the weight column.
-      weights: Those of `measure`.
+      task: Names the label and its range.
+      data: The training split, or this host's own files of it.
+      strategy: The strategy.
     """
+    if not task.label_kind.is_scaled:
+        return ScoreScale()
+    low = task.label_kind.low
+    label = {data.label_column: tf.io.FixedLenFeature([], tf.float32)}
+    sums = np.zeros(3)
+    for records in inputs.without_autotuning(inputs.read_records(data).batch(_BATCH)):
+        scores = tf.io.parse_example(records, label)[data.label_column].numpy()
+        # Squares of the distances from the range lose no digits far from 0.
+        distances = scores.astype(float) - low
+        sums += [len(scores), distances.sum(), (distances**2).sum()]
+    if data.host_examples:  # the split is larger than this host's files
+        sums = np.array(strategies.sum_over_hosts(strategy, sums.tolist(), tf.float64))
+    rows, total, squares = sums
+    distance = total / rows
+    std = math.sqrt(max(squares / rows - distance**2, 0.0))
+    if std <= np.finfo(np.float32).eps * distance:  # all scores are equal
+        std = 1.0
+    scale = ScoreScale(float(low + distance), std)
+    logger.info("scores are standardized: mean %.6g, deviation %.6g", *scale)
+    return scale
+
+
+def describe_weights(task: TaskConfig, weights: list[float]) -> dict[str, Any] | None:
+    """Describes the weights of a training for its record; None without weights."""
     if not weights:
         return None
     return {
@@ -141,13 +172,7 @@ def _count(
 def _class_weights(
     setting: ClassWeights, task: TaskConfig, rows: np.ndarray
 ) -> np.ndarray:
-    """Returns the weights of the setting by group, not scaled, float64[weight_groups].
-
-    Args:
-      setting: Setting `trainer.class_weights`.
-      task: The task definition.
-      rows: Rows of each group, float64[weight_groups].
-    """
+    """Returns the weights of the setting by group, not scaled, float64[weight_groups]."""
     kind = task.label_kind
     if setting is None:
         return np.ones(len(rows))
