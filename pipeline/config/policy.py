@@ -66,9 +66,6 @@ def read_all(recipe: Path) -> dict[Path, Policy]:
     all directories above them. All of them hold, so that neither a recipe nor a nearer
     file can leave one out.
 
-    Args:
-      recipe: The file of the recipe.
-
     Raises:
       UsageError: One of them cannot be read, or has a setting that is not allowed.
     """
@@ -81,10 +78,6 @@ def read_all(recipe: Path) -> dict[Path, Policy]:
 
 def refuse_columns(task: TaskConfig, recipe: Path) -> None:
     """Refuses a task with a column that a policy forbids.
-
-    Args:
-      task: The task.
-      recipe: The file of its recipe.
 
     Raises:
       UsageError: A text, the label or the weight is forbidden, or see `read_all`.
@@ -120,12 +113,7 @@ def _read(file: Path) -> Policy:
 
 
 def _fold(name: str, kept: str = "") -> str:
-    """Returns a name in lower case and one Unicode normal form, `_` for punctuation.
-
-    Args:
-      name: The name.
-      kept: Characters that are not replaced.
-    """
+    """Returns a name in lower case and one Unicode normal form, `_` for punctuation."""
     folded = unicodedata.normalize(
         "NFKC", unicodedata.normalize("NFKC", name).casefold()
     )

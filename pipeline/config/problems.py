@@ -25,14 +25,7 @@ def find(
     section: str = "",
     name: str = "E-settings-refused",
 ) -> list[UsageError]:
-    """Returns an error of usage for each problem that pydantic has found.
-
-    Args:
-      error: The problems.
-      model: The model of the settings.
-      section: Their section of the recipe; empty for all of it.
-      name: The stable name.
-    """
+    """Returns an error of usage for each problem that pydantic has found."""
     return [_describe(detail, model, section, name) for detail in error.errors()]
 
 
@@ -76,14 +69,7 @@ def find_unknown(
     section: str = "",
     name: str = "E-settings-refused",
 ) -> UsageError | None:
-    """Returns an error if a setting does not exist, with a similar name.
-
-    Args:
-      model: The model of the settings.
-      location: The parts of its key.
-      section: As for `find`.
-      name: As for `find`.
-    """
+    """Returns an error if a setting does not exist, with a similar name."""
     kind: Any = model
     for number, part in enumerate(location, 1):
         known = typed_yaml.members(kind)

@@ -267,9 +267,6 @@ class Config(Settings):
     def with_split(self, splits: Iterable[str]) -> Config:
         """Returns the same settings with `evaluator.split` set.
 
-        Args:
-          splits: The splits of the data.
-
         Raises:
           UsageError: The split is not one of them, or a search has chosen its settings
             on the same rows.
@@ -364,11 +361,6 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 def parse_value(key: str, text: str, argument: str) -> Any:
     """Returns the value of a setting that was written on the command line.
-
-    Args:
-      key: The dotted key of the setting.
-      text: YAML, or text if the setting is a string.
-      argument: The argument, for the error.
 
     Raises:
       UsageError: The text is not YAML.
@@ -467,9 +459,6 @@ def _without_parents(path: Path) -> str:
 
 def make_task(settings: Mapping[str, Any]) -> TaskConfig:
     """Returns a task.
-
-    Args:
-      settings: Those of `TaskConfig`.
 
     Raises:
       UsageError: A setting is not allowed.

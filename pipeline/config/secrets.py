@@ -15,10 +15,6 @@ _OPTION = re.compile(
 def refuse(key: str, text: str) -> None:
     """Refuses a setting that contains a secret. The error does not have it.
 
-    Args:
-      key: The key of the setting.
-      text: Its value, or one of them.
-
     Raises:
       UsageError: It is a URL with a password, or an option with a secret.
     """

@@ -73,10 +73,6 @@ def load(text: str, kind: Any = Any) -> Any:
 def read(path: Path, kind: Any) -> dict[str, Any]:
     """Returns the settings in a file; see `load`.
 
-    Args:
-      path: The file.
-      kind: Type of the settings.
-
     Raises:
       UsageError: The file cannot be read, or has no mapping of settings.
     """

@@ -27,10 +27,6 @@ _PREFIX = re.compile(r"^\{\{.*?\}\} |^.*Summarized data: ")
 def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     """Tokenizes and batches the first rows of the training split, as a run does.
 
-    Args:
-      config: Names the sources.
-      report: Called with a line for the user.
-
     Returns:
       The batch, and the path of the encoder's vocabulary.
 

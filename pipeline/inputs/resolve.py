@@ -34,11 +34,6 @@ def resolve_inputs(
 ) -> ResolvedInputs:
     """Checks the sources of a run, and converts those that TFX cannot read.
 
-    Args:
-      config: Names the sources.
-      paths: Where prepared inputs are written.
-      report: Called with a line for the user.
-
     Raises:
       UsageError: A source is missing, malformed, or does not fit the settings.
     """

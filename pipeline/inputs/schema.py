@@ -17,9 +17,6 @@ from pipeline.config.paths import OutputPaths
 def build_schema(task: TaskConfig) -> schema_pb2.Schema:
     """Builds the schema, in which every example has every column.
 
-    Args:
-      task: Names the columns, and the classes or the range of the score.
-
     Returns:
       A schema in which texts are not empty, and the label is the index of a class, a
       score within its range, or 0 or 1 for each of several labels. Token ids have any
@@ -122,11 +119,6 @@ def _read_curated(
 
     It must not accept rows without the label or an input: Transform replaces a missing
     label by class 0 and a missing text by "".
-
-    Args:
-      task: Names the columns.
-      derived: The task's own schema.
-      path: The file.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

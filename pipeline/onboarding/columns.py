@@ -357,13 +357,7 @@ def add_row(
     row: dict[str, Any] | RowError,
     separators: Iterable[str] = SEPARATORS,
 ) -> None:
-    """Adds the values of a row to the columns by name; an error has no values.
-
-    Args:
-      columns: The columns so far.
-      row: Values by column.
-      separators: Possible separators of labels in a text.
-    """
+    """Adds the values of a row to the columns by name; an error has no values."""
     if isinstance(row, RowError):
         return
     for name, value in row.items():

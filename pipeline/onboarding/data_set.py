@@ -87,10 +87,7 @@ class DataSet:
     """A data set.
 
     Attributes:
-      source: Its files.
       settings: How the files are read and split.
-      columns: Its columns by name.
-      guess: The task, and the reasons.
       origin: Where its rows came from, for the recipe and the data card.
     """
 
@@ -150,12 +147,6 @@ def look_at(
     overrides: Mapping[str, Any],
 ) -> DataSet:
     """Reads a data set once, and guesses its task.
-
-    Args:
-      location: A source on this machine; see `sources.find_source`.
-      settings: How its files are read.
-      choices: What the user chose instead of a guess.
-      overrides: Settings of the user by dotted key; those of the task apply.
 
     Raises:
       UsageError: The source has no files of text, or no rows for training; or several

@@ -75,12 +75,7 @@ _LEARNED = 0.1  # of the gap between the majority-class baseline and 1
 
 @dataclasses.dataclass(frozen=True)
 class Guess:
-    """A task, and the reason of each choice.
-
-    Attributes:
-      task: The task.
-      reasons: Why, by setting.
-    """
+    """A task, and the reason of each choice."""
 
     task: TaskConfig
     reasons: dict[str, str]
@@ -312,10 +307,6 @@ def guess_thresholds(task: TaskConfig, labels: np.ndarray) -> dict[str, float]:
     A model that always predicts one class, or the same labels, reaches the baseline:
     the best value of the metric over the classes. A threshold is 10 % above the
     baseline, relative to the gap to 1. The threshold of a correlation of scores is 0.2.
-
-    Args:
-      task: The classes.
-      labels: The labels of the gate's split, as in `RowFacts`.
 
     Returns:
       The thresholds of accuracy and of the task's metric. The latter has none if its

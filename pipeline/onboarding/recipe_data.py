@@ -29,11 +29,6 @@ def inspect_recipe(
 ) -> Inspection:
     """Reads all rows of a recipe's data, and judges them.
 
-    Args:
-      config: Names the data, the task and the encoder.
-      report: Called with a line for the user.
-      progress: Called with the number of rows so far.
-
     Raises:
       UsageError: The data cannot be read, are remote, or are token ids.
     """
