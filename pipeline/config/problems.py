@@ -1,4 +1,4 @@
-"""What is wrong with settings, as errors of usage."""
+"""Problems of settings as errors of usage."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def resolve_encoder(
         if expected is not None and (actual := fingerprint.of_files(files)) != expected:
             raise UsageError(
                 "encoder.sha256",
-                f"{expected}, but that of {', '.join(files)} is {actual}",
+                f"{expected}, but {', '.join(files)} has {actual}",
                 advice="install the recipe's files again, or set "
                 f"`encoder.sha256={actual}` to use these",
                 name="E-encoder-changed",
