@@ -224,19 +224,22 @@ def _summarize(
             undecoded += isinstance(row, EncodingError)
             first = (location, row) if first is None or is_new_kind else first
     if undecoded and first and settings.on_bad_rows == "refuse":
+        problem, _, advice = str(first[1]).partition("; ")
         raise UsageError(
-            str(first[0]),
-            f"{undecoded} of {count} rows are not {settings.encoding}",
-            advice=str(first[1]),
+            "data.encoding",
+            f"{undecoded} of {count} rows are not {settings.encoding}: {first[0]}: "
+            f"{problem}",
+            advice=advice,
             name="E-file-damaged",
         )
     if not columns and first:
-        raise UsageError(str(first[0]), str(first[1]), name="E-rows-refused")
+        problem, _, advice = str(first[1]).partition("; ")
+        raise UsageError(str(first[0]), problem, advice=advice, name="E-rows-refused")
     if not columns:
         raise UsageError(
             source.describe(split),
-            "no rows",
-            advice="give a file that has rows besides its header",
+            "no rows: the file is empty, or has a header and no rows",
+            advice="add rows",
             name="E-split-missing",
         )
     return columns, count
