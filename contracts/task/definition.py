@@ -253,7 +253,7 @@ class TaskConfig(Settings):
         name = values.get("name")
         if name is not None and name not in GLUE:
             raise ValueError(
-                f"{name!r} is not a GLUE task; allowed are {', '.join(GLUE)}"
+                f"name is {name!r}, not a GLUE task; allowed are {', '.join(GLUE)}"
             )
         if name is not None:
             values = {**GLUE[name], **values}
@@ -356,7 +356,8 @@ class TaskConfig(Settings):
             )
         if self.metric not in self.metrics:
             raise ValueError(
-                f"metric {self.metric!r} is not one of {metrics.shorten(self.metrics)}"
+                f"metric is {self.metric!r}; allowed are "
+                f"{metrics.shorten(self.metrics)}"
             )
         return self
 
@@ -386,7 +387,7 @@ class TaskConfig(Settings):
             allowed.insert(0, MICRO_F1)
         if self.decision.maximize not in (None, *allowed):
             raise ValueError(
-                f"decision.maximize {self.decision.maximize!r} is not one of "
+                f"decision.maximize is {self.decision.maximize!r}; allowed are "
                 f"{metrics.shorten(allowed)}"
             )
         return self

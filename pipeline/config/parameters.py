@@ -9,7 +9,7 @@ from typing import Any
 
 from contracts.errors import UsageError
 from contracts.storage import uris
-from pipeline.config.recipe import Config, parse_override
+from pipeline.config.recipe import Config, parse_value
 
 # Run parameter: the setting that it replaces, which holds its default.
 _SETTINGS = {
@@ -67,32 +67,22 @@ def parse(texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, separator, value = text.partition("=")
         name = name.strip()
+        allowed = None
         if not separator:
-            raise UsageError(
-                got=f"--parameter {text!r}: write NAME=VALUE, such as epochs=2",
-                name="E-settings-refused",
-            )
-        if name not in _NAMES:
-            raise UsageError(
-                got=f"--parameter {name}: allowed are {', '.join(_NAMES)}",
-                name="E-settings-refused",
-            )
-        try:
-            _, parsed = parse_override(f"{_SETTINGS.get(name, 'data.source')}={value}")
-        except UsageError as error:
-            raise UsageError(
-                got=f"--parameter {text!r}: the value is not YAML: {error.__cause__}",
-                name="E-settings-refused",
-            ) from error
-        if parsed is None or (name == _DATA and not isinstance(parsed, str)):
-            kind = "a directory" if name == _DATA else "a value"
-            raise UsageError(
-                got=f"--parameter {text!r}: write {name}= and {kind}",
-                name="E-settings-refused",
-            )
+            allowed = "NAME=VALUE, such as epochs=2"
+        elif name not in _NAMES:
+            allowed = f"a value of {', '.join(_NAMES)}"
+        else:
+            key = _SETTINGS.get(name, "data.source")
+            values[name] = parse_value(key, value, "values")
+            if values[name] is None:
+                allowed = f"{name}=VALUE"
+            elif name == _DATA and not isinstance(values[name], str):
+                allowed = f"{name}=DIR"
+        if allowed:
+            raise UsageError("values", repr(text), allowed, name="E-settings-refused")
         if name == _DATA:
-            uris.refuse_pattern("--parameter data", parsed)
-        values[name] = parsed
+            uris.refuse_pattern("values", values[name])
     return values
 
 

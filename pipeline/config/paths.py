@@ -20,12 +20,7 @@ CONFIG_VARIABLE = "BERT_PIPELINE_CONFIG"  # names another recipe for `*_runner.p
 
 @dataclasses.dataclass(frozen=True)
 class OutputPaths:
-    """Paths below the output directory of a run on this machine.
-
-    Attributes:
-      root: The output directory.
-      name: The pipeline's name.
-    """
+    """Paths below the output directory of a run on this machine."""
 
     root: Path
     name: str
@@ -116,12 +111,7 @@ class OutputPaths:
 
 @dataclasses.dataclass(frozen=True)
 class OrchestratorPaths:
-    """Paths below the pipeline root of an orchestrator, besides the artifacts.
-
-    Attributes:
-      root: The pipeline root, usually `gs://BUCKET/FOLDER`.
-      name: The pipeline's name.
-    """
+    """Paths below the pipeline root of an orchestrator, besides the artifacts."""
 
     root: str
     name: str

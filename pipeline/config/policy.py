@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from contracts.errors import UsageError
 from contracts.section import Settings
 from contracts.task.definition import TaskConfig
-from pipeline.config import typed_yaml
+from pipeline.config import problems, typed_yaml
 
 FILE = "pipeline-policy.yaml"
 _CODE = Path(__file__).resolve().parent
@@ -66,9 +66,6 @@ def read_all(recipe: Path) -> dict[Path, Policy]:
     all directories above them. All of them hold, so that neither a recipe nor a nearer
     file can leave one out.
 
-    Args:
-      recipe: The file of the recipe.
-
     Raises:
       UsageError: One of them cannot be read, or has a setting that is not allowed.
     """
@@ -81,10 +78,6 @@ def read_all(recipe: Path) -> dict[Path, Policy]:
 
 def refuse_columns(task: TaskConfig, recipe: Path) -> None:
     """Refuses a task with a column that a policy forbids.
-
-    Args:
-      task: The task.
-      recipe: The file of its recipe.
 
     Raises:
       UsageError: A text, the label or the weight is forbidden, or see `read_all`.
@@ -101,34 +94,26 @@ def refuse_columns(task: TaskConfig, recipe: Path) -> None:
             pattern = policy.find_forbidding(column)
             if pattern is not None:
                 raise UsageError(
-                    got=f"config {recipe} is refused:\n  {setting} names {column!r}, which "
-                    f"forbidden_columns of {file} forbids ({pattern!r}); name another "
-                    "column",
+                    setting,
+                    f"{column!r}, which forbidden_columns of {file} forbids "
+                    f"({pattern!r})",
+                    advice=f"name another column in {recipe}",
                     name="E-policy-refused",
                 )
 
 
 def _read(file: Path) -> Policy:
-    settings = typed_yaml.read(file, Policy, "policy")
     try:
-        return Policy.model_validate({} if settings is None else settings)
+        return Policy.model_validate(typed_yaml.read(file, Policy))
     except ValidationError as error:
-        lines = [f"policy {file} is refused; it may have the settings:"]
-        lines[0] += f" {', '.join(Policy.model_fields)}"
-        for detail in error.errors():
-            key = ".".join(str(part) for part in detail["loc"])
-            message = typed_yaml.message_of(detail)
-            lines.append(f"  {key}: {message}" if key else f"  {message}")
-        raise UsageError(got="\n".join(lines), name="E-policy-refused") from error
+        refused = problems.find(error, Policy, name="E-policy-refused")
+    for problem in refused:
+        problem.got = f"{problem.got} (in {file})"
+    raise problems.combine(refused)
 
 
 def _fold(name: str, kept: str = "") -> str:
-    """Returns a name in lower case and one Unicode normal form, `_` for punctuation.
-
-    Args:
-      name: The name.
-      kept: Characters that are not replaced.
-    """
+    """Returns a name in lower case and one Unicode normal form, `_` for punctuation."""
     folded = unicodedata.normalize(
         "NFKC", unicodedata.normalize("NFKC", name).casefold()
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +28,7 @@ from contracts.storage import uris
 from contracts.task.definition import EVAL_SPLIT, INPUT_NAME, TaskConfig, input_name
 from ingest.examples.halving import Halving
 from modules.data.row_values import find_surrogate
-from pipeline.config import policy, secrets, typed_yaml
+from pipeline.config import policy, problems, secrets, typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
 
@@ -42,13 +41,11 @@ _PATH_KEYS = (
     "output",
 )
 NAME_PATTERN = "^[a-z][a-z0-9_-]*$"  # of a recipe, and of the directory it pushes to
-_OVERRIDES = "overrides are refused (--set and other options, settings= in Python):"
-_SEARCHED_GATE = (
-    f"tuner searches the settings that are best on {EVAL_SPLIT}, and evaluator.split "
-    f"is {EVAL_SPLIT}, too: on these rows any model would seem too good. Set "
-    "evaluator.split to other rows, such as test"
+_SEARCHED = (
+    f"{EVAL_SPLIT}, whose rows also choose the settings that tuner searches: on them "
+    "any model would seem too good"
 )
-_REMOVED = {"tuner.service": "Optuna proposes the settings"}  # key: what holds now
+_OTHER_SPLIT = "choose other rows, such as `evaluator.split=test`"
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
 
@@ -139,9 +136,7 @@ class Config(Settings):
     @model_validator(mode="after")
     def _check_source(self) -> Config:
         if self.data.source is None and self.task.tfds_source is None:
-            raise ValueError(
-                "data.source: required, but not set; name a directory or tfds:NAME"
-            )
+            raise ValueError("data.source: missing; name a directory or tfds:NAME")
         return self
 
     @model_validator(mode="after")
@@ -149,9 +144,9 @@ class Config(Settings):
         for column in self.task.text_columns:
             if not INPUT_NAME.fullmatch(column):
                 raise ValueError(
-                    f"task.text_columns names {column!r}; the names of a "
-                    "SavedModel's inputs have only ASCII letters, digits, '_', '.' "
-                    f"and '-'. Rename the column, for example to {input_name(column)}"
+                    f"task.text_columns names {column!r}; allowed are ASCII letters, "
+                    "digits, '_', '.' and '-', as in the names of a SavedModel's "
+                    f"inputs; rename the column, for example to {input_name(column)}"
                 )
         return self
 
@@ -190,7 +185,7 @@ class Config(Settings):
             for name, bound in bounds.items():
                 if name not in self.task.metrics:
                     raise ValueError(
-                        f"evaluator.{key} names {name!r}; this task has "
+                        f"evaluator.{key} names {name!r}; allowed are "
                         f"{metrics.shorten(self.task.metrics)}"
                     )
                 low, high = table[name].low, table[name].high
@@ -241,8 +236,8 @@ class Config(Settings):
         unknown = [name for name in weights if name not in classes]
         if isinstance(weights, dict) and unknown:
             raise ValueError(
-                f"trainer.class_weights names {', '.join(map(repr, unknown))}; this "
-                f"task has {', '.join(classes)}"
+                f"trainer.class_weights names {', '.join(map(repr, unknown))}; "
+                f"allowed are {', '.join(classes)}"
             )
         return self
 
@@ -252,7 +247,7 @@ class Config(Settings):
             return self
         self.tuner.parse_space(self.trainer)
         if self.evaluator.split == EVAL_SPLIT:
-            raise ValueError(_SEARCHED_GATE)
+            raise ValueError(f"evaluator.split is {_SEARCHED}; {_OTHER_SPLIT}")
         trainer = self.trainer
         if (
             "batch_size" in self.tuner.space
@@ -260,14 +255,13 @@ class Config(Settings):
             and trainer.evaluation_batch_size is None
         ):
             raise ValueError(
-                "tuner searches batch_size, by which trainer.evaluation_steps counts "
+                "tuner.space has batch_size, by which trainer.evaluation_steps counts "
                 "the evaluated rows; set trainer.evaluation_batch_size"
             )
-        strategy = self.trainer.strategy
-        if strategy in (cluster.PARAMETER_SERVER, cluster.MULTI_WORKER):
+        if trainer.strategy in (cluster.PARAMETER_SERVER, cluster.MULTI_WORKER):
             raise ValueError(
-                f"tuner works in one process, but trainer.strategy is {strategy}; "
-                "choose another strategy"
+                f"trainer.strategy is {trainer.strategy}, but tuner works in one "
+                "process; choose another strategy"
             )
         return self
 
@@ -279,9 +273,6 @@ class Config(Settings):
     def with_split(self, splits: Iterable[str]) -> Config:
         """Returns the same settings with `evaluator.split` set.
 
-        Args:
-          splits: The splits of the data.
-
         Raises:
           UsageError: The split is not one of them, or a search has chosen its settings
             on the same rows.
@@ -290,11 +281,18 @@ class Config(Settings):
         split = self.evaluator.split or (TEST if TEST in names else EVAL_SPLIT)
         if split not in names:
             raise UsageError(
-                got=f"evaluator.split is {split!r}; the data has {', '.join(names)}",
+                "evaluator.split",
+                repr(split),
+                f"the splits of the data, {', '.join(names)}",
                 name="E-settings-refused",
             )
         if self.tuner is not None and split == EVAL_SPLIT:
-            raise UsageError(got=_SEARCHED_GATE, name="E-settings-refused")
+            raise UsageError(
+                "evaluator.split",
+                _SEARCHED,
+                advice=_OTHER_SPLIT,
+                name="E-settings-refused",
+            )
         evaluator = self.evaluator.model_copy(update={"split": split})
         return self.model_copy(update={"evaluator": evaluator})
 
@@ -359,32 +357,39 @@ def parse_override(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise UsageError(
-            got=f"--set {text!r}: write key=value, such as trainer.epochs=2",
+            "overrides",
+            repr(text),
+            "KEY=VALUE, such as trainer.epochs=2",
             name="E-settings-refused",
         )
-    kind = functools.reduce(typed_yaml.member, key.strip().split("."), Config)
+    return key.strip(), parse_value(key.strip(), value, "overrides")
+
+
+def parse_value(key: str, text: str, argument: str) -> Any:
+    """Returns the value of a setting that was written on the command line.
+
+    Raises:
+      UsageError: The text is not YAML.
+    """
+    kind = functools.reduce(typed_yaml.member, key.split("."), Config)
     try:
-        return key.strip(), typed_yaml.load_value(value, kind)
+        return typed_yaml.load_value(text, kind)
     except yaml.YAMLError as error:
         raise UsageError(
-            got=f"--set {text!r}: the value is not YAML: {error}",
+            argument,
+            f"{text!r} is not YAML: {error}",
+            advice="quote the value",
             name="E-settings-refused",
         ) from error
 
 
 def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
-    settings = typed_yaml.read(path, Config, "config")
-    if not isinstance(settings, dict):
-        raise UsageError(
-            got=f"config {path} must hold a mapping of settings",
-            name="E-config-unreadable",
-        )
+    settings = typed_yaml.read(path, Config)
     _anchor_paths(settings, Path(os.path.abspath(path)).parent)
     _expand_task(settings)
-    if unknown := list(filter(None, map(_find_unknown, overrides or {}))):
-        raise UsageError(
-            got="\n".join([_OVERRIDES, *unknown]), name="E-settings-refused"
-        )
+    unknown = (problems.find_unknown(Config, key.split(".")) for key in overrides or ())
+    if refused := list(filter(None, unknown)):
+        raise problems.combine(refused)
     for key, value in (overrides or {}).items():
         set_dotted(settings, key, value)
         _expand_task(settings)
@@ -405,7 +410,9 @@ def set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
         child = node.setdefault(parent, {})
         if not isinstance(child, dict):
             raise UsageError(
-                got=f"{key}: {parent} is {child!r}, not a group of settings",
+                key,
+                f"{parent} is {child!r}, not a group of settings",
+                advice="docs/settings.md has the keys",
                 name="E-settings-refused",
             )
         node = child
@@ -459,19 +466,13 @@ def _without_parents(path: Path) -> str:
 def make_task(settings: Mapping[str, Any]) -> TaskConfig:
     """Returns a task.
 
-    Args:
-      settings: Those of `TaskConfig`.
-
     Raises:
       UsageError: A setting is not allowed.
     """
     try:
         return TaskConfig.model_validate(settings)
     except ValidationError as error:
-        detail = error.errors()[0]
-        key = ".".join(map(str, ("task", *detail["loc"])))
-        message = f"{key}: {typed_yaml.message_of(detail)}"
-        raise UsageError(got=message, name="E-settings-refused") from error
+        raise problems.combine(problems.find(error, TaskConfig, "task")) from error
 
 
 def _load(
@@ -479,82 +480,43 @@ def _load(
 ) -> _Section:
     """Reads and validates a recipe, or one of its sections."""
     settings = _section(_read(path, overrides), section)
-    secrets.refuse(settings, "")  # first: other errors show the refused value
-    for key, text in secrets.find_texts(settings, section):
+    texts = list(_find_texts(settings, section))
+    for key, text in texts:  # first: other errors show the refused value
+        secrets.refuse(key, text)
+    for key, text in texts:
         # The name of a file may have bytes that are not UTF-8.
-        if key not in _PATH_KEYS and (problem := find_surrogate(text)):
-            raise UsageError(got=f"{key} {problem}", name="E-settings-refused")
+        if key not in _PATH_KEYS and (surrogate := find_surrogate(text)):
+            got, _, advice = surrogate.partition("; ")
+            raise UsageError(key, got, advice=advice, name="E-settings-refused")
     try:
         return model.model_validate(settings)
     except ValidationError as error:
-        refused = of_file = _describe_errors(error, model, section)
-    if overrides:
-        of_file = {}
-        try:
-            model.model_validate(_section(_read(path, None), section))
-        except ValidationError as error:
-            of_file = _describe_errors(error, model, section)
+        refused = problems.find(error, model, section)
+    of_file: set[str] = set()
+    try:
+        model.model_validate(_section(_read(path, None), section))
+    except ValidationError as error:
+        of_file = set(map(str, problems.find(error, model, section)))
     overridden = tuple(f"{key}." for key in overrides or ())
-    blamed: dict[str, list[str]] = {}
-    for line, key in refused.items():
-        is_of_file = line in of_file and not f"{key}.".startswith(overridden)
-        head = f"config {path} is refused:" if is_of_file else _OVERRIDES
-        blamed.setdefault(head, []).append(line)
-    lines = [line for head, found in blamed.items() for line in (head, *found)]
-    raise UsageError(got="\n".join(lines), name="E-settings-refused")
+    for problem in refused:
+        is_overridden = f"{problem.setting}.".startswith(overridden)
+        if str(problem) in of_file and not is_overridden:
+            problem.got = f"{problem.got} (in {path})"
+    raise problems.combine(refused)
 
 
 def _section(settings: dict[str, Any], section: str) -> Any:
     return settings.get(section, {}) if section else settings
 
 
-def _describe_errors(
-    error: ValidationError, model: type[Settings], section: str
-) -> dict[str, str]:
-    """Returns the lines of an error, with the dotted key of each."""
-    lines = {}
-    for detail in error.errors():
-        location = detail["loc"]
-        key = ".".join(map(str, (section, *location) if section else location))
-        message = typed_yaml.message_of(detail)
-        if detail["type"] == "extra_forbidden":
-            *parents, name = map(str, location)
-            kind = functools.reduce(typed_yaml.member, parents, model)
-            message = _describe_unknown(key, name, typed_yaml.members(kind) or ())
-        elif detail["type"] == "missing":
-            message = (
-                f"required, but not set; add it to the file or give --set {key}=VALUE"
-            )
-        elif location:
-            message += f" (got {detail['input']!r})"
-        lines[f"  {key}: {message}" if key else f"  {message}"] = key
-    return lines
-
-
-def _find_unknown(key: str) -> str | None:
-    """Returns why an override names no setting; None if it names one."""
-    kind: Any = Config
-    names = key.split(".")
-    for number, name in enumerate(names, 1):
-        known = typed_yaml.members(kind)
-        if known is not None and name not in known:
-            unknown = ".".join(names[:number])
-            return f"  {unknown}: {_describe_unknown(unknown, name, known)}"
-        kind = typed_yaml.member(kind, name)
-    return None
-
-
-def _describe_unknown(key: str, name: str, known: Iterable[str]) -> str:
-    if key in _REMOVED:
-        return f"this setting was removed: {_REMOVED[key]}; leave it out"
-    allowed = list(known)
-    close = difflib.get_close_matches(name, allowed, n=1)
-    if not close and "trainer" in allowed:  # the key lacks its section
-        keys = {
-            leaf: f"{section}.{leaf}"
-            for section, field in Config.model_fields.items()
-            for leaf in typed_yaml.members(field.annotation) or ()
-        }
-        close = [keys[k] for k in difflib.get_close_matches(name, keys, n=1)]
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return f"unknown key{hint}; allowed here: {', '.join(allowed)}"
+def _find_texts(settings: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yields each text of settings, which may be nested, after its dotted key."""
+    if isinstance(settings, str):
+        yield key, settings
+    elif isinstance(settings, Mapping):
+        for name, value in settings.items():
+            yield key, str(name)
+            yield from _find_texts(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(settings, list | tuple):
+        for value in settings:
+            yield from _find_texts(value, key)

@@ -9,7 +9,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
-from pydantic_core import ErrorDetails
 
 from contracts.errors import UsageError
 
@@ -71,30 +70,32 @@ def load(text: str, kind: Any = Any) -> Any:
         loader.dispose()
 
 
-def read(path: Path, kind: Any, name: str) -> Any:
-    """Reads a file as `load`.
-
-    Args:
-      path: The file.
-      kind: Type of the settings.
-      name: Kind of the file, for the error message.
+def read(path: Path, kind: Any) -> dict[str, Any]:
+    """Returns the settings in a file; see `load`.
 
     Raises:
-      UsageError: The file cannot be read, or is not YAML.
+      UsageError: The file cannot be read, or has no mapping of settings.
     """
     try:
-        return load(path.read_text(encoding="utf-8"), kind)
+        settings = load(path.read_text(encoding="utf-8"), kind)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        problem = f"is not valid YAML: {error}"
+        got: str | None = f"not valid YAML: {error}"
         if isinstance(error, OSError):
-            problem = f"cannot be read: {error.strerror}"
-        message = f"{name} {path} {problem}"
-        raise UsageError(got=message, name="E-config-unreadable") from error
-
-
-def message_of(detail: ErrorDetails) -> str:
-    """Returns the message of an error of pydantic, without its prefix."""
-    return detail["msg"].removeprefix("Value error, ")
+            got = error.strerror
+        raise UsageError(
+            str(path),
+            got,
+            advice="correct the path, or the file",
+            name="E-config-unreadable",
+        ) from error
+    if not isinstance(settings, dict | None):
+        raise UsageError(
+            str(path),
+            "not a mapping of settings",
+            advice="correct the path, or the file",
+            name="E-config-unreadable",
+        )
+    return settings or {}
 
 
 def load_value(text: str, kind: Any = Any) -> Any:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from modules.encoder.conversion import ImportedEncoder
 
 _HANDLE_PREFIX = "https://"
-_SETTING = "encoder.source"
 _NAMES_SHOWN = 12
 
 Report = Callable[[str], None]
@@ -81,14 +80,15 @@ def resolve_encoder(
     from modules.encoder import conversion
 
     source, expected = config.encoder.source, config.encoder.sha256
-    with _usage_errors(_SETTING, source):
-        directory = locate(source, _SETTING)
+    with _usage_errors(source):
+        directory = locate(source, "encoder.source")
         files = conversion.source_files(directory)
         if expected is not None and (actual := fingerprint.of_files(files)) != expected:
             raise UsageError(
-                got=f"{', '.join(files)} has SHA-256 {actual}, encoder.sha256 is "
-                f"{expected}: the files differ from the recipe's; install them again, "
-                f"or set encoder.sha256 to {actual} to use them",
+                "encoder.sha256",
+                f"{expected}, but {', '.join(files)} has {actual}",
+                advice="install the recipe's files again, or set "
+                f"`encoder.sha256={actual}` to use these",
                 name="E-encoder-changed",
             )
         if uris.is_local(directory):
@@ -98,9 +98,11 @@ def resolve_encoder(
             if changes:
                 record = Path(directory, written_files.RECORD)
                 raise UsageError(
-                    got=f"{_SETTING} {directory}: {', '.join(changes)} changed after "
-                    "import-encoder wrote the directory; import the encoder again, or "
-                    f"delete {record} to use the files as they are",
+                    directory,
+                    f"{', '.join(changes)} changed after import-encoder wrote the "
+                    "directory",
+                    advice=f"import the encoder again, or delete {record} to use the "
+                    "files as they are",
                     name="E-encoder-changed",
                 )
         if conversion.needs_import(directory):
@@ -129,13 +131,17 @@ def resolve_encoder(
     if settings.long_text is not None:
         key, length = "long_text.window", settings.long_text.window
     if length > encoder.max_seq_length:
-        message = (
-            f"preprocessing.{key} is {length}; the encoder {directory} allows "
-            f"{MIN_SEQ_LENGTH} to {encoder.max_seq_length}"
+        has_windows = settings.long_text is None and config.task.has_single_text
+        raise UsageError(
+            f"preprocessing.{key}",
+            str(length),
+            f"{MIN_SEQ_LENGTH} to {encoder.max_seq_length} with the encoder "
+            f"{directory}",
+            "preprocessing.long_text reads longer texts in windows"
+            if has_windows
+            else None,
+            name="E-settings-refused",
         )
-        if settings.long_text is None and config.task.has_single_text:
-            message += "; preprocessing.long_text reads longer texts in windows"
-        raise UsageError(got=message, name="E-settings-refused")
     return resolved
 
 
@@ -160,14 +166,16 @@ def import_encoder(
     target = Path(destination)
     if not uris.is_local(str(destination)):
         raise UsageError(
-            got=f"{destination} is remote; name a local directory",
+            "destination",
+            f"{destination} is remote",
+            advice="name a local directory",
             name="E-local-path-required",
         )
     refuse_existing(target)
-    with _usage_errors("SOURCE", source):
-        directory = locate(source, "SOURCE")
+    with _usage_errors(source):
+        directory = locate(source, "source")
         if preprocessor is not None:
-            preprocessor = locate(preprocessor, "--preprocessor")
+            preprocessor = locate(preprocessor, "preprocessor")
         return _convert(directory, target, preprocessor, report)
 
 
@@ -218,7 +226,7 @@ def locate(source: str, setting: str) -> str:
     Args:
       source: A directory (local or remote), `package:NAME/PATH`, or the handle of a
         SavedModel on TF Hub or Kaggle.
-      setting: The setting or option that named it, for messages.
+      setting: The setting or argument that names it, for errors.
 
     Raises:
       UsageError: There is no such package or directory, it has a file that is a pipe or
@@ -229,31 +237,33 @@ def locate(source: str, setting: str) -> str:
         spec = importlib.util.find_spec(package)  # without importing it
         if spec is None or not spec.submodule_search_locations:
             raise UsageError(
-                got=f"{setting} {source}: the package {package} is not installed; "
-                "run `make install`, or give a directory with --encoder DIR",
+                setting,
+                f"{source}: the package {package} is not installed",
+                advice="run `make install`, or give a directory",
                 name="E-encoder-not-found",
             )
         return str(Path(spec.submodule_search_locations[0]) / path)
     if source.startswith("http://"):
         raise UsageError(
-            got=f"{setting} {source} would be downloaded without encryption, so that "
-            "others could replace it; write https://, or give a local copy",
+            setting,
+            f"{source} would be downloaded without encryption, so that others could "
+            "replace it",
+            advice="write https://, or give a local copy",
             name="E-settings-refused",
         )
     if source.startswith(_HANDLE_PREFIX):
         return _download(source, setting)
     if uris.is_local(source) and not Path(source).is_dir():
-        raise UsageError(
-            got=f"{setting} {source} is not a directory", name="E-encoder-not-found"
-        )
+        raise UsageError(setting, source, "a directory", name="E-encoder-not-found")
     if uris.is_local(source):
         # A pipe would block its reader, and a device may have no end. Links to files
         # are followed: the folders in Hugging Face's cache consist of links.
         for file in (*Path(source).glob("*"), *Path(source).glob("*/*")):
             if file.exists() and not (file.is_file() or file.is_dir()):
                 raise UsageError(
-                    got=f"{setting} {source}: {file} is a pipe, socket or device, not a "
-                    "file; copy the encoder's files again",
+                    str(file),
+                    "a pipe, socket or device, not a file",
+                    advice="copy the encoder's files again",
                     name="E-encoder-file-damaged",
                 )
     return source
@@ -294,21 +304,23 @@ def _download(handle: str, setting: str) -> str:
         return hub.resolve(handle)
     except Exception as error:  # download libraries raise errors of many types
         raise UsageError(
-            got=f"{setting} {handle} cannot be downloaded ({type(error).__name__}: "
-            f"{str(error)[:200]}). Without a network, give a local copy of the "
-            "SavedModel with --encoder DIR, or import-encoder DIR",
+            setting,
+            f"{handle} cannot be downloaded ({type(error).__name__}: "
+            f"{str(error)[:200]})",
+            advice="without a network, give a local copy of the SavedModel",
             name="E-network-failed",
         ) from error
 
 
 @contextlib.contextmanager
-def _usage_errors(setting: str, source: str) -> Iterator[None]:
+def _usage_errors(source: str) -> Iterator[None]:
     from modules import encoder as encoder_lib
 
     try:
-        with remote_errors.usage_errors(f"{setting} {source}", "--encoder DIR"):
+        with remote_errors.usage_errors(source, "`encoder.source=DIR`"):
             yield
     except encoder_lib.EncoderError as error:
-        # The error names the directory, which for a handle is a hash in the cache.
-        handle = f"{setting} {source}: " if source.startswith(_HANDLE_PREFIX) else ""
-        raise UsageError(got=f"{handle}{error.sentence()}", name=error.name) from error
+        # The directory of a handle is a hash in the cache.
+        if source.startswith(_HANDLE_PREFIX):
+            error.got = f"{error.got} (the encoder is {source})"
+        raise

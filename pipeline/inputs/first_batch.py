@@ -27,10 +27,6 @@ _PREFIX = re.compile(r"^\{\{.*?\}\} |^.*Summarized data: ")
 def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     """Tokenizes and batches the first rows of the training split, as a run does.
 
-    Args:
-      config: Names the sources.
-      report: Called with a line for the user.
-
     Returns:
       The batch, and the path of the encoder's vocabulary.
 
@@ -58,13 +54,16 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
         serialized = next(iter(records), None)
     except tf.errors.DataLossError as e:
         raise UsageError(
-            got=f"data {source}: {TRAIN_SPLIT} cannot be read ({_one_line(e)}); write "
-            "its files again",
+            source,
+            f"{TRAIN_SPLIT} cannot be read ({_one_line(e)})",
+            advice="write its files again",
             name="E-rows-refused",
         ) from e
     if serialized is None:
         raise UsageError(
-            got=f"data {source}: {TRAIN_SPLIT} has no rows; add some",
+            source,
+            f"{TRAIN_SPLIT} has no rows",
+            advice="add some",
             name="E-rows-refused",
         )
     spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
@@ -79,8 +78,9 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
         _check_labels(features, task)
     except (tf.errors.InvalidArgumentError, ValueError) as e:
         raise UsageError(
-            got=f"data {source}: a row of {TRAIN_SPLIT} is not valid ({_one_line(e)}); "
-            "correct it, or the settings of the task",
+            source,
+            f"a row of {TRAIN_SPLIT} is not valid ({_one_line(e)})",
+            advice="correct it, or the settings of the task",
             name="E-rows-refused",
         ) from e
     columns = {

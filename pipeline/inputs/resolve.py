@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from contracts.errors import UsageError
 from ingest import examples as examples_lib
+from pipeline.config import problems
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
@@ -34,11 +34,6 @@ def resolve_inputs(
 ) -> ResolvedInputs:
     """Checks the sources of a run, and converts those that TFX cannot read.
 
-    Args:
-      config: Names the sources.
-      paths: Where prepared inputs are written.
-      report: Called with a line for the user.
-
     Raises:
       UsageError: A source is missing, malformed, or does not fit the settings.
     """
@@ -54,7 +49,7 @@ def resolve_inputs(
         for trainer in (config.trainer, *searched):
             experiment.check_settings(trainer, encoder.directory)
     except ValueError as error:
-        raise UsageError(got=str(error), name="E-settings-refused") from error
+        raise problems.from_message(str(error), Config) from error
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = examples_lib.resolve_examples(
         config.data_source,

@@ -17,9 +17,6 @@ from pipeline.config.paths import OutputPaths
 def build_schema(task: TaskConfig) -> schema_pb2.Schema:
     """Builds the schema, in which every example has every column.
 
-    Args:
-      task: Names the columns, and the classes or the range of the score.
-
     Returns:
       A schema in which texts are not empty, and the label is the index of a class, a
       score within its range, or 0 or 1 for each of several labels. Token ids have any
@@ -122,42 +119,39 @@ def _read_curated(
 
     It must not accept rows without the label or an input: Transform replaces a missing
     label by class 0 and a missing text by "".
-
-    Args:
-      task: Names the columns.
-      derived: The task's own schema.
-      path: The file.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
         schema = text_format.Parse(text, schema_pb2.Schema())
     except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
         raise UsageError(
-            got=f"data.schema_file {path} cannot be read as a schema in text format: "
-            f"{error}",
+            path,
+            f"not a schema in text format: {error}",
+            advice="correct it, or leave `data.schema_file` out",
             name="E-schema-file-refused",
         ) from error
     features = {feature.name: feature for feature in schema.feature}
     missing = set(required_columns(task)) - features.keys()
     if missing:
         raise UsageError(
-            got=f"data.schema_file {path} lacks the task's columns "
-            f"{', '.join(sorted(missing))}; add them as features",
+            path,
+            f"it lacks the task's columns {', '.join(sorted(missing))}",
+            advice="add them as features",
             name="E-schema-file-refused",
         )
     problems = [
         f"feature {expected.name} has "
-        f"{_show_demands(features[expected.name]) or 'no presence or value_count'}; "
-        f"write {_show_demands(expected)}"
+        f"{_show_demands(features[expected.name]) or 'no presence or value_count'} "
+        f"instead of {_show_demands(expected)}"
         for expected in derived.feature
         if expected.name not in (task.id_column, task.weight_column)
         and not _demands_values(features[expected.name], expected)
     ]
     if problems:
         raise UsageError(
-            got=f"data.schema_file {path}: "
-            + "; ".join(problems)
-            + ". Every row must have the label and the inputs of the task",
+            path,
+            "; ".join(problems),
+            advice="require the label and the inputs of the task in every row",
             name="E-schema-file-refused",
         )
     return schema

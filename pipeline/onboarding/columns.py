@@ -103,7 +103,6 @@ class Column:
     """The values of a column.
 
     Attributes:
-      name: Its name.
       filled: Rows with a value.
       missing: The number of rows without one, by what stands for it.
       values: The number of rows by value, as text; None if there are too many.
@@ -113,13 +112,9 @@ class Column:
       cells: Values that are lists or objects, and different texts.
       lists: Those that are lists or objects.
       texts: Rows whose value is text, but not a number.
-      words: Words of these texts.
-      letters: Letters of these texts.
-      characters: Characters of these texts.
+      words: Words of these texts, as are `letters` and `characters`.
       numbers: Rows whose value is a number.
-      low: The lowest number that can be a score.
-      high: The highest number that can be a score.
-      is_whole: Whether all numbers are whole.
+      low: The lowest number that can be a score; `high` is the highest.
       are_ids: Whether all numbers can be ids.
     """
 
@@ -273,6 +268,11 @@ class Column:
         return 0 < self.filled == self.numbers
 
     @property
+    def has_fractions(self) -> bool:
+        """Whether all values are numbers, and not all are whole."""
+        return self.is_numeric and not self.is_whole
+
+    @property
     def holds_ids(self) -> bool:
         """Whether all values can be ids."""
         return self.is_numeric and self.are_ids
@@ -357,13 +357,7 @@ def add_row(
     row: dict[str, Any] | RowError,
     separators: Iterable[str] = SEPARATORS,
 ) -> None:
-    """Adds the values of a row to the columns by name; an error has no values.
-
-    Args:
-      columns: The columns so far.
-      row: Values by column.
-      separators: Possible separators of labels in a text.
-    """
+    """Adds the values of a row to the columns by name; an error has no values."""
     if isinstance(row, RowError):
         return
     for name, value in row.items():

@@ -60,8 +60,6 @@ class Project:
     """A project from a user's data; it is not written if a run would refuse the data.
 
     Attributes:
-      folder: Where it is.
-      settings: The settings of its recipe.
       inspection: What the data hold, and what a run would refuse.
       skipped_file: The file with the skipped rows; None if none was skipped.
       is_split: Whether the splits were made here.
@@ -85,15 +83,7 @@ def create_project(
 ) -> Project:
     """Writes a project that can be run without edits.
 
-    Args:
-      target: The folder. It appears when it is complete, unless a run would refuse the
-        data.
-      working: The result of `WorkingDirectory.creating(target)`.
-      data_set: The data, and the task that was guessed from them.
-      encoder: The source of the encoder; None uses the sample's.
-      overrides: Values by dotted key that replace guesses in the recipe.
-      report: Called with a line for the user.
-      progress: Called with the number of rows so far.
+    The folder appears when it is complete, unless a run would refuse the data.
 
     Raises:
       UsageError: A setting is not allowed, or the data lack `evaluator.split`.
@@ -382,8 +372,11 @@ class _Builder:
         try:
             return recipe.load_config(path, overrides)
         except UsageError as error:  # show the final name of the folder
-            message = error.sentence().replace(str(self._directory), str(self._target))
-            raise UsageError(got=message, name=error.name) from error
+            for field in ("got", "advice"):
+                text = getattr(error, field) or ""
+                shown = text.replace(str(self._directory), str(self._target))
+                setattr(error, field, shown or None)
+            raise
 
 
 class _GuessedHalving(Halving):

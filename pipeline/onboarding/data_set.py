@@ -28,11 +28,11 @@ from pipeline.onboarding.guess import Guess, Kind, guess_task
 # steps, because another share moves rows.
 _LEAST_TEST_ROWS = 120
 MOST_TEST_SIZE = 0.5
-_OPTIONS = {
-    "text_columns": "--text",
-    "label_column": "--label",
-    "kind": "--kind",
-    "name": "--text and --label; GLUE's tasks need no project",
+_CHOSEN_WITH = {
+    "text_columns": "`text`",
+    "label_column": "`label`",
+    "kind": "`kind`",
+    "name": "`text` and `label`; GLUE's tasks need no project",
     "input": "your own recipe, because init reads only text",
 }
 
@@ -69,16 +69,15 @@ def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
         section, _, name = key.partition(".")
         if section != "task":
             continue
-        if name in _OPTIONS:
+        if name in _CHOSEN_WITH:
             raise UsageError(
-                got=f"--set {key}: choose it with {_OPTIONS[name]}",
+                key,
+                "not a setting of a new project",
+                advice=f"choose it with {_CHOSEN_WITH[name]}",
                 name="E-options-conflict",
             )
         if key == "task.labels" and value is None:
-            raise UsageError(
-                got=f"--set {key}: allowed are name and index",
-                name="E-settings-refused",
-            )
+            raise UsageError(key, "null", "name and index", name="E-settings-refused")
         settings[name] = value
     return make_task(settings)
 
@@ -88,10 +87,7 @@ class DataSet:
     """A data set.
 
     Attributes:
-      source: Its files.
       settings: How the files are read and split.
-      columns: Its columns by name.
-      guess: The task, and the reasons.
       origin: Where its rows came from, for the recipe and the data card.
     """
 
@@ -133,6 +129,17 @@ class DataSet:
         return {name: rows for name, rows in opened.items() if rows is not None}
 
 
+def remote_error(location: str) -> UsageError:
+    """Returns the error of data that are not on this machine."""
+    return UsageError(
+        "data",
+        location,
+        "a file or directory of this machine",
+        "copy the data here, or name them in a recipe with data.source",
+        name="E-local-path-required",
+    )
+
+
 def look_at(
     location: str,
     settings: DataConfig,
@@ -141,33 +148,27 @@ def look_at(
 ) -> DataSet:
     """Reads a data set once, and guesses its task.
 
-    Args:
-      location: A source on this machine; see `sources.find_source`.
-      settings: How its files are read.
-      choices: What the user chose instead of a guess.
-      overrides: Settings of the user by dotted key; those of the task apply.
-
     Raises:
       UsageError: The source has no files of text, or no rows for training; or several
         guesses are equally good.
     """
     if not uris.is_local(location) or location.startswith(TFDS_PREFIX):
-        raise UsageError(
-            got=f"data {location}: init and inspect-data read files of this machine; copy "
-            "them here, or name the source in a recipe with data.source",
-            name="E-local-path-required",
-        )
+        raise remote_error(location)
     source = find_source(location, settings)
     if not source.files:
         raise UsageError(
-            got=f"data {location} has no files of text; give a file, a directory with "
-            "train.csv and eval.csv, or one with a folder of text files for each class",
+            "data",
+            f"{location} has no files of text",
+            advice="give a file, a directory with train.csv and eval.csv, or one with "
+            "a folder of text files for each class",
             name="E-data-not-found",
         )
     if source.has_splits and TRAIN_SPLIT not in source.files:
         raise UsageError(
-            got=f"data {location} has the splits {', '.join(map(str, source.files))}, but "
-            "no train; give the files of the rows to train on",
+            "data",
+            f"{location} has the splits {', '.join(map(str, source.files))}, but no "
+            "train",
+            advice="give the files of the rows to train on",
             name="E-split-missing",
         )
     split = TRAIN_SPLIT if source.has_splits else None
@@ -179,10 +180,9 @@ def look_at(
         share = min(max(share, settings.test_size), MOST_TEST_SIZE)
         settings = settings.model_copy(update={"test_size": share})
     taken: dict[str | None, str] = {
-        choices.group: "--group",
-        overrides.get("task.weight_column"): "--set task.weight_column",
-        overrides.get("task.id_column"): "--set task.id_column",
-        **dict.fromkeys(settings.slice_columns, "--set data.slice_columns"),
+        choices.group: "group",
+        **{overrides.get(key): key for key in ("task.weight_column", "task.id_column")},
+        **dict.fromkeys(settings.slice_columns, "data.slice_columns"),
     }
     classes = None
     if "task.classes" in overrides:
@@ -195,7 +195,7 @@ def look_at(
         kind=choices.kind or ("multilabel" if separator else None),
         separator=separator,
         classes=classes,
-        taken={name: option for name, option in taken.items() if name},
+        taken={name: setting for name, setting in taken.items() if name},
         class_names=lambda label: text_source.find_class_names(source, split, label),
         has_header=settings.columns is None
         and any(file.file_format in DELIMITED for file in source.all_files),
@@ -224,17 +224,22 @@ def _summarize(
             undecoded += isinstance(row, EncodingError)
             first = (location, row) if first is None or is_new_kind else first
     if undecoded and first and settings.on_bad_rows == "refuse":
+        problem, _, advice = str(first[1]).partition("; ")
         raise UsageError(
-            got=f"{undecoded} of {count} rows are not {settings.encoding}. {first[0]}: "
-            f"{first[1]}",
+            "data.encoding",
+            f"{undecoded} of {count} rows are not {settings.encoding}: {first[0]}: "
+            f"{problem}",
+            advice=advice,
             name="E-file-damaged",
         )
     if not columns and first:
-        raise UsageError(got=f"data {first[0]}: {first[1]}", name="E-rows-refused")
+        problem, _, advice = str(first[1]).partition("; ")
+        raise UsageError(str(first[0]), problem, advice=advice, name="E-rows-refused")
     if not columns:
         raise UsageError(
-            got=f"data {source.describe(split)} has no rows: the file is empty, or has a "
-            "header and no rows",
+            source.describe(split),
+            "no rows: the file is empty, or has a header and no rows",
+            advice="add rows",
             name="E-split-missing",
         )
     return columns, count

@@ -6,18 +6,16 @@ import dataclasses
 import json
 import math
 import re
-import shlex
-import sys
 import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 
-from contracts import metrics, wording
+from contracts import metrics
 from contracts.errors import UsageError
 from contracts.task import label_cells
 from contracts.task.definition import TaskConfig
@@ -77,12 +75,7 @@ _LEARNED = 0.1  # of the gap between the majority-class baseline and 1
 
 @dataclasses.dataclass(frozen=True)
 class Guess:
-    """A task, and the reason of each choice.
-
-    Attributes:
-      task: The task.
-      reasons: Why, by setting.
-    """
+    """A task, and the reason of each choice."""
 
     task: TaskConfig
     reasons: dict[str, str]
@@ -104,13 +97,13 @@ def guess_task(
 
     Args:
       columns: Its columns.
-      text: The text columns; empty guesses them.
-      label: The label column; None guesses it.
-      kind: Whether the label is a class, a score, or any number of labels; None guesses
-        it.
-      classes: The names of the classes; None guesses them.
-      separator: What separates the labels of a row; None guesses it.
-      taken: The option that names each column that is neither text nor label.
+      text: The text columns; empty guesses them, as None guesses what follows.
+      label: The label column.
+      kind: Whether the label is a class, a score, or any number of labels.
+      classes: The names of the classes.
+      separator: What separates the labels of a row.
+      taken: The argument or setting that names each column that is neither text nor
+        label.
       class_names: Returns the names of a column's classes by label, if the source has
         them.
       has_header: Whether the names are the first line of a file.
@@ -119,33 +112,31 @@ def guess_task(
       UsageError: A named column does not exist, or several guesses are equally
         good.
     """
-    named: list[tuple[str, str | None]] = [("--text", name) for name in text]
-    named.append(("--label", label))
-    named += [(option, name) for name, option in taken.items()]
-    for option, name in named:
-        if name is not None and name not in columns:
+    named = [*(("text", name) for name in text), ("label", label)]
+    for setting, column_name in [*named, *((taken[name], name) for name in taken)]:
+        if column_name is not None and column_name not in columns:
             raise UsageError(
-                got=f"{option} {name}: there is no such column; there are "
-                f"{_join_names(columns)}",
+                setting,
+                f"no column is called {column_name}",
+                _join_names(columns),
                 name="E-column-missing",
             )
     if len(text) > 2:
         raise UsageError(
-            got=f"--text is given {wording.count(len(text), 'time')}; give it once, or "
-            "twice for a pair",
+            "text",
+            f"{len(text)} columns",
+            "one column, or the two of a pair",
             name="E-options-conflict",
         )
-    for name, count in Counter([*text, label]).items():
-        if count > 1:
-            raise UsageError(
-                got=f"--text and --label name {name} twice; name different columns",
-                name="E-options-conflict",
-            )
-    reasons: dict[str, str] = {}
-    if text:
-        reasons["task.text_columns"] = CHOSEN
-    if label:
-        reasons["task.label_column"] = CHOSEN
+    if twice := [name for name, count in Counter([*text, label]).items() if count > 1]:
+        raise UsageError(
+            "text",
+            f"`text` and `label` name {twice[0]} twice",
+            advice="name different columns",
+            name="E-options-conflict",
+        )
+    chosen_keys = {"task.text_columns": text, "task.label_column": label}
+    reasons = {key: CHOSEN for key, choice in chosen_keys.items() if choice}
     free = {name: c for name, c in columns.items() if name not in taken}
     texts = list(text)
     try:
@@ -154,13 +145,13 @@ def guess_task(
         labels = [label] if label else _guess_labels(others, kind, classes, reasons)
     except UsageError:
         if has_header and not text and any(map(_is_sentence, columns)):
-            _refuse_row_as_header(columns, texts, [])
+            raise _refuse_row_as_header(columns, texts, []) from None
         raise
     # A file without a header: its first row was read as names.
     is_value = any(name in (columns[name].values or ()) for name in labels)
     is_sentence = not text and any(map(_is_sentence, texts))
     if has_header and (is_value or is_sentence):
-        _refuse_row_as_header(columns, texts, labels)
+        raise _refuse_row_as_header(columns, texts, labels)
     settings: dict[str, Any] = {"text_columns": texts, "label_column": labels[0]}
     default_id = TaskConfig().id_column
     has_ids = default_id not in columns or columns[default_id].holds_ids
@@ -169,11 +160,8 @@ def guess_task(
         while number in columns:
             number += "_"
         settings["id_column"] = number
-        reasons["task.id_column"] = (
-            f"{default_id} holds no whole numbers"
-            if not has_ids
-            else f"{default_id} is a column of the task"
-        )
+        why = "is a column of the task" if has_ids else "holds no whole numbers"
+        reasons["task.id_column"] = f"{default_id} {why}"
     for name in texts:
         if columns[name].missing:
             reasons["task.text_columns"] += f"; {_describe_missing(columns[name])}"
@@ -181,7 +169,7 @@ def guess_task(
     column, source_names = columns[label], class_names(label)
     may_be_list = kind in (None, "multilabel") or not column.values
     if not more and may_be_list and (problem := column.problem):
-        raise UsageError(got=f"the label {label} {problem}", name="E-label-refused")
+        raise _refuse_label(column, *problem.split("; ", 1))
     has_names = kind in (None, "multilabel") and column.separator is not None
     if more or has_names or kind == "multilabel":
         if more:
@@ -194,20 +182,17 @@ def guess_task(
         reasons["task.label_column"] += f"; {_describe_missing(column)}"
     if column.holds_lists and (kind is None or not column.values):
         if LISTS not in column.names:
-            _refuse_names(column, LISTS)
-        classes_option = "with --kind classes" if column.values else "without lists"
-        raise UsageError(
-            got=f"the label {label} has a list of one name in each row, which is one "
-            f"class; write the names {classes_option}, or choose any number of labels "
-            "with --kind multilabel",
-            name="E-label-refused",
+            raise _refuse_names(column, LISTS)
+        how = "choose `kind=classes`" if column.values else "write names without lists"
+        raise _refuse_label(
+            column,
+            "has a list of one name in each row, which is one class",
+            f"{how}, or choose any number of labels with `kind=multilabel`",
         )
     rows = column.labels or {}
     counts = {source_names.get(name, name): rows[name] for name in rows}
     if not column.filled:
-        raise UsageError(
-            got=f"the label column {label} has no value", name="E-label-refused"
-        )
+        raise _refuse_label(column, "has no value", "name another column")
     if classes is not None and column.values is None:
         settings["labels"] = "name"
         counts = dict.fromkeys(classes, 1)  # too many values to be counted
@@ -221,11 +206,7 @@ def guess_task(
         # New names for indices; otherwise, rows of other labels are bad rows.
         is_renamed = not known and (column.are_indices or bool(source_names))
         if not known and not is_renamed:
-            raise UsageError(
-                got=f"task.classes are {', '.join(classes)}; the label {label} has "
-                f"{_describe(column)}; write the classes as the data has them",
-                name="E-classes-differ",
-            )
+            raise _refuse_classes(classes, column, _describe(column))
         settings["labels"] = "index" if is_renamed else "name"
         counts = counts if is_renamed else known
     elif source_names:
@@ -234,11 +215,10 @@ def guess_task(
         reasons["task.classes"] = "the names in the data set"
     elif (kind or _guess_kind(column)) == "score":
         if not column.is_numeric or not column.low < column.high:
-            raise UsageError(
-                got=f"the label {label} cannot be a score: its values are not numbers, or "
-                "they are all equal; use --kind classes or name another column with "
-                "--label",
-                name="E-label-refused",
+            raise _refuse_label(
+                column,
+                "cannot be a score: its values are not numbers, or they are all equal",
+                "choose `kind=classes`, or name another column",
             )
         low, high = float(math.floor(column.low)), float(math.ceil(column.high))
         settings |= {
@@ -251,25 +231,23 @@ def guess_task(
     else:
         # Names with a comma may be one class.
         if kind is None and (crowded := column.crowded - {","}):
-            _refuse_names(column, min(crowded))
+            raise _refuse_names(column, min(crowded))
         if kind is None and (unclear := column.unclear_separator) is not None:
             names = _sort(column.names[unclear].first)
-            option = f"--label {shlex.quote(label)} --kind"
-            raise UsageError(
-                got=f"the label {label} has {_describe_count(column)}, which "
-                f"{_name_separator(unclear)} separates into {len(names)} names "
-                f"({', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)}); if a "
-                f"row has several labels, add {option} multilabel, or if each value is "
-                f"one class, {option} classes",
-                name="E-label-refused",
+            raise _refuse_label(
+                column,
+                f"has {_describe_count(column)}, which {_name_separator(unclear)} "
+                f"separates into {len(names)} names ({', '.join(names[:_SHOWN])}"
+                f"{', ...' * (len(names) > _SHOWN)})",
+                f"if a row has several labels, add `label={label}` `kind=multilabel`, "
+                f"or if each value is one class, `label={label}` `kind=classes`",
             )
         classes = _guess_classes(column, counts, reasons)
         settings["labels"] = "name"
     share = min(counts.values()) / sum(counts.values())
     is_balanced = share >= _BALANCED * 2 / len(counts)
-    reasons["task.metric"] = f"the smallest class has {share:.0%} of the rows" + (
-        "" if is_balanced else ", which accuracy hardly reflects"
-    )
+    why = "" if is_balanced else ", which accuracy hardly reflects"
+    reasons["task.metric"] = f"the smallest class has {share:.0%} of the rows{why}"
     settings |= {"classes": classes, "metric": "accuracy" if is_balanced else "f1"}
     return Guess(make_task(settings), reasons)
 
@@ -284,18 +262,42 @@ def _is_sentence(name: str) -> bool:
 
 def _refuse_row_as_header(
     columns: Iterable[str], texts: list[str], labels: list[str]
-) -> NoReturn:
+) -> UsageError:
     names = [f"column{number}" for number, _ in enumerate(columns, start=1)]
     for kind, found in (("text", texts), ("label", labels)):
         for number, name in enumerate(found, start=1):
             index = list(columns).index(name)
             names[index] = f"{kind}{number}" if len(found) > 1 else kind
     shown = ", ".join(textwrap.shorten(name, _SHOWN_CHARACTERS) for name in columns)
-    raise UsageError(
-        got=f"the columns are called {shown}, which looks like a row. If the file has no "
-        f"header, name its columns: --columns {','.join(names)}; else choose columns "
-        "with --text and --label",
+    return UsageError(
+        "columns",
+        f"the first line is {shown}, which looks like a row",
+        advice="if the file has no header, name its columns with "
+        f"`columns={','.join(names)}`; else choose columns with `text` and `label`",
         name="E-dialect-unclear",
+    )
+
+
+def _refuse_label(
+    column: Column, got: str, advice: str, allowed: str | None = None
+) -> UsageError:
+    return UsageError(
+        "label", f"{column.name} {got}", allowed, advice, name="E-label-refused"
+    )
+
+
+def _refuse_columns(setting: str, got: str, advice: str | None) -> UsageError:
+    return UsageError(setting, got, advice=advice, name="E-column-unclear")
+
+
+def _refuse_classes(
+    classes: Iterable[str], column: Column, described: str
+) -> UsageError:
+    return UsageError(
+        "task.classes",
+        f"{', '.join(classes)}, but the label {column.name} has {described}",
+        advice="write the classes as the data has them",
+        name="E-classes-differ",
     )
 
 
@@ -305,10 +307,6 @@ def guess_thresholds(task: TaskConfig, labels: np.ndarray) -> dict[str, float]:
     A model that always predicts one class, or the same labels, reaches the baseline:
     the best value of the metric over the classes. A threshold is 10 % above the
     baseline, relative to the gap to 1. The threshold of a correlation of scores is 0.2.
-
-    Args:
-      task: The classes.
-      labels: The labels of the gate's split, as in `RowFacts`.
 
     Returns:
       The thresholds of accuracy and of the task's metric. The latter has none if its
@@ -344,10 +342,10 @@ def _guess_texts(
     # Texts of a few phrases with commas between them are like names with a separator.
     texts = {n: c for n, c in texts.items() if c.separator is None} or texts
     if not texts:
-        raise UsageError(
-            got=f"none of the columns {_join_names(columns)} looks like text; name the "
-            "text column with --text COLUMN, twice for a pair",
-            name="E-column-unclear",
+        raise _refuse_columns(
+            "text",
+            f"none of the columns {_join_names(columns)} looks like text",
+            "name the text column with `text=COLUMN`, or both of a pair",
         )
     words = {name: column.mean_words for name, column in texts.items()}
     by_length = sorted(texts, key=lambda name: -words[name])
@@ -374,12 +372,13 @@ def _guess_texts(
             else "the only column of texts"
         )
         return [longest]
-    first, second = map(shlex.quote, by_length[:2])
+    first, second = by_length[:2]
     shown = ", ".join(f"{name} ({words[name]:.0f} words)" for name in texts)
-    raise UsageError(
-        got=f"the columns {shown} may each be the text; name one with --text {first}, or "
-        f"the two of a pair with --text {first} --text {second}",
-        name="E-column-unclear",
+    raise _refuse_columns(
+        "text",
+        f"the columns {shown} may each be the text",
+        f"name one with `text={first}`, or the two of a pair with `text={first}` "
+        f"`text={second}`",
     )
 
 
@@ -401,22 +400,29 @@ def _guess_labels(
         if column.flags:
             by_marks.setdefault(tuple(sorted(column.flags)), []).append(name)
     flags = max(by_marks.values(), key=len, default=[])
-    candidates = sorted(named or few, key=lambda name: _count(columns[name]))
+    numbers = {
+        n: math.inf if c.values is None else len(c.values) for n, c in columns.items()
+    }
+    candidates = sorted(named or few, key=numbers.__getitem__)
     is_named = any(name.lower() in _CLEAR_LABEL_NAMES for name in named)
     least = _LEAST_FLAGS - any(name in flags for name in named)
     if named and not is_named and len(flags) >= least:  # it may be one of the flags
         candidates += [name for name in flags if name not in named]
-    shares = [name for name, column in columns.items() if _is_share(column)]
+    shares = [
+        name
+        for name, column in columns.items()
+        if column.has_fractions and column.low >= 0 and column.high <= 1
+    ]
     if not is_named and len(shares) > 1 and not {*named}.isdisjoint(shares):
         candidates += [name for name in shares if name not in named]
     lists = [name for name in candidates if columns[name].separator is not None]
-    rounding = ""
+    rounding = []
     if len(shares) > 1:
-        rounding = (
-            f"; the columns {', '.join(shares)} hold shares between 0 and 1, which are "
+        rounding = [
+            f"the columns {', '.join(shares)} hold shares between 0 and 1, which are "
             "not labels: to make them labels, round them to 0 or 1, such as with "
             "frame[columns] = (frame[columns] >= 0.5).astype(int)"
-        )
+        ]
     chosen = [name for name in classes or flags if name in flags]
     is_clear = not named and len(flags) >= _LEAST_FLAGS and {*few} == {*flags}
     if kind in (None, "multilabel") and chosen:
@@ -424,38 +430,43 @@ def _guess_labels(
             reasons["task.kind"] = "task.classes are the names of columns of 0 and 1"
             return list(classes)
         if is_clear or (kind and len(flags) > 1 and not lists):
-            _refuse_one_hot([columns[name] for name in flags], kind)
+            ones = sum(map(_count_ones, (columns[name] for name in flags)))
+            if kind is None and ones == max(columns[name].filled for name in flags):
+                raise UsageError(
+                    "label",
+                    f"the columns {', '.join(flags)} have as many 1s as rows, so they "
+                    "may be one class in several columns",
+                    advice="write the name of the class in one column, or choose any "
+                    "number of labels with `kind=multilabel`",
+                    name="E-label-refused",
+                )
             reasons["task.kind"] = (
                 f"{len(flags)} columns of 0 and 1, of which a row has any number; if "
-                "one of them is the label, name it with --label"
+                "one of them is the label, name it"
             )
             return flags
     if kind == "multilabel":
         candidates = lists or candidates
         if rounding and not lists:
-            raise UsageError(
-                got=f"no column has 0 and 1, or several names in a row{rounding}",
-                name="E-column-unclear",
-            )
+            got = "no column has 0 and 1, or several names in a row"
+            raise _refuse_columns("label", got, *rounding)
     if not candidates:
         crowded = [column for column in columns.values() if column.crowded]
         if kind == "multilabel" and crowded:
-            _refuse_names(crowded[0], min(crowded[0].crowded))
-        raise UsageError(
-            got=f"none of the columns {_join_names(columns) or '(no others)'} looks like a "
-            f"label; name it with --label COLUMN{rounding}",
-            name="E-column-unclear",
+            raise _refuse_names(crowded[0], min(crowded[0].crowded))
+        raise _refuse_columns(
+            "label",
+            f"none of the columns {_join_names(columns) or '(no others)'} looks like a "
+            "label",
+            "; ".join(["name it with `label=COLUMN`", *rounding]),
         )
     if len(candidates) > 1:
         shown = (f"{name} ({_describe(columns[name])})" for name in candidates)
-        advice = f"name one with --label {shlex.quote(candidates[0])}"
+        advice = f"name one with `label={candidates[0]}`"
         if len(flags) > 1:
-            names = shlex.quote(f"task.classes={json.dumps(flags, ensure_ascii=False)}")
-            advice += f", or several with --kind multilabel --set {names}"
-        raise UsageError(
-            got=f"the columns {', '.join(shown)} may each be the label; {advice}{rounding}",
-            name="E-column-unclear",
-        )
+            advice += f", or several with `kind=multilabel` {_set_classes(flags)}"
+        got = f"the columns {', '.join(shown)} may each be the label"
+        raise _refuse_columns("label", got, "; ".join([advice, *rounding]))
     (label,) = candidates
     shape = "scores" if _is_score(columns[label]) else "few values"
     if columns[label].separator is not None:
@@ -466,35 +477,31 @@ def _guess_labels(
     return candidates
 
 
-def _refuse_one_hot(flags: Sequence[Column], kind: Kind | None) -> None:
-    """Refuses columns of 0 and 1 that may be one class in several columns."""
-    rows = max(column.filled for column in flags)
-    ones = sum(
-        count
-        for column in flags
-        for mark, count in (column.labels or {}).items()
-        if FLAGS[canonical_label(mark)]
-    )
-    if kind is None and ones == rows:
-        raise UsageError(
-            got=f"the columns {', '.join(column.name for column in flags)} have as many 1s "
-            "as rows, so they may be one class in several columns; write the name of "
-            "the class in one column, or choose any number of labels with --kind "
-            "multilabel",
-            name="E-label-refused",
-        )
+def _count_ones(column: Column) -> int:
+    labels = column.labels or {}
+    return sum(labels[mark] for mark in labels if FLAGS[canonical_label(mark)])
 
 
-def _refuse_names(column: Column, separator: str) -> NoReturn:
-    """Refuses too many names."""
-    shape = f"names with {_name_separator(separator)} between them"
-    raise UsageError(
-        got=f"the label {column.name} has over {MOST_LABELS} "
-        f"{shape if separator else 'names in lists'}; allowed are 2 to {MOST_LABELS}: "
-        "leave rare ones out, name another column with --label COLUMN, or choose "
-        "--kind classes if each value is one class",
-        name="E-label-refused",
+def _refuse_names(column: Column, separator: str) -> UsageError:
+    """Returns the error of too many names."""
+    return _refuse_label(
+        column,
+        f"has over {MOST_LABELS} {_name_shape(separator)}",
+        "leave rare ones out, name another column with `label=COLUMN`, or choose "
+        "`kind=classes` if each value is one class",
+        f"2 to {MOST_LABELS} names",
     )
+
+
+def _name_shape(separator: str) -> str:
+    if separator == LISTS:
+        return "names in lists"
+    return f"names with {_name_separator(separator)} between them"
+
+
+def _set_classes(classes: Iterable[str]) -> str:
+    """Returns a reference that sets the classes."""
+    return f"`task.classes={json.dumps([*classes], ensure_ascii=False)}`"
 
 
 def _name_separator(separator: str) -> str:
@@ -511,9 +518,10 @@ def _refuse_alike(names: Iterable[str], column: str) -> None:
     variants = [ascii(name) for same in by_class.values() if same[1:] for name in same]
     if variants:
         raise UsageError(
-            got=f"the labels {', '.join(variants)} of {column} differ only in letter case, "
-            "spaces, invisible characters or Unicode normal form; write each class in "
-            "one way",
+            "label",
+            f"the labels {', '.join(variants)} of {column} differ only in letter case, "
+            "spaces, invisible characters or Unicode normal form",
+            advice="write each class in one way",
             name="E-label-refused",
         )
 
@@ -552,23 +560,19 @@ def _guess_names(
         several = [s for s, names in column.names.items() if names.several]
         separator = next(iter([*several, *column.crowded]), LISTS)
     if separator in column.crowded:
-        _refuse_names(column, separator)
+        raise _refuse_names(column, separator)
     if separator not in column.names or not column.names[separator].first:
-        raise UsageError(
-            got=f"the label {label} has {_describe(column)}, none of which is a list of "
-            "names; name another column with --label, or write the names of a row "
-            "with `|` between them",
-            name="E-label-refused",
+        raise _refuse_label(
+            column,
+            f"has {_describe(column)}, none of which is a list of names",
+            "name another column, or write the names of a row with | between them",
         )
     by_label: dict[str, str] = {}
     for name in column.names[separator].first:
         by_label.setdefault(canonical_label(name), name)
     names = list(by_label.values())
     known = {source_names.get(name, name) for name in names}
-    shape = "lists of names"
-    if separator:
-        shape = f"names with {_name_separator(separator)} between them"
-    reasons["task.kind"] = f"{label} has {shape}, any number in a row"
+    reasons["task.kind"] = f"{label} has {_name_shape(separator)}, any number in a row"
     settings: dict[str, Any] = {"labels": "name"}
     if classes is None:
         if not source_names:
@@ -581,12 +585,7 @@ def _guess_names(
         )
     elif known.isdisjoint(classes):
         if not all(name.isdecimal() and int(name) < len(classes) for name in names):
-            raise UsageError(
-                got=f"task.classes are {', '.join(classes)}; the label {label} has "
-                f"{', '.join(_sort(names)[:_SHOWN])}; write the classes as the data "
-                "has them",
-                name="E-classes-differ",
-            )
+            raise _refuse_classes(classes, column, ", ".join(_sort(names)[:_SHOWN]))
         settings["labels"] = "index"
     settings["label_separator"] = separator or label_cells.SEPARATOR
     return settings | {"classes": classes}
@@ -605,13 +604,7 @@ def _has_few_values(column: Column) -> bool:
 
 
 def _is_score(column: Column) -> bool:
-    has_fractions = column.is_numeric and not column.is_whole
-    return has_fractions or _has_decimal_commas(column)
-
-
-def _is_share(column: Column) -> bool:
-    has_fractions = column.is_numeric and not column.is_whole
-    return has_fractions and column.low >= 0 and column.high <= 1
+    return column.has_fractions or _has_decimal_commas(column)
 
 
 def _has_decimal_commas(column: Column) -> bool:
@@ -621,10 +614,6 @@ def _has_decimal_commas(column: Column) -> bool:
         and any("," in value for value in values)
         and all(map(_DECIMAL_COMMA.fullmatch, values))
     )
-
-
-def _count(column: Column) -> int:
-    return sys.maxsize if column.values is None else len(column.values)
 
 
 def _describe(column: Column) -> str:
@@ -652,25 +641,26 @@ def _describe_missing(column: Column) -> str:
 def _guess_kind(column: Column) -> Kind:
     labels = column.labels
     if _has_decimal_commas(column):
-        raise UsageError(
-            got=f"the label {column.name} has decimal commas, such as "
-            f"{next(iter(column.values or ()))}; write decimal points, or choose "
-            "--kind multilabel if they are indices of labels",
-            name="E-label-refused",
+        raise _refuse_label(
+            column,
+            f"has decimal commas, such as {next(iter(column.values or ()))}",
+            "write decimal points, or choose `kind=multilabel` if they are indices of "
+            "labels",
         )
+    if column.has_fractions:
+        return "score"
     if not column.is_numeric:
         return "classes"
-    if not column.is_whole:
-        return "score"
     if labels and (len(labels) == 2 or column.are_indices):
         return "classes"
     shown = _sort(labels)[:_MOST_NUMBERS] if labels else []
     more = ", ..." if labels is None or len(labels) > len(shown) else ""
     numbers = ", ".join(shown) or f"{column.low:.0f} to {column.high:.0f}"
-    raise UsageError(
-        got=f"the label {column.name} has the numbers {numbers}{more if shown else ''}, "
-        "which may be classes or scores; choose with --kind classes or --kind score",
-        name="E-label-refused",
+    raise _refuse_label(
+        column,
+        f"has the numbers {numbers}{more if shown else ''}, which may be classes or "
+        "scores",
+        "choose with `kind=classes` or `kind=score`",
     )
 
 
@@ -681,29 +671,18 @@ def _guess_classes(
     names = _sort(counts)
     marks = column.frequent_marks
     if marks:
-        kept, left_out = (
-            shlex.quote(f"task.classes={json.dumps(classes, ensure_ascii=False)}")
-            for classes in ([*names, *marks], names)
-        )
         shown = " and ".join(f"{mark} in {column.missing[mark]} rows" for mark in marks)
-        advice = f"keep it as a class with --set {kept}"
+        advice = f"keep it as a class with {_set_classes([*names, *marks])}"
         if len(names) > 1:
-            advice += (
-                f", or leave such rows out with --set {left_out} "
-                "--set data.on_bad_rows=skip"
-            )
-        raise UsageError(
-            got=f"the label {column.name} is {shown}, which may be a class or a missing "
-            f"value; {advice}",
-            name="E-label-refused",
-        )
+            left_out = f"{_set_classes(names)} `data.on_bad_rows=skip`"
+            advice += f", or leave such rows out with {left_out}"
+        got = f"is {shown}, which may be a class or a missing value"
+        raise _refuse_label(column, got, advice)
     if not 2 <= len(counts) <= MOST_LABELS:
         number = f"over {MOST_VALUES:,}" if column.values is None else len(counts)
-        raise UsageError(
-            got=f"the label {column.name} has {number} values; allowed are 2 to "
-            f"{MOST_LABELS} classes; name another column with --label COLUMN",
-            name="E-label-refused",
-        )
+        advice = "name another column with `label=COLUMN`"
+        allowed = f"2 to {MOST_LABELS} classes"
+        raise _refuse_label(column, f"has {number} values", advice, allowed)
     _refuse_alike(names, column.name)
     reasons["task.classes"] = f"the {len(names)} values of {column.name}"
     for spellings in column.spellings.values():

@@ -208,13 +208,7 @@ class Inspector:
         bad_rows: BadRows,
         columns: Iterable[Column],
     ) -> Inspection:
-        """Judges all rows as a run would; see `judgment.judge`.
-
-        Args:
-          config: The limits, the thresholds and the split that they apply to.
-          bad_rows: The bad rows of all splits.
-          columns: The columns of the training rows.
-        """
+        """Judges all rows as a run would; see `judgment.judge`."""
         settings = config.sections.model_copy(update={"task": self._task})
         described = list(map(ColumnInspection.of, columns))
         inspection = Inspection(

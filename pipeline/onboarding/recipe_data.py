@@ -20,6 +20,7 @@ from ingest.rows.row_errors import RowError
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
 from pipeline.onboarding.columns import Column, add_row
+from pipeline.onboarding.data_set import remote_error
 from pipeline.onboarding.inspection import Inspection, Inspector, Progress
 
 
@@ -28,19 +29,15 @@ def inspect_recipe(
 ) -> Inspection:
     """Reads all rows of a recipe's data, and judges them.
 
-    Args:
-      config: Names the data, the task and the encoder.
-      report: Called with a line for the user.
-      progress: Called with the number of rows so far.
-
     Raises:
       UsageError: The data cannot be read, are remote, or are token ids.
     """
     task = config.task
     if task.is_tokenized:
         raise UsageError(
-            got="task.input is tokenized, but inspect-data reads text; give the text with "
-            "inspect-data PATH --config FILE --set task.input=text",
+            "task.input",
+            "tokenized, but only texts are inspected",
+            advice="name the texts with `path=PATH`, and set `task.input=text`",
             name="E-format-unknown",
         )
     encoder = encoder_source.resolve_encoder(config, report=report)
@@ -83,11 +80,7 @@ def _open(
             location, task, settings, report, bad_rows, watch, config.halving
         )
     if not uris.is_local(location):
-        raise UsageError(
-            got=f"data {location} is remote, but inspect-data reads local files; copy them "
-            "here, and give their PATH",
-            name="E-local-path-required",
-        )
+        raise remote_error(location)
     if spans.has_span(location):
         location, _ = spans.find_span(location, settings.span, report)
     source, halving = sources.find_source(location, settings), config.halving

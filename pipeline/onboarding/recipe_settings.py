@@ -71,11 +71,7 @@ class ProjectSettings:
                     yield key, _to_yaml(value), self.reasons[key]
 
     def to_yaml(self, head: str) -> str:
-        """Returns the recipe, with a comment for each reason.
-
-        Args:
-          head: Its first lines.
-        """
+        """Returns the recipe, with a comment for each reason."""
         lines = [f"# {_escape(line)}" for line in head.split("\n")]
         for key, value in self.values.items():
             if not isinstance(value, dict):
@@ -95,12 +91,7 @@ class ProjectSettings:
 
 
 def choose_length(lengths: np.ndarray, longest: int) -> int:
-    """Returns a sequence length that cuts at most one row in 200.
-
-    Args:
-      lengths: Packed lengths in tokens, int32[rows].
-      longest: The longest sequence that the encoder allows.
-    """
+    """Returns a sequence length that cuts at most one row in 200."""
     needed = int(np.quantile(lengths, 1 - MOST_CUT, method="higher"))
     return min(max(_SHORTEST, -(-needed // _LENGTH_STEP) * _LENGTH_STEP), longest)
 

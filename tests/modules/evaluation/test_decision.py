@@ -292,7 +292,7 @@ def test_highest_precision_is_of_the_most_rows():
             {"decision": {"maximize": "f1", "min_precision": 0.9}},
             "maximize and min_precision is set",
         ),
-        ({"decision": {"maximize": "auc"}}, "'auc' is not one of accuracy, f1, matt"),
+        ({"decision": {"maximize": "auc"}}, "'auc'; allowed are accuracy, f1, matt"),
         *(
             ({"decision": {"maximize": name}}, f"{name}'.*set min_precision, such as")
             for name in ("recall", "precision", "recall/equivalent")

@@ -98,8 +98,9 @@ def test_gate_split_that_the_data_lack_is_an_error(doctor):
     status, found = doctor("--set", "evaluator.split=test_mismatched")
     assert status == 1
     assert found["data"]["status"] == "error"
-    message = "evaluator.split is 'test_mismatched'; the data has eval, test, train"
-    assert found["data"]["value"] == f"{message} [E-settings-refused]"
+    allowed = "the splits of the data, eval, test, train [E-settings-refused]"
+    message = f"evaluator.split: 'test_mismatched'; allowed: {allowed}"
+    assert found["data"]["value"] == message
 
 
 def test_invalid_recipe_is_an_error_and_its_sources_are_not_checked(doctor):

@@ -1,12 +1,14 @@
 """Files whose first line is a row."""
 
+import re
+
 import pytest
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from ingest.examples import resolve_examples
 from pipeline.monitoring import delayed_labels
 from pipeline.onboarding.data_set import Choices, look_at
+from tests.refusals import refused
 
 # As the files of Zhang et al. 2015 (AG News, DBpedia, Yelp).
 NEWS = [
@@ -42,25 +44,21 @@ def look(path, columns=None, **choices):
 )
 def test_first_row_that_looks_like_data_names_the_option(tmp_path, rows, columns):
     path = write(tmp_path / "rows.csv", rows)
-    with pytest.raises(UsageError, match=rf"looks like a row.*--columns {columns};"):
+    advice = re.compile(f"`columns={columns}`")
+    with refused("E-dialect-unclear", setting="columns", advice=advice):
         look(path)
-    data_set = look(
-        path,
-        columns.split(","),
-        **(
-            {"text": ["column3"], "label": "column1", "kind": "classes"}
-            if columns[0] == "c"
-            else {}
-        ),
-    )
+    choices = {"text": ["column3"], "label": "column1", "kind": "classes"}
+    choices = choices if rows is NEWS else {}
+    data_set = look(path, columns.split(","), **choices)
     assert len(data_set.task.classes) in (2, 4)
     assert data_set.columns[data_set.task.label_column].filled == len(rows)
 
 
 def test_equal_values_in_the_first_row_name_the_setting(tmp_path):
     path = write(tmp_path / "rows.csv", [("a", "a", f"It is {n}.") for n in range(9)])
-    with pytest.raises(UsageError, match=r"more than once.*data\.columns"):
+    with refused("E-rows-refused", setting=f"{path}:1") as caught:
         look(path)
+    assert re.search(r"more than once.*data\.columns", str(caught.value))
 
 
 def test_name_of_a_class_may_be_the_name_of_its_column(tmp_path):
@@ -73,7 +71,8 @@ def test_question_as_a_column_can_be_chosen(tmp_path):
     rows = [("What did you like about the film?", "y")]
     rows += [(f"The number {n} was so good", ("good", "bad")[n % 2]) for n in range(20)]
     path = write(tmp_path / "rows.csv", rows)
-    with pytest.raises(UsageError, match="choose columns with --text"):
+    advice = re.compile("choose columns with `text`")
+    with refused("E-dialect-unclear", setting="columns", advice=advice):
         look(path)
     assert look(path, text=[rows[0][0]]).task.text_columns == [rows[0][0]]
 

@@ -90,7 +90,7 @@ def test_options_without_a_section_name_the_settings_it_needs(
     assert result.exit_code == 2
     for name in ("image", "pipeline_root"):
         key = f"{orchestrator}.{name}"
-        assert f"{key}: required, but not set; add it to the file" in result.output
+        assert f"{key}: missing" in result.output
         assert f"--set {key}=VALUE" in result.output
 
 
@@ -147,7 +147,10 @@ def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
         (["--parameter", "epochs=0"], "trainer.epochs"),
         (["--parameter", "thresholds=0.9"], "evaluator.thresholds"),
         (["--parameter", "thresholds={pearson: 0.5}"], "names 'pearson'"),
-        (["--parameter", "batch_size=8"], "--parameter batch_size: allowed are"),
+        (
+            ["--parameter", "batch_size=8"],
+            "--parameter: 'batch_size=8'; allowed: a value of",
+        ),
         (["--set", "kubeflow.retries=-1"], "kubeflow.retries"),
     ],
 )

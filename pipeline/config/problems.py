@@ -1,0 +1,130 @@
+"""Problems of settings as errors of usage."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from contracts.errors import UsageError
+from contracts.section import Settings
+from pipeline.config import typed_yaml
+
+_REMOVED = {"tuner.service": "Optuna proposes the settings"}  # key: what holds now
+_EXPECTED = re.compile(r"\w+ should (?:be |have |match )?(.+?)(?: after validation.*)?")
+_ABOUT_A_SETTING = re.compile(r"(\w+)((?:\.\w+)*):? (?:is )?(.+)", re.DOTALL)
+
+
+def find(
+    error: ValidationError,
+    model: type[Settings],
+    section: str = "",
+    name: str = "E-settings-refused",
+) -> list[UsageError]:
+    """Returns an error of usage for each problem that pydantic has found."""
+    return [_describe(detail, model, section, name) for detail in error.errors()]
+
+
+def from_message(
+    message: str,
+    model: Any,
+    key: str = "",
+    value: str = "",
+    name: str = "E-settings-refused",
+) -> UsageError:
+    """Returns an error with the fields of a message.
+
+    Args:
+      message: `GOT; allowed are ALLOWED; ADVICE`, of which any may be missing. GOT may
+        begin with the name of a setting.
+      model: The model of the settings, or the type of the setting.
+      key: Its key; empty for the whole recipe.
+      value: The value that is refused; empty if GOT has it.
+      name: As for `find`.
+    """
+    parts = message.split("; ")
+    allowed = [part for part in parts if part.startswith("allowed are ")]
+    got, *advice = [part for part in parts if part not in allowed] or [""]
+    about = _ABOUT_A_SETTING.fullmatch(got)
+    if about and about[1] in (typed_yaml.members(model) or ()):
+        key, got = _join(key, about[1] + about[2]), about[3]
+    else:
+        got = ": ".join(filter(None, [value, got]))
+    return UsageError(
+        key or None,
+        got,
+        "; ".join(allowed).removeprefix("allowed are ") or None,
+        "; ".join(advice) or None,
+        name=name,
+    )
+
+
+def find_unknown(
+    model: type[Settings],
+    location: Sequence[Any],
+    section: str = "",
+    name: str = "E-settings-refused",
+) -> UsageError | None:
+    """Returns an error if a setting does not exist, with a similar name."""
+    kind: Any = model
+    for number, part in enumerate(location, 1):
+        known = typed_yaml.members(kind)
+        if known is not None and part not in known:
+            key = _join(section, *location[:number])
+            if key in _REMOVED:
+                got = f"removed: {_REMOVED[key]}"
+                return UsageError(key, got, advice="leave it out", name=name)
+            close = difflib.get_close_matches(part, known, n=1)
+            if not close and number == 1:  # the key may lack its section
+                close = _complete(part, model, known)
+            advice = f"did you mean {close[0]}?" if close else None
+            return UsageError(key, "unknown key", ", ".join(known), advice, name=name)
+        kind = typed_yaml.member(kind, part)
+    return None
+
+
+def combine(problems: Sequence[UsageError]) -> UsageError:
+    """Returns the only problem, or an error with a line for each."""
+    first, *more = problems
+    if not more:
+        return first
+    lines = [problem.sentence(lambda name, _: name) for problem in problems]
+    text = "\n  ".join([f"{len(problems)} settings are refused:", *lines])
+    return UsageError(got=text, name=first.name)
+
+
+def _complete(name: str, model: type[Settings], sections: Sequence[str]) -> list[str]:
+    """Returns the key of a similar setting in one of the sections."""
+    keys = {
+        leaf: f"{section}.{leaf}"
+        for section in sections
+        for leaf in typed_yaml.members(typed_yaml.member(model, section)) or ()
+    }
+    return [keys[leaf] for leaf in difflib.get_close_matches(name, keys, n=1)]
+
+
+def _describe(
+    detail: Any, model: type[Settings], section: str, name: str
+) -> UsageError:
+    location, value = detail["loc"], detail["input"]
+    key = _join(section, *location)
+    if detail["type"] == "extra_forbidden":
+        unknown = find_unknown(model, location, section, name)
+        return unknown or UsageError(key, "unknown key", name=name)
+    if detail["type"] == "missing":
+        advice = f"add it, or give `{key}=VALUE`"
+        return UsageError(key, "missing", advice=advice, name=name)
+    message = detail["msg"].removeprefix("Value error, ")
+    if expected := _EXPECTED.fullmatch(message):
+        return UsageError(key, repr(value), expected[1], name=name)
+    kind = functools.reduce(typed_yaml.member, location, model)
+    is_value = location and not isinstance(value, dict)
+    return from_message(message, kind, key, repr(value) if is_value else "", name)
+
+
+def _join(*parts: Any) -> str:
+    return ".".join(str(part) for part in parts if part != "")
