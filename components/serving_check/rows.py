@@ -14,10 +14,7 @@ import tensorflow as tf
 from components.examples import read_id, read_values
 from components.serving_check import swapped_words
 from components.serving_check.permuted_columns import permute
-from components.serving_check.request import (
-    ServingRequest,
-    SignatureRequest,
-)
+from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts.settings.sections import Sections
 from contracts.storage import files
 from modules.evaluation import prediction_files

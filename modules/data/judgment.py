@@ -137,10 +137,7 @@ def _differ(differences: np.ndarray, task: TaskConfig) -> np.ndarray:
 
 class _Judgment:
     def __init__(
-        self,
-        facts: dict[str, RowFacts],
-        settings: Sections,
-        previous: Profile | None,
+        self, facts: dict[str, RowFacts], settings: Sections, previous: Profile | None
     ) -> None:
         self.facts, self.previous = facts, previous
         self.task, self.limits = settings.task, settings.data_gate

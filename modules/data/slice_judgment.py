@@ -45,10 +45,7 @@ def judge(counts: Mapping[str, Counts], settings: Sections) -> Iterator[Finding]
 
 
 def _judge_sizes(
-    column: str,
-    slices: Counts,
-    metric: str,
-    settings: Sections,
+    column: str, slices: Counts, metric: str, settings: Sections
 ) -> Iterator[Finding]:
     """Yields the finding of slices that are too small for a threshold, if any."""
     task, split = settings.task, settings.evaluator.gate_split

@@ -203,10 +203,7 @@ class Inspector:
         return Profile.of(self.facts[split], self._task).labels
 
     def finish(
-        self,
-        config: Config,
-        bad_rows: BadRows,
-        columns: Iterable[Column],
+        self, config: Config, bad_rows: BadRows, columns: Iterable[Column]
     ) -> Inspection:
         """Judges all rows as a run would; see `judgment.judge`."""
         settings = config.sections.model_copy(update={"task": self._task})
