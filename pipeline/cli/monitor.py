@@ -348,8 +348,8 @@ def _task_of(
     described = description.read_description(directory)
     if described is None:
         raise UsageError(
-            got=f"--labels: the model {directory} has no description of its classes; give "
-            "a model that this pipeline pushed",
+            got=f"--labels: the model {directory} has no description of its classes; "
+            "give a model that this pipeline pushed",
             name="E-model-not-found",
         )
     kind = find_described_kind(described)

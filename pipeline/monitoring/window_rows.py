@@ -50,8 +50,8 @@ class ServedModel:
         signatures = self._predictor.signatures
         if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
             raise UsageError(
-                got=f"--model {directory} has no signature `{TOKENIZE}`; give a model that "
-                "this pipeline pushed",
+                got=f"--model {directory} has no signature `{TOKENIZE}`; give a model "
+                "that this pipeline pushed",
                 name="E-model-not-found",
             )
         self._signatures = signatures
@@ -61,8 +61,8 @@ class ServedModel:
             described = description.read_description(directory)
             if described is None:
                 raise UsageError(
-                    got=f"--model {directory} has no description, which names its labels; "
-                    "give a model that this pipeline pushed",
+                    got=f"--model {directory} has no description, which names its "
+                    "labels; give a model that this pipeline pushed",
                     name="E-model-not-found",
                 )
             self.labels = described["classes"]
