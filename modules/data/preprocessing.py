@@ -288,7 +288,7 @@ def _check_range(
 def _trim(
     segments: list[tf.RaggedTensor], max_seq_length: int, keep: Keep
 ) -> list[tf.RaggedTensor]:
-    """Truncates one or two segments to tensorflow-text's `RoundRobinTrimmer` lengths."""
+    """Truncates one or two segments to the lengths of a `RoundRobinTrimmer`."""
     # In core ops: docs/decisions/trimming.md.
     budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
     first, *others = segments

@@ -172,7 +172,7 @@ def _count(
 def _class_weights(
     setting: ClassWeights, task: TaskConfig, rows: np.ndarray
 ) -> np.ndarray:
-    """Returns the weights of the setting by group, not scaled, float64[weight_groups]."""
+    """Returns the unscaled weights of the setting by group, float64[weight_groups]."""
     kind = task.label_kind
     if setting is None:
         return np.ones(len(rows))
