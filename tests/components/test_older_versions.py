@@ -243,7 +243,7 @@ def test_version_whose_data_were_split_in_another_way_is_not_compared(
 def test_new_model_that_is_nan_is_compared_with_no_conclusion(measure):
     ages = measure({LATER: by_first}, is_finite=False)
     assert ages.warnings == []
-    assert np.isnan(ages.versions[0].compared("difference"))
+    assert np.isnan(ages.versions[0].paired.difference)
     assert np.isnan(ages.measured.value)
 
 
