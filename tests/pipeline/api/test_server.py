@@ -33,7 +33,7 @@ def test_model_of_any_name_that_the_server_accepts_is_reached(tmp_path, monkeypa
     with serve(tmp_path / name) as server:
         assert server.name == name
         assert server.predict([1.0]) == [3.5]
-        with pytest.raises(urllib.error.HTTPError, match=r'400.*Input .*has \\"cut'):
+        with pytest.raises(urllib.error.HTTPError, match=r"400.*cut .*allowed"):
             server.predict(["cut \ud83d"])
         for rows in ("text", {"text": ["a"]}, pd.DataFrame({"text": ["a"]}), [b"a"]):
             with refused("E-text-refused", setting="instances"):

@@ -358,7 +358,7 @@ def test_version_without_an_evaluation_or_with_few_labels_is_named(
             "E-network-failed",
             ["--pushgateway: 127.0.0.1:1"],
         ),
-        ("--pushgateway a:secret@h:1", "E-secret-visible", ["pushgateway"]),
+        ("--pushgateway a:secret@h:1", "E-secret-visible", ["--pushgateway: "]),
     ],
 )
 def test_bad_usage_is_refused(monitor, arguments, name, parts):
