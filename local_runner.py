@@ -14,9 +14,9 @@ from pipeline.config.recipe import load_config
 from pipeline.console import guard_streams, log_loss
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local.run import hold_output, prepare
+from pipeline.operations import artifact_files
+from pipeline.operations.commit import check_commits, warn
 from pipeline.platforms import local_platform
-from pipeline.runs import artifact_files
-from pipeline.runs.commit import check_commits, warn
 
 
 def run() -> None:

@@ -38,7 +38,7 @@ setup(
         "components.serving_check": ["*.json"],
         "prediction.portable": ["*.jinja", "*.lock"],
         "pipeline.api": ["templates/*.jinja"],
-        "pipeline.ui": ["*.css", "*.js", "templates/*.jinja"],
+        "pipeline.operations.ui": ["*.css", "*.js", "templates/*.jinja"],
         "report": ["*.css", "*.jinja", "*.js"],
         "sample_data": ["*.txt"],
         "serving": ["web/*"],

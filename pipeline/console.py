@@ -24,8 +24,7 @@ _STDIN, _STDOUT, _STDERR = range(3)
 _LOGGERS = (
     "contracts.storage.file_lock",
     "contracts.versions.served_versions",
-    "pipeline.releases",
-    "pipeline.runs",
+    "pipeline.operations",
 )
 
 logger = logging.getLogger(__name__)

@@ -16,11 +16,11 @@ from pipeline.api.recipes import Recipe
 from pipeline.config import recipe as recipe_lib
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.runs import comparison as comparison_lib
-from pipeline.runs import runs
-from pipeline.runs.compared_run import find_run
-from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
-from pipeline.runs.runs import LATEST, RunList
+from pipeline.operations import comparison as comparison_lib
+from pipeline.operations import runs
+from pipeline.operations.compared_run import find_run
+from pipeline.operations.run_record import LOG_FILE, SETTINGS_FILE
+from pipeline.operations.runs import LATEST, RunList
 from report import content, page
 from report.run_metadata import ComponentRun
 

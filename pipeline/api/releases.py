@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 from pydantic import InstanceOf
 
 from contracts.errors import UsageError
-from pipeline import cleaning
 from pipeline.api.arguments import Keep, Version, checked
 from pipeline.api.looking import Output, Run, find_output
 from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
-from pipeline.cleaning import Obsolete
 from pipeline.config.paths import OutputPaths
-from pipeline.releases import pushed_versions, rollback
-from pipeline.releases.pushed_versions import PushedVersion
-from pipeline.runs import lineage as lineage_lib
-from pipeline.runs.lineage import Node
+from pipeline.operations import cleaning, pushed_versions, rollback
+from pipeline.operations import lineage as lineage_lib
+from pipeline.operations.cleaning import Obsolete
+from pipeline.operations.lineage import Node
+from pipeline.operations.pushed_versions import PushedVersion
 
 if TYPE_CHECKING:
-    from pipeline.releases.journal import Release
+    from pipeline.operations.journal import Release
 
 
 @checked
@@ -80,7 +79,7 @@ def override(run: InstanceOf[Run], *, reason: str) -> Release:
     """
     check_reason(reason)
     from pipeline.local.run import hold_output
-    from pipeline.releases import override as override_lib
+    from pipeline.operations import override as override_lib
 
     paths = OutputPaths(run.paths.root, run.record.recipe)
     override_lib.find_refused(paths, run.record)  # before TFX is imported

@@ -18,7 +18,7 @@ from pipeline.cli.metric_tables import LETTERS, comparison_table
 from pipeline.console import Console, print_json
 
 if TYPE_CHECKING:
-    from pipeline.runs.comparison import ChangedRow, Comparison
+    from pipeline.operations.comparison import ChangedRow, Comparison
 
 _NO_LABEL = "(no label)"  # of several
 
@@ -59,8 +59,8 @@ def compare_command(
     """
     check_count(compared, len(LETTERS))
     paths = options.output_paths(config_file, output)
-    from pipeline.runs.compared_run import find_run
-    from pipeline.runs.comparison import compare
+    from pipeline.operations.compared_run import find_run
+    from pipeline.operations.comparison import compare
 
     runs = [find_run(paths, name) for name in compared]
     with_texts = rows > 0 or as_json or csv_file is not None

@@ -52,7 +52,7 @@ from pipeline.local.interruption import end_process
 from report.content import PAGE_FILE, Report
 
 if TYPE_CHECKING:
-    from pipeline.runs.runs import Run
+    from pipeline.operations.runs import Run
 
 
 def _print_prose(text: str, console: Console, style: str = "") -> None:

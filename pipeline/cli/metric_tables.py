@@ -13,7 +13,7 @@ from contracts.metrics import CLASS_METRICS
 
 if TYPE_CHECKING:
     from contracts.records.evaluation import Estimate, MetricVerdict
-    from pipeline.runs.comparison import Comparison
+    from pipeline.operations.comparison import Comparison
 
 LETTERS = string.ascii_uppercase  # of compared runs
 _NAME = "metric"

@@ -31,9 +31,9 @@ from pipeline.console import Console
 from prediction.predictor import find_model
 
 if TYPE_CHECKING:
-    from pipeline.monitoring.delayed_labels import LiveMetric
-    from pipeline.monitoring.drift import Limits
-    from pipeline.monitoring.gate import GateComparison
+    from pipeline.operations.monitoring.delayed_labels import LiveMetric
+    from pipeline.operations.monitoring.drift import Limits
+    from pipeline.operations.monitoring.gate import GateComparison
 
 _HOUR = 3600
 _REFERENCE, _PREVIOUS, _WINDOW = "reference", "previous", "window"
@@ -136,7 +136,7 @@ def monitor_command(
 
     Exits with 4 if a difference or a metric is an alarm.
     """
-    from pipeline.monitoring import delayed_labels, drift, gate, gauges
+    from pipeline.operations.monitoring import delayed_labels, drift, gate, gauges
 
     allowed = _parse_limits(limits)
     uris.refuse_pattern("samples", samples)
@@ -160,7 +160,11 @@ def monitor_command(
         reading = reading.model_copy(update={"format": None})
         known = delayed_labels.read_labels(labels, task, reading)
     environment.set_up(quiet=True)
-    from pipeline.monitoring.window_rows import ServedModel, read_sample, read_texts
+    from pipeline.operations.monitoring.window_rows import (
+        ServedModel,
+        read_sample,
+        read_texts,
+    )
     from report import monitor_page
 
     served = ServedModel(directory)
@@ -321,7 +325,7 @@ def _print_table(
 def _parse_limits(texts: tuple[str, ...]) -> Limits:
     import pydantic
 
-    from pipeline.monitoring.drift import Limits
+    from pipeline.operations.monitoring.drift import Limits
 
     values = dict(text.partition("=")[::2] for text in texts)
     try:

@@ -20,12 +20,12 @@ from pipeline.cli.tables import plain_table, short_id
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
 from pipeline.console import Console, print_json
-from pipeline.releases.rollback import roll_back
+from pipeline.operations.rollback import roll_back
 from report.formatting import local_time
 
 if TYPE_CHECKING:
-    from pipeline.releases.journal import Release
-    from pipeline.releases.pushed_versions import PushedVersion
+    from pipeline.operations.journal import Release
+    from pipeline.operations.pushed_versions import PushedVersion
 
 _STYLES = {
     "served": "green",
@@ -40,7 +40,7 @@ _STYLES = {
 @options.JSON
 def versions_command(paths: OutputPaths, as_json: bool) -> None:
     """List the pushed versions of a model, and which one is served."""
-    from pipeline.releases.pushed_versions import (
+    from pipeline.operations.pushed_versions import (
         list_pushed,
         list_releases,
         recipe_names,
@@ -111,7 +111,7 @@ def rollback_command(
     """
     paths = check_output(options.output_paths(config_file, output))
     if not paths.name:
-        from pipeline.releases.pushed_versions import recipe_names
+        from pipeline.operations.pushed_versions import recipe_names
 
         names = recipe_names(paths)
         if len(names) > 1:
@@ -151,7 +151,7 @@ def override_command(paths: OutputPaths, run: str, reason: str) -> None:
     """
     from pipeline.api import releases
     from pipeline.api.looking import Run
-    from pipeline.runs.runs import RunList
+    from pipeline.operations.runs import RunList
 
     releases.check_reason(reason)
     record = RunList(paths, requires_metadata=True).find(run)

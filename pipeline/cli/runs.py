@@ -25,9 +25,9 @@ from report.content import PAGE_FILE, Report
 from report.formatting import duration, local_time
 
 if TYPE_CHECKING:
-    from pipeline.runs.lineage import Node
-    from pipeline.runs.run_record import RunRecord
-    from pipeline.runs.runs import Run
+    from pipeline.operations.lineage import Node
+    from pipeline.operations.run_record import RunRecord
+    from pipeline.operations.runs import Run
 
 _SHOWN_REASON = 150
 _SHOWN_HASH = 12
@@ -38,7 +38,7 @@ _SHOWN_HASH = 12
 @options.JSON
 def runs_command(paths: OutputPaths, as_json: bool) -> None:
     """List the runs of an output directory, the newest first."""
-    from pipeline.runs.runs import RunList
+    from pipeline.operations.runs import RunList
 
     runs = RunList(paths)
     if as_json:
@@ -72,9 +72,9 @@ def runs_command(paths: OutputPaths, as_json: bool) -> None:
 @options.JSON
 def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
     """Show RUN: an id that `runs` lists, the start of an id, or `latest`."""
-    from pipeline.runs import damage
-    from pipeline.runs.run_outputs import RunOutputs
-    from pipeline.runs.runs import Run, RunList
+    from pipeline.operations import damage
+    from pipeline.operations.run_outputs import RunOutputs
+    from pipeline.operations.runs import Run, RunList
 
     runs = RunList(paths)
     details = Run(paths, runs.find(run))
@@ -181,7 +181,7 @@ def lineage_command(paths: OutputPaths, model: str, as_json: bool) -> None:
     MODEL is a pushed version, its directory, or a Model artifact: its directory or its
     id in ML Metadata. Hashes are SHA-256, shortened; --json has them in full.
     """
-    from pipeline.runs.lineage import trace
+    from pipeline.operations.lineage import trace
 
     node = trace(paths, model)
     if as_json:

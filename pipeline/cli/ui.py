@@ -45,6 +45,6 @@ def ui_command(
             )
     for directory in directories:
         check_output(OutputPaths(directory, ""))
-    from pipeline.ui import app
+    from pipeline.operations.ui import app
 
     app.serve(directories, host, port, tuple(map(check_host, allowed_hosts)))

@@ -9,7 +9,7 @@ from importlib import metadata
 import click
 
 from contracts import fingerprint
-from pipeline.runs import commit
+from pipeline.operations import commit
 
 PROJECT = "bert-fine-tuning-pipeline"
 # Set in the container image, which has neither git nor a repository.

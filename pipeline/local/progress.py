@@ -21,8 +21,12 @@ from rich.text import Text
 from contracts import wording
 from contracts.run_states import MARKS, ComponentState
 from pipeline.console import Console
-from pipeline.runs import run_progress
-from pipeline.runs.run_progress import ComponentProgress, ProgressFile, TrainingProgress
+from pipeline.operations import run_progress
+from pipeline.operations.run_progress import (
+    ComponentProgress,
+    ProgressFile,
+    TrainingProgress,
+)
 from report.formatting import duration
 
 # Log messages of LocalDagRunner and of its launcher.
@@ -37,7 +41,7 @@ _LOGGERS = (
     "ingest",
     "modules",
     "pipeline.beam",
-    "pipeline.runs",
+    "pipeline.operations",
     "report",
 )
 _INDENT = 2

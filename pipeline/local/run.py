@@ -25,12 +25,12 @@ from pipeline.console import Console, WarningPrinter
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
+from pipeline.operations import artifact_files, damage, dependencies, run_record
+from pipeline.operations.commit import check_commits, warn
+from pipeline.operations.run_outputs import RunOutputs
+from pipeline.operations.run_record import RunRecord
+from pipeline.operations.runs import Run
 from pipeline.platforms import local_platform
-from pipeline.runs import artifact_files, damage, dependencies, run_record
-from pipeline.runs.commit import check_commits, warn
-from pipeline.runs.run_outputs import RunOutputs
-from pipeline.runs.run_record import RunRecord
-from pipeline.runs.runs import Run
 from report import run_metadata
 from report.content import PAGE_FILE
 from report.run_metadata import MetadataReader
@@ -183,8 +183,8 @@ def _run(
         from components.champion import ChampionError
         from components.data_gate import DataAnomaliesError
         from components.warm_start import WarmStartError
+        from pipeline.operations.run_report import copy_report, report_bad_rows
         from pipeline.pipeline import create_pipeline
-        from pipeline.runs.run_report import copy_report, report_bad_rows
         from report.report_files import write_report
 
     platform = local_platform(paths, config.beam)

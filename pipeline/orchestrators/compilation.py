@@ -21,9 +21,9 @@ from pipeline.config.orchestrators import VERTEX
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs.resolve import resolve_inputs
+from pipeline.operations.commit import check_commits, warn
 from pipeline.orchestrators import staging
 from pipeline.platforms import Platform
-from pipeline.runs.commit import check_commits, warn
 
 
 @dataclasses.dataclass(frozen=True)

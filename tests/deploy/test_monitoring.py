@@ -14,7 +14,7 @@ import httpx
 import pytest
 import yaml
 
-from pipeline.monitoring import gauges
+from pipeline.operations.monitoring import gauges
 from serving.monitoring import Metrics
 from tests.deploy.manifests import DEPLOY, manifests
 from tests.serving import saved_models

@@ -12,8 +12,8 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 import yaml
 
 from contracts.records.evaluation import Verdict
-from pipeline.runs.compared_run import FinishedRun
-from pipeline.runs.comparison import compare
+from pipeline.operations.compared_run import FinishedRun
+from pipeline.operations.comparison import compare
 from report.content import Report
 from tests import tiny
 

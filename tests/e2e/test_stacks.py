@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
-from pipeline.runs.run_outputs import RunOutputs
+from pipeline.operations.run_outputs import RunOutputs
 from report.run_metadata import MetadataReader
 from tests import tiny
 from tests.e2e import commands

@@ -18,7 +18,7 @@ import psutil
 
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import load_config
-from pipeline.runs import run_progress
+from pipeline.operations import run_progress
 from tests import tiny
 from tests.e2e import warm_command
 

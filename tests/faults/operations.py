@@ -13,9 +13,8 @@ from contracts.records.evaluation import Verdict
 from contracts.versions import served_versions
 from ingest.examples.preparation import find_examples
 from pipeline.config.paths import OutputPaths
-from pipeline.releases import journal
-from pipeline.releases.journal import Release
-from pipeline.runs import run_record
+from pipeline.operations import journal, run_record
+from pipeline.operations.journal import Release
 from tests import tiny
 
 Step = Callable[[Path], Any]
@@ -33,7 +32,7 @@ def warm_up() -> None:
     from modules.training import checkpoints, record  # noqa: F401
     from pipeline.cli import main  # noqa: F401
     from pipeline.onboarding import create  # noqa: F401
-    from pipeline.releases import override  # noqa: F401
+    from pipeline.operations import override  # noqa: F401
     from prediction.batch import predict_files  # noqa: F401
 
 
@@ -170,7 +169,7 @@ def _override(work: Path) -> None:
 
 
 def _overridden(work: Path) -> Any:
-    from pipeline.runs.run_outputs import RunOutputs
+    from pipeline.operations.run_outputs import RunOutputs
     from report.run_metadata import MetadataReader
 
     paths = OutputPaths(work / "output", "tiny")

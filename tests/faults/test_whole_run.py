@@ -13,7 +13,7 @@ import pytest
 
 from contracts.versions import served_versions
 from pipeline import exit_status
-from pipeline.runs.runs import Run, RunList
+from pipeline.operations.runs import Run, RunList
 from tests.faults.disturbed_run import Clock, OutputDirectory, locked
 from tests.mounts import read_only, small_disk
 

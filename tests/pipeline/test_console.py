@@ -99,7 +99,7 @@ import logging, pathlib, sys
 from pipeline.console import printing_warnings
 from pipeline.local.run import redirect_output
 
-logger = logging.getLogger("pipeline.runs")
+logger = logging.getLogger("pipeline.operations")
 with printing_warnings():
     with redirect_output(pathlib.Path(sys.argv[1])):
         logger.warning("in the log")

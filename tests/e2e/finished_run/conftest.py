@@ -22,7 +22,7 @@ from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config, load_config
 from pipeline.console import Console
 from pipeline.local.run import run_locally
-from pipeline.runs.run_outputs import RunOutputs
+from pipeline.operations.run_outputs import RunOutputs
 from report.run_metadata import MetadataReader
 from tests import tiny, warm_probe
 from tests.e2e import planted_secrets, released, temporary_files

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
-from pipeline.releases import journal
-from pipeline.runs.runs import RunList
+from pipeline.operations import journal
+from pipeline.operations.runs import RunList
 from serving import discovery
 from tests.e2e.finished_run.components import EVERYTHING
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from contracts.errors import UsageError
 from pipeline.cli import main
-from pipeline.runs.runs import Run, RunList
+from pipeline.operations.runs import Run, RunList
 from report import page
 from report.content import Report
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline import compare, list_runs, load_run, predict
-from tests.pipeline.ui import sample_output
+from tests.pipeline.operations.ui import sample_output
 from tests.refusals import refused
 
 HOSTILE = "</td><script>alert(1)</script>"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from pipeline.cli.main import main
 from tests.nightly import nightly
-from tests.pipeline.runs.finished import Output, write_run
+from tests.pipeline.operations.finished import Output, write_run
 from tests.refusals import check_command
 
 pytestmark = pytest.mark.slow

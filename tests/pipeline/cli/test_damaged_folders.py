@@ -15,13 +15,13 @@ from click.testing import CliRunner
 from contracts import fingerprint
 from contracts.records.evaluation import Verdict
 from pipeline.cli.main import main
-from pipeline.releases import journal
-from pipeline.releases.journal import Release
-from pipeline.runs.run_record import SETTINGS_FILE
+from pipeline.operations import journal
+from pipeline.operations.journal import Release
+from pipeline.operations.run_record import SETTINGS_FILE
 from report.run_metadata import MetadataReader
 from tests.nightly import nightly
+from tests.pipeline.operations.ui.conftest import serving
 from tests.pipeline.past_runs import PastRuns
-from tests.pipeline.ui.conftest import serving
 from tests.report import samples
 from tests.unprivileged import unprivileged
 

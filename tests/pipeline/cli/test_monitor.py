@@ -17,7 +17,7 @@ from contracts.task.definition import TaskConfig
 from contracts.versions import description, served_versions
 from pipeline import exit_status
 from pipeline.cli.main import main
-from pipeline.monitoring.window_rows import ServedModel
+from pipeline.operations.monitoring.window_rows import ServedModel
 from serving import sampling
 from tests import tiny
 from tests.deploy.manifests import arguments, containers, manifests

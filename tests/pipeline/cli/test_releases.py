@@ -5,8 +5,8 @@ import shlex
 
 import pytest
 
-from pipeline.releases import journal
-from pipeline.releases.journal import Release
+from pipeline.operations import journal
+from pipeline.operations.journal import Release
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import pytest
 from contracts.run_states import MARKS
 from pipeline.console import Console
 from pipeline.local.progress import RunProgress
-from pipeline.runs import run_progress
+from pipeline.operations import run_progress
 
 ABSL = logging.getLogger("absl")
 TRAINING = logging.getLogger("modules.training.actions")
 GATE = logging.getLogger("components.data_gate.component")
-FILES = logging.getLogger("pipeline.runs.artifact_files")
+FILES = logging.getLogger("pipeline.operations.artifact_files")
 CARD = logging.getLogger("report.model_card")
 WARNING = "eval: 3 of 40 rows [of train] are repeated"
 LOOP = {"seed": 0, "steps": 40, "loss": 0.5, "examples_per_second": 61.23}

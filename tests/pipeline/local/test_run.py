@@ -20,9 +20,9 @@ from pipeline.config import policy
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.local import run
-from pipeline.runs import run_record
-from pipeline.runs.run_outputs import RunOutputs
-from pipeline.runs.runs import RunList
+from pipeline.operations import run_record
+from pipeline.operations.run_outputs import RunOutputs
+from pipeline.operations.runs import RunList
 from report.run_metadata import MetadataError
 from tests import tiny
 from tests.e2e import commands

@@ -6,8 +6,8 @@ import pytest
 
 from contracts.settings.data import DataConfig
 from ingest.examples import resolve_examples
-from pipeline.monitoring import delayed_labels
 from pipeline.onboarding.data_set import Choices, look_at
+from pipeline.operations.monitoring import delayed_labels
 from tests.refusals import refused
 
 # As the files of Zhang et al. 2015 (AG News, DBpedia, Yelp).

@@ -1,0 +1,234 @@
+"""Pushes a model that the gate refused, by a person's decision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ml_metadata import errors as metadata_errors
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from contracts import run_states, verdicts, written_files
+from contracts.errors import UsageError
+from contracts.records.evaluation import Override
+from contracts.versions import served_versions
+from pipeline.config import tfx_names
+from pipeline.config.paths import OutputPaths
+from pipeline.operations import artifact_files, damage, journal
+from pipeline.operations.journal import Release
+from pipeline.operations.run_outputs import RunOutputs
+from pipeline.operations.run_record import RunRecord
+from pipeline.operations.runs import Run
+from report import run_metadata, version_files
+from report.content import Report
+
+
+def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
+    """Pushes the model of a refused run, and records who did it and why.
+
+    The record is in the journal of the served directory, in the Evaluator's
+    `verdict.json` and, as an execution, in ML Metadata. An override of the run that was
+    killed or failed after the push is completed. The caller holds the lock of the
+    output directory.
+
+    Returns:
+      The record, with the version that was pushed. A completed override keeps its own
+      reason.
+
+    Raises:
+      UsageError: The run has no model that only the gate refused, or a file cannot be
+        written.
+    """
+    journal.check_reason(reason)
+    outputs = find_refused(paths, run)
+    from tensorflow import errors  # both take seconds to import
+    from tfx.utils import path_utils
+
+    model = path_utils.serving_model_path(outputs.artifacts[tfx_names.MODEL].uri)
+    directory = paths.pushed
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        intent = journal.find_intent(directory, "override", run.id)
+        if intent is not None and served_versions.is_same_model(
+            model, str(directory / str(intent.version))
+        ):
+            release = intent.model_copy(update={"confirmed": True})
+        else:
+            withdrawn = served_versions.find_withdrawn(str(directory), model)
+            if withdrawn:
+                reason = verdicts.rolled_back(withdrawn)
+                raise UsageError("run", f"{run.id}: {reason}", name="E-rolled-back")
+            version = served_versions.choose_version(str(directory), model)
+            if (directory / version).exists():
+                problem = f"the model is version {version}, which is served already"
+                raise UsageError(
+                    "run",
+                    f"{run.id}: {problem}",
+                    advice="`versions` lists what is served",
+                    name="E-version-unknown",
+                )
+            release = Release(
+                action="override", version=int(version), reason=reason, run=run.id
+            )
+        with journal.recording(directory, release):
+            _push(paths, run, outputs, model, release)
+    except (
+        OSError,
+        errors.OpError,
+        metadata_errors.StatusError,
+        served_versions.VersionError,
+    ) as error:
+        (message, *_) = str(error).splitlines() or [type(error).__name__]
+        raise journal.storage_failed(
+            directory, f"the override of run {run.id} failed: {message}"
+        ) from error
+    return release
+
+
+def _push(
+    paths: OutputPaths,
+    run: RunRecord,
+    outputs: RunOutputs,
+    model: str,
+    release: Release,
+) -> None:
+    """Pushes a model, unless it is pushed already, and writes all records but one.
+
+    The journal, which the caller writes, has the record of an incomplete override.
+    """
+    # The rows to try the model with, which AtomicPusher would push, too.
+    blessing = Path(outputs.artifacts[tfx_names.INFRA_BLESSING].uri)
+    rows = blessing / verdicts.SERVING_EXAMPLES_FILE
+    examples = rows.read_text(encoding="utf-8") if rows.is_file() else None
+    directory, version = str(paths.pushed), str(release.version)
+    commits = run.commits.model_dump(mode="json") if run.commits else None
+    served_versions.push(model, directory, version, examples=examples, commits=commits)
+    _write_metadata(paths, run, outputs, release)
+    recorded = release.model_dump(mode="json", include=set(Override.model_fields))
+    assert outputs.verdict is not None
+    verdict = outputs.verdict.model_copy(
+        update={"override": Override.model_validate(recorded)}
+    )
+    verdict_directory = Path(outputs.artifacts[tfx_names.MODEL_VERDICT].uri)
+    verdict.write(str(verdict_directory))
+    written_files.record(verdict_directory, artifact_files.record_of(verdict_directory))
+    run.pushed = str(paths.pushed / version)
+    run.write(paths.run(run.id))
+    report_file = str(paths.run(run.id) / Report.FILE)
+    report = damage.read(report_file, Report, Report.FORMAT)
+    if report is not None:  # the component Report may have failed
+        version_files.write(run.pushed, report, recorded)
+
+
+def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
+    """Returns the outputs of a run whose model only the gate refused.
+
+    Raises:
+      UsageError: The run has no such model; the message names the next step.
+    """
+    show = f"`show {run.id}` prints why"
+    if run.state == run_states.PUSHED:
+        raise _not_refused(run, f"was not refused: it pushed {run.pushed}", None)
+    intent = journal.find_intent(paths.pushed, "override", run.id)
+    if intent is None and run.pushed is not None and Path(run.pushed).is_dir():
+        raise _not_refused(
+            run,
+            f"was overridden already: it pushed {run.pushed}",
+            "`versions` lists what is served, and `rollback VERSION` serves another "
+            "version",
+        )
+    if run.state != run_states.REFUSED or run.tfx_run_id is None:
+        problem = f"has no refused model: {run.state}"
+        raise _not_refused(run, problem, show if run.reason else None)
+    outputs = Run(paths, run).outputs
+    verdict, check = outputs.verdict, outputs.serving_check
+    if verdict is None:
+        artifact = outputs.artifacts.get(tfx_names.MODEL_VERDICT)
+        if artifact is not None and Path(artifact.uri).is_dir():
+            raise UsageError(
+                artifact.uri,
+                f"the verdict of run {run.id} is missing or damaged",
+                advice=damage.ADVICE,
+                name="E-record-damaged",
+            )
+        raise _deleted(run, "its artifacts were deleted")
+    if check and check.reasons:
+        raise _not_refused(
+            run,
+            "is refused, as the serving check failed, which cannot be overridden",
+            f"{show}; correct the cause and run the pipeline again",
+        )
+    if verdict.blessed:
+        raise _not_refused(run, "was not refused by the gate", show)
+    model = outputs.artifacts[tfx_names.MODEL].uri
+    if not Path(model).is_dir():
+        raise _deleted(run, f"its model {model} was deleted")
+    return outputs
+
+
+def _not_refused(run: RunRecord, problem: str, advice: str | None) -> UsageError:
+    got = f"{run.id} {problem}"
+    return UsageError("run", got, advice=advice, name="E-override-not-refused")
+
+
+def _deleted(run: RunRecord, problem: str) -> UsageError:
+    got = f"{run.id}: {problem}"
+    return UsageError("run", got, advice="run it again", name="E-run-not-finished")
+
+
+def _write_metadata(
+    paths: OutputPaths, run: RunRecord, outputs: RunOutputs, release: Release
+) -> None:
+    """Adds an execution to ML Metadata that read the model and pushed it.
+
+    It is added once: a killed override may have added it.
+    """
+    with run_metadata.writing(paths.metadata) as store:
+        version = str(release.version)
+        destination = str(paths.pushed / version)
+        artifacts = store.get_artifacts_by_type(tfx_names.PUSHED_MODEL_TYPE)
+        pushed_to = map(run_metadata.values, artifacts)
+        if any(v.get(verdicts.PUSHED_DESTINATION) == destination for v in pushed_to):
+            return
+        kind = mlmd.ExecutionType(name=tfx_names.OVERRIDE)
+        execution = mlmd.Execution(
+            type_id=store.put_execution_type(kind),
+            last_known_state=mlmd.Execution.COMPLETE,
+            custom_properties={
+                "by": mlmd.Value(string_value=release.by),
+                "reason": mlmd.Value(string_value=release.reason),
+                "directory": mlmd.Value(string_value=str(paths.pushed)),
+                "version": mlmd.Value(string_value=version),
+            },
+        )
+        pushed = mlmd.Artifact(
+            # The type that TFX's Pusher registered.
+            type_id=store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE).id,
+            uri=destination,
+            state=mlmd.Artifact.LIVE,
+            custom_properties={
+                verdicts.PUSHED: mlmd.Value(int_value=1),
+                verdicts.PUSHED_DESTINATION: mlmd.Value(string_value=destination),
+                verdicts.PUSHED_VERSION: mlmd.Value(string_value=version),
+            },
+        )
+        inputs = {
+            "model": tfx_names.MODEL,
+            "model_blessing": tfx_names.MODEL_BLESSING,
+            "infra_blessing": tfx_names.INFRA_BLESSING,
+        }
+        pairs = [
+            (outputs.artifacts[output], _event(mlmd.Event.INPUT, key))
+            for key, output in inputs.items()
+        ]
+        pairs.append((pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])))
+        context = store.get_context_by_type_and_name(
+            run_metadata.RUN_TYPE, run.tfx_run_id
+        )
+        store.put_execution(execution, pairs, [context])
+
+
+def _event(kind: int, key: str) -> mlmd.Event:
+    event = mlmd.Event(type=kind)
+    event.path.steps.add().key = key
+    event.path.steps.add().index = 0
+    return event

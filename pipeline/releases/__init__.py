@@ -1,1 +1,0 @@
-"""Decisions of people about the served version: rollback, override, and a journal."""

@@ -1,1 +1,0 @@
-"""Past runs: their records, outputs, lineage and comparison."""
