@@ -566,7 +566,7 @@ def test_report_of_an_earlier_release_is_one_line(output, invoke):
     result = invoke("show", LAST)
     assert result.exit_code == 0
     (line,) = lines_about(report, result.stderr)
-    assert "has the format 1, and this release reads the format 2" in line
+    assert "its format is 1; allowed: 2, which this release reads" in line
 
 
 def test_damaged_verdict_is_not_overridden(output, invoke):

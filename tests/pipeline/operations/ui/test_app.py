@@ -79,7 +79,7 @@ def test_a_report_of_another_release_is_left_out_and_named(client, paths, number
     path.write_text(f'{{"format": {number}}}')
     text = client.get(f"/runs/0/{FAILED}").text
     assert "This run has no report" in text
-    assert f"has the format {number}, and this release reads the format 2" in text
+    assert f"its format is {number}; allowed: 2, which this release reads" in text
     path.unlink()
 
 
