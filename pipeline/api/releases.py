@@ -14,14 +14,14 @@ from pipeline.api.looking import Output, Run, find_output
 from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import cleaning, pushed_versions, rollback
+from pipeline.operations import cleaning, releases
 from pipeline.operations import lineage as lineage_lib
 from pipeline.operations.cleaning import Obsolete
 from pipeline.operations.lineage import Node
-from pipeline.operations.pushed_versions import PushedVersion
+from pipeline.operations.releases import PushedVersion
 
 if TYPE_CHECKING:
-    from pipeline.operations.journal import Release
+    from pipeline.operations.releases import Release
 
 
 @checked
@@ -34,7 +34,7 @@ def list_versions(recipe: Recipe) -> list[PushedVersion]:
     Raises:
       UsageError: The output directory does not exist.
     """
-    return pushed_versions.list_pushed(find_output(recipe))
+    return releases.list_pushed(find_output(recipe))
 
 
 @checked
@@ -57,7 +57,7 @@ def roll_back(
     Raises:
       UsageError: There is no such version, it is incomplete, or it is served already.
     """
-    return rollback.roll_back(find_output(recipe).pushed, version, reason)
+    return releases.roll_back(find_output(recipe).pushed, version, reason)
 
 
 @checked

@@ -20,12 +20,10 @@ from pipeline.cli.tables import plain_table, short_id
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
 from pipeline.console import Console, print_json
-from pipeline.operations.rollback import roll_back
 from report.formatting import local_time
 
 if TYPE_CHECKING:
-    from pipeline.operations.journal import Release
-    from pipeline.operations.pushed_versions import PushedVersion
+    from pipeline.operations.releases import PushedVersion, Release
 
 _STYLES = {
     "served": "green",
@@ -40,11 +38,7 @@ _STYLES = {
 @options.JSON
 def versions_command(paths: OutputPaths, as_json: bool) -> None:
     """List the pushed versions of a model, and which one is served."""
-    from pipeline.operations.pushed_versions import (
-        list_pushed,
-        list_releases,
-        recipe_names,
-    )
+    from pipeline.operations.releases import list_pushed, list_releases, recipe_names
 
     names = [paths.name] if paths.name else recipe_names(paths)
     pushed = {name: list_pushed(OutputPaths(paths.root, name)) for name in names}
@@ -110,9 +104,9 @@ def rollback_command(
     `rollback` to a withdrawn version undoes it.
     """
     paths = check_output(options.output_paths(config_file, output))
-    if not paths.name:
-        from pipeline.operations.pushed_versions import recipe_names
+    from pipeline.operations.releases import recipe_names, roll_back
 
+    if not paths.name:
         names = recipe_names(paths)
         if len(names) > 1:
             raise UsageError(

@@ -18,7 +18,7 @@ from modules import environment
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.operations import artifact_files
-from pipeline.operations.pushed_versions import (
+from pipeline.operations.releases import (
     directory_size,
     list_pushed,
     recipe_names,

@@ -13,8 +13,8 @@ from contracts.records.evaluation import Override
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import artifact_files, damage, journal
-from pipeline.operations.journal import Release
+from pipeline.operations import artifact_files, damage, releases
+from pipeline.operations.releases import Release
 from pipeline.operations.run_outputs import RunOutputs
 from pipeline.operations.run_record import RunRecord
 from pipeline.operations.runs import Run
@@ -38,7 +38,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
       UsageError: The run has no model that only the gate refused, or a file cannot be
         written.
     """
-    journal.check_reason(reason)
+    releases.check_reason(reason)
     outputs = find_refused(paths, run)
     from tensorflow import errors  # both take seconds to import
     from tfx.utils import path_utils
@@ -47,7 +47,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     directory = paths.pushed
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        intent = journal.find_intent(directory, "override", run.id)
+        intent = releases.find_intent(directory, "override", run.id)
         if intent is not None and served_versions.is_same_model(
             model, str(directory / str(intent.version))
         ):
@@ -69,7 +69,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
             release = Release(
                 action="override", version=int(version), reason=reason, run=run.id
             )
-        with journal.recording(directory, release):
+        with releases.recording(directory, release):
             _push(paths, run, outputs, model, release)
     except (
         OSError,
@@ -78,7 +78,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
         served_versions.VersionError,
     ) as error:
         (message, *_) = str(error).splitlines() or [type(error).__name__]
-        raise journal.storage_failed(
+        raise releases.storage_failed(
             directory, f"the override of run {run.id} failed: {message}"
         ) from error
     return release
@@ -128,7 +128,7 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     show = f"`show {run.id}` prints why"
     if run.state == run_states.PUSHED:
         raise _not_refused(run, f"was not refused: it pushed {run.pushed}", None)
-    intent = journal.find_intent(paths.pushed, "override", run.id)
+    intent = releases.find_intent(paths.pushed, "override", run.id)
     if intent is None and run.pushed is not None and Path(run.pushed).is_dir():
         raise _not_refused(
             run,

@@ -13,8 +13,8 @@ from contracts.records.evaluation import Verdict
 from contracts.versions import served_versions
 from ingest.examples.preparation import find_examples
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import journal, run_record
-from pipeline.operations.journal import Release
+from pipeline.operations import releases, run_record
+from pipeline.operations.releases import Release
 from tests import tiny
 
 Step = Callable[[Path], Any]
@@ -147,7 +147,7 @@ def _versions(work: Path) -> dict[str, Any]:
 
 
 def _journal(work: Path) -> list[Release]:
-    return journal.read(OutputPaths(work / "output", "tiny").pushed)
+    return releases.read_journal(OutputPaths(work / "output", "tiny").pushed)
 
 
 def _check_rollback(work: Path) -> None:
@@ -206,7 +206,9 @@ def _check_override(work: Path) -> None:
 
 
 def _add_release(work: Path, version: int) -> None:
-    journal.add(work, Release(action="rollback", version=version, reason="bad"))
+    releases.add_release(
+        work, Release(action="rollback", version=version, reason="bad")
+    )
 
 
 def _run_directory(work: Path) -> Path:
@@ -469,8 +471,10 @@ OPERATIONS = {
     "release journal": Operation(
         lambda work: _add_release(work, 1),
         lambda work: _add_release(work, 2),
-        lambda work: journal.read(work)[0].version == 1 or 1 / 0,
-        lambda work: sorted({release.version for release in journal.read(work)}),
+        lambda work: releases.read_journal(work)[0].version == 1 or 1 / 0,
+        lambda work: sorted(
+            {release.version for release in releases.read_journal(work)}
+        ),
     ),
     "run record": Operation(
         _write_run, lambda work: _write_run(work, "pushed"), _read_run, _read_run

@@ -19,8 +19,7 @@ from contracts.storage import files
 from contracts.versions import served_versions
 from contracts.versions.served_versions import VersionError
 from pipeline.config.paths import REPOSITORY, OutputPaths
-from pipeline.operations.pushed_versions import list_pushed
-from pipeline.operations.rollback import roll_back
+from pipeline.operations.releases import list_pushed, roll_back
 from prediction.predictor import find_model
 from serving import discovery
 from tests.nightly import nightly

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
-from pipeline.operations import journal
+from pipeline.operations import releases
 from pipeline.operations.runs import RunList
 from serving import discovery
 from tests.e2e.finished_run.components import EVERYTHING
@@ -105,7 +105,7 @@ def test_refused_model_is_not_pushed_until_an_override_records_who_and_why(
     assert override["version"] == pushed
     card = finished.paths.pushed / str(pushed) / "README.md"
     assert "the test rows are wrong" in card.read_text()
-    release = journal.override_of(journal.read(finished.paths.pushed), pushed)
+    release = releases.override_of(releases.read_journal(finished.paths.pushed), pushed)
     assert (release.by, release.run) == (
         override["by"],
         RunList(finished.paths)[0].id,

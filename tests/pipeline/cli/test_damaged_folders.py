@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from contracts import fingerprint
 from contracts.records.evaluation import Verdict
 from pipeline.cli.main import main
-from pipeline.operations import journal
-from pipeline.operations.journal import Release
+from pipeline.operations import releases
+from pipeline.operations.releases import Release
 from pipeline.operations.run_record import SETTINGS_FILE
 from report.run_metadata import MetadataReader
 from tests.nightly import nightly
@@ -75,7 +75,7 @@ def written(tmp_path_factory):
             past.set_property(pushed, "pushed_destination", str(destination))
             past.set_property(pushed, "pushed_version", str(version))
     release = Release(action="override", version=1, run=FIRST, reason="a typo")
-    journal.add(past.paths.pushed, release)
+    releases.add_release(past.paths.pushed, release)
     shutil.copytree(past.paths.root, past.paths.root.with_name("whole"))
     return past
 
@@ -103,7 +103,7 @@ def find_database(output):
 
 
 def find_journal(output):
-    return output.paths.pushed / journal.FILE
+    return output.paths.pushed / releases.JOURNAL
 
 
 def find_record(output):

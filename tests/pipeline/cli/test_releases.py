@@ -5,8 +5,8 @@ import shlex
 
 import pytest
 
-from pipeline.operations import journal
-from pipeline.operations.journal import Release
+from pipeline.operations import releases
+from pipeline.operations.releases import Release
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def test_decision_that_was_not_completed_is_shown_as_such(invoke, past, push):
     intent = Release(
         action="rollback", version=1, withdrawn=[2], previous=2, confirmed=False
     )
-    journal.add(directory, intent)
+    releases.add_release(directory, intent)
     run = "20260101-010000Z-000000"
-    journal.add(
+    releases.add_release(
         directory, Release(action="override", version=3, run=run, confirmed=False)
     )
     printed = " ".join(invoke("versions").split())
@@ -67,7 +67,7 @@ def test_rollback_that_another_push_made_obsolete_is_not_recommended(invoke, pus
     directory = push(1).parent
     push(2)
     intent = Release(action="rollback", version=1, previous=2, confirmed=False)
-    journal.add(directory, intent)
+    releases.add_release(directory, intent)
     push(3)
     printed = " ".join(invoke("versions").split())
     assert "is not complete: another version was pushed since, so it is obsolete" in (
@@ -95,7 +95,7 @@ def test_directory_next_to_a_recipe_is_no_recipe(invoke, push, name):
 def test_error_of_the_journal_is_one_line(invoke, push):
     directory = push(1).parent
     push(2)
-    (directory / journal.FILE).mkdir()
+    (directory / releases.JOURNAL).mkdir()
     printed = invoke("rollback", exit_code=2)
     assert printed.startswith("error: ")
     assert "Traceback" not in printed

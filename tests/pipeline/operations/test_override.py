@@ -13,10 +13,9 @@ from contracts import written_files
 from contracts.storage import files
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
-from pipeline.operations import journal, override, run_record
+from pipeline.operations import override, releases, run_record
 from pipeline.operations.override import find_refused
-from pipeline.operations.pushed_versions import list_pushed
-from pipeline.operations.rollback import roll_back
+from pipeline.operations.releases import list_pushed, roll_back
 from pipeline.operations.run_outputs import RunOutputs
 from pipeline.operations.runs import RunList
 from report.run_metadata import MetadataReader
@@ -53,7 +52,9 @@ def recorded(past, run):
         "show": verdict.override and str(verdict.override.version),
         "runs": pushed and Path(pushed).name,
         "lineage": [e.custom_properties["version"].string_value for e in executions],
-        "journal": [(r.reason, r.confirmed) for r in journal.read(past.paths.pushed)],
+        "journal": [
+            (r.reason, r.confirmed) for r in releases.read_journal(past.paths.pushed)
+        ],
     }
 
 
@@ -84,13 +85,13 @@ class Killed(BaseException):
 # What an override calls, in this order, and whether a later one completes the same
 # record: it does once the model is pushed.
 STEPS = {
-    "intent": (journal, "add", False),
+    "intent": (releases, "add_release", False),
     "push": (served_versions, "push", False),
     "metadata": (override, "_write_metadata", True),
     "verdict": (files, "write_record", True),
     "its files": (written_files, "record", True),
     "run record": (run_record.RunRecord, "write", True),
-    "confirmation": (journal, "add", True),
+    "confirmation": (releases, "add_release", True),
 }
 
 
@@ -139,8 +140,8 @@ def test_override_that_was_killed_is_completed_by_another(
 
 def test_override_that_cannot_be_recorded_changes_nothing(past, refused):
     past.paths.pushed.mkdir(parents=True)
-    (past.paths.pushed / journal.FILE).symlink_to("/dev/full")
-    file = str(past.paths.pushed / journal.FILE)
+    (past.paths.pushed / releases.JOURNAL).symlink_to("/dev/full")
+    file = str(past.paths.pushed / releases.JOURNAL)
     got = re.compile("No space left")
     with refusals.refused("E-storage-failed", setting=file, got=got):
         override.override(past.paths, refused, "a typo")
@@ -194,4 +195,4 @@ def test_override_of_a_served_model_is_refused_without_a_record(past, refused):
     got = re.compile("which is served already$")
     with refusals.refused("E-version-unknown", setting="run", got=got):
         override.override(past.paths, refused, "a typo")
-    assert len(journal.read(past.paths.pushed)) == 1
+    assert len(releases.read_journal(past.paths.pushed)) == 1

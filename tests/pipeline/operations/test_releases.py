@@ -1,5 +1,8 @@
-"""A rollback switches the served version once, and can be undone."""
+"""Rollbacks, and the journal of rollbacks and overrides."""
 
+import datetime
+import json
+import logging
 import pathlib
 import re
 import resource
@@ -10,12 +13,120 @@ import sys
 
 import pytest
 
+from contracts.errors import UsageError
+from contracts.storage import json_lines
 from contracts.versions import served_versions
 from pipeline.config.paths import REPOSITORY
-from pipeline.operations import journal
-from pipeline.operations.pushed_versions import list_pushed
-from pipeline.operations.rollback import roll_back
+from pipeline.operations import releases
+from pipeline.operations.releases import Release, list_pushed, roll_back
 from tests.refusals import refused
+
+# As releases without `confirmed` and `previous` wrote it.
+BEFORE = (
+    '{"format": 1, "action": "override", "version": 7, "reason": "a typo", "by": "a@b",'
+    ' "time": "2026-11-25T02:45:00+00:00", "run": "20261125-014907Z-000000",'
+    ' "withdrawn": []}\n'
+    '{"format": 1, "action": "rollback", "version": 6, "reason": "", "by": "a@b",'
+    ' "time": "2026-11-25T02:46:00+00:00", "run": null, "withdrawn": [7]}\n'
+)
+# Dies before a write of the journal or a move, after so many of them.
+KILLED = """
+import os, pathlib, signal, sys
+from pipeline.operations import releases
+
+steps = iter(range(int(sys.argv[2])))
+
+
+def killed(function):
+    def call(*arguments):
+        if next(steps, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments)
+
+    return call
+
+
+releases.add_release = killed(releases.add_release)
+pathlib.Path.rename = killed(pathlib.Path.rename)
+releases.roll_back(pathlib.Path(sys.argv[1]), int(sys.argv[3]), "slow")
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / releases.JOURNAL
+    path.write_text(BEFORE)
+    return path
+
+
+def test_journal_of_an_earlier_format_is_read(file, tmp_path):
+    assert [release.confirmed for release in releases.read_journal(tmp_path)] == [
+        True,
+        True,
+    ]
+    assert releases.override_of(releases.read_journal(tmp_path), 7).reason == "a typo"
+    assert releases.withdrawal_of(releases.read_journal(tmp_path), 7).version == 6
+
+
+def test_time_of_a_decision_is_written_in_utc(tmp_path, zone):
+    zone("America/Los_Angeles")
+    before = datetime.datetime.now(datetime.timezone.utc)
+    releases.add_release(tmp_path, Release(action="rollback", version=7))
+    written = json.loads((tmp_path / releases.JOURNAL).read_text())["time"]
+    assert written.endswith(("Z", "+00:00"))
+    zone("Asia/Tokyo")
+    (release,) = releases.read_journal(tmp_path)
+    assert datetime.timedelta(0) <= release.time - before < datetime.timedelta(hours=1)
+
+
+def test_intent_is_replaced_by_the_next_decision_of_its_kind(file, tmp_path):
+    for run in ("a", "b"):
+        releases.add_release(
+            tmp_path, Release(action="override", version=8, run=run, confirmed=False)
+        )
+    releases.add_release(
+        tmp_path, Release(action="rollback", version=7, confirmed=False)
+    )
+    releases.add_release(tmp_path, Release(action="override", version=9, run="a"))
+    assert [
+        (release.action, release.version, release.run)
+        for release in releases.read_journal(tmp_path)[2:]
+    ] == [("override", 8, "b"), ("rollback", 7, None), ("override", 9, "a")]
+    assert releases.find_intent(tmp_path, "override", "a") is None
+    assert releases.find_intent(tmp_path, "override", "b").version == 8
+    assert releases.find_intent(tmp_path, "rollback").version == 7
+
+
+def test_error_between_the_two_records_leaves_the_intent(tmp_path):
+    with (
+        refused("E-storage-failed"),
+        releases.recording(tmp_path, Release(action="rollback", version=7)),
+    ):
+        raise UsageError(got="7 cannot be moved", name="E-storage-failed")
+    (release,) = releases.read_journal(tmp_path)
+    assert not release.confirmed
+
+
+@pytest.mark.parametrize("torn", ['{"format": 1, "act', '"rollback"', "\0\0\0"])
+def test_line_that_was_not_written_whole_is_skipped(file, tmp_path, caplog, torn):
+    file.write_text(BEFORE + torn)
+    with caplog.at_level(logging.WARNING, logger=json_lines.logger.name):
+        assert len(releases.read_journal(tmp_path)) == 2
+    assert "releases.jsonl:3 is not a record and is skipped" in caplog.text
+    releases.add_release(tmp_path, Release(action="rollback", version=8))
+    assert [release.version for release in releases.read_journal(tmp_path)] == [7, 6, 8]
+
+
+def test_line_that_an_editor_left_without_its_end_counts(file, tmp_path):
+    file.write_text(BEFORE.rstrip("\n"))
+    releases.add_release(tmp_path, Release(action="rollback", version=8))
+    assert [release.version for release in releases.read_journal(tmp_path)] == [7, 6, 8]
+
+
+def test_record_of_a_later_format_is_refused(file, tmp_path):
+    file.write_text(BEFORE.replace('"format": 1', '"format": 2'))
+    with refused("E-file-format-other"):
+        releases.read_journal(tmp_path)
 
 
 @pytest.fixture
@@ -72,8 +183,8 @@ def test_who_when_and_why_is_recorded(directory, past):
     (pushed, _, _) = list_pushed(past.paths)
     assert pushed.release.reason == "slow on long texts"
     assert "@" in pushed.release.by
-    assert journal.withdrawal_of(journal.read(directory), 3) == pushed.release
-    assert journal.withdrawal_of(journal.read(directory), 2) is None
+    assert releases.withdrawal_of(releases.read_journal(directory), 3) == pushed.release
+    assert releases.withdrawal_of(releases.read_journal(directory), 2) is None
 
 
 def test_user_without_a_name_can_roll_back(directory, monkeypatch):
@@ -162,11 +273,11 @@ def test_rollback_names_what_is_in_the_way_before_it_moves_a_version(
 
 
 def lead_to_a_full_disk(directory):
-    (directory / journal.FILE).symlink_to("/dev/full")
+    (directory / releases.JOURNAL).symlink_to("/dev/full")
 
 
 def replace_the_journal(directory):
-    (directory / journal.FILE).mkdir()
+    (directory / releases.JOURNAL).mkdir()
 
 
 def replace_the_directory_of_withdrawn_versions(directory):
@@ -176,8 +287,8 @@ def replace_the_directory_of_withdrawn_versions(directory):
 @pytest.mark.parametrize(
     ("fault", "file", "got"),
     [
-        (lead_to_a_full_disk, journal.FILE, "written: No space left"),
-        (replace_the_journal, journal.FILE, "written: Is a directory"),
+        (lead_to_a_full_disk, releases.JOURNAL, "written: No space left"),
+        (replace_the_journal, releases.JOURNAL, "written: Is a directory"),
         (
             replace_the_directory_of_withdrawn_versions,
             served_versions.WITHDRAWN,
@@ -206,7 +317,7 @@ def test_rollback_that_cannot_be_confirmed_is_repaired_by_another(
 
     def rename_and_fill_the_disk(path, destination):
         rename(path, destination)
-        size = (directory / journal.FILE).stat().st_size
+        size = (directory / releases.JOURNAL).stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
 
     with monkeypatch.context() as patched:
@@ -219,31 +330,8 @@ def test_rollback_that_cannot_be_confirmed_is_repaired_by_another(
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert roll_back(directory, None, "").withdrawn == [3]
     assert states(past) == {3: "withdrawn", 2: "served", 1: "earlier"}
-    (release,) = journal.read(directory)
+    (release,) = releases.read_journal(directory)
     assert (release.confirmed, release.reason) == (True, "slow")
-
-
-# Dies before a write of the journal or a move, after so many of them.
-KILLED = """
-import os, pathlib, signal, sys
-from pipeline.operations import journal, rollback
-
-steps = iter(range(int(sys.argv[2])))
-
-
-def killed(function):
-    def call(*arguments):
-        if next(steps, None) is None:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments)
-
-    return call
-
-
-journal.add = killed(journal.add)
-pathlib.Path.rename = killed(pathlib.Path.rename)
-rollback.roll_back(pathlib.Path(sys.argv[1]), int(sys.argv[3]), "slow")
-"""
 
 
 @pytest.fixture
@@ -275,10 +363,12 @@ def test_rollback_that_was_killed_is_completed_by_another(
 ):
     kill(steps, version=1)
     assert served_versions.find_newest(str(directory)) == served
-    intents = [(r.confirmed, r.version, r.withdrawn) for r in journal.read(directory)]
+    intents = [
+        (r.confirmed, r.version, r.withdrawn) for r in releases.read_journal(directory)
+    ]
     assert intents == ([(False, 1, [2, 3])] if steps else [])
     release = roll_back(directory, None if steps else 1, "")
-    assert journal.read(directory) == [release]
+    assert releases.read_journal(directory) == [release]
     assert release.confirmed
     assert (release.version, release.previous, release.withdrawn) == (1, 3, [2, 3])
     assert release.reason == ("slow" if steps else "")
@@ -292,7 +382,7 @@ def test_undo_that_was_killed_is_completed_by_another(directory, past, kill, ste
     roll_back(directory, 2, "")
     kill(steps, version=3)
     assert roll_back(directory, None, "").version == 3
-    assert [release.version for release in journal.read(directory)] == [2, 3]
+    assert [release.version for release in releases.read_journal(directory)] == [2, 3]
     assert states(past) == {3: "served", 2: "earlier", 1: "earlier"}
 
 
@@ -301,8 +391,8 @@ def test_another_decision_replaces_a_rollback_that_was_killed(directory, past, k
     assert states(past) == {3: "served", 2: "withdrawn", 1: "earlier"}
     release = roll_back(directory, 3, "as it was")
     assert release.previous is None  # the command that would undo it serves version 3
-    assert journal.read(directory) == [release]
-    assert journal.withdrawal_of(journal.read(directory), 2) == release
+    assert releases.read_journal(directory) == [release]
+    assert releases.withdrawal_of(releases.read_journal(directory), 2) == release
     assert states(past) == {3: "served", 2: "withdrawn", 1: "earlier"}
 
 
