@@ -16,7 +16,7 @@ from contracts.versions import served_versions
 from pipeline import exit_status
 from pipeline.cli.main import SECTIONS, main
 from pipeline.config.paths import REPOSITORY
-from pipeline.operations import run_record
+from pipeline.operations import record as run_record
 from tools import reference
 
 DOCUMENTS = [

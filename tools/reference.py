@@ -26,7 +26,7 @@ from pipeline.config import policy
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.operations import run_record
+from pipeline.operations import record as run_record
 from serving.monitoring import Metrics
 
 _DOCS = REPOSITORY / "docs"

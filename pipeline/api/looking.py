@@ -19,7 +19,7 @@ from pipeline.config.recipe import Config
 from pipeline.operations import comparison as comparison_lib
 from pipeline.operations import runs
 from pipeline.operations.compared_run import find_run
-from pipeline.operations.run_record import LOG_FILE, SETTINGS_FILE
+from pipeline.operations.record import LOG_FILE, SETTINGS_FILE
 from pipeline.operations.runs import LATEST, RunList
 from report import content, page
 from report.run_metadata import ComponentRun

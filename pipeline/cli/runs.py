@@ -26,7 +26,7 @@ from report.formatting import duration, local_time
 
 if TYPE_CHECKING:
     from pipeline.operations.lineage import Node
-    from pipeline.operations.run_record import RunRecord
+    from pipeline.operations.record import RunRecord
     from pipeline.operations.runs import Run
 
 _SHOWN_REASON = 150
@@ -72,7 +72,7 @@ def runs_command(paths: OutputPaths, as_json: bool) -> None:
 @options.JSON
 def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
     """Show RUN: an id that `runs` lists, the start of an id, or `latest`."""
-    from pipeline.operations import damage
+    from pipeline.operations.record import read_file
     from pipeline.operations.run_outputs import RunOutputs
     from pipeline.operations.runs import Run, RunList
 
@@ -80,7 +80,7 @@ def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
     details = Run(paths, runs.find(run))
     record, card = details.record, details.data_card
     report_file = str(details.directory / Report.FILE)
-    written = damage.read(report_file, Report, Report.FORMAT)
+    written = read_file(report_file, Report, Report.FORMAT)
     search = written.search if written else None
     # Without ML Metadata, whose problem `RunList` has logged, the record remains.
     outputs = details.outputs if runs.reader else RunOutputs()

@@ -21,9 +21,9 @@ from rich.text import Text
 from contracts import wording
 from contracts.run_states import MARKS, ComponentState
 from pipeline.console import Console
-from pipeline.operations import run_progress
-from pipeline.operations.run_progress import (
+from pipeline.operations.record import (
     ComponentProgress,
+    Progress,
     ProgressFile,
     TrainingProgress,
 )
@@ -176,7 +176,7 @@ class RunProgress(logging.Handler):
             components = list(self._components.values())
             training = self._training.progress
             self._file.write(
-                run_progress.Progress(components=components, training=training),
+                Progress(components=components, training=training),
                 is_urgent=is_urgent,
             )
 

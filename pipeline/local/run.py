@@ -25,11 +25,18 @@ from pipeline.console import Console, WarningPrinter
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
-from pipeline.operations import artifact_files, damage, dependencies, run_record
+from pipeline.operations import artifact_files, dependencies
 from pipeline.operations.commit import check_commits, warn
+from pipeline.operations.record import (
+    LOG_FILE,
+    RECORD_FILE,
+    RESTORE,
+    SETTINGS_FILE,
+    RunRecord,
+    new_run_id,
+)
 from pipeline.operations.run_outputs import RunOutputs
-from pipeline.operations.run_record import RunRecord
-from pipeline.operations.runs import Run
+from pipeline.operations.runs import Run, recording
 from pipeline.platforms import local_platform
 from report import run_metadata
 from report.content import PAGE_FILE
@@ -61,7 +68,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
     paths = OutputPaths.of(config)
     prepare(config, paths)
     commits = check_commits(config)
-    directory = paths.run(run_record.new_id())
+    directory = paths.run(new_run_id())
     stopper = signals.Stopper()
     with (
         stopper.restored(),  # the record of a run that was stopped may fill the disk
@@ -76,14 +83,15 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
             raise UsageError(
                 str(paths.metadata),
                 f"missing or empty, but {paths.artifacts} has artifacts of its runs",
-                advice=f"{damage.ADVICE}, or move the artifacts away",
+                advice=f"{RESTORE}, or move the artifacts away",
                 name="E-record-damaged",
             )
         with _writing(paths):
-            recording = run_record.recording(directory, config, paths.metadata, commits)
-            record = recorded.enter_context(recording)
+            record = recorded.enter_context(
+                recording(directory, config, paths.metadata, commits)
+            )
             recorded.enter_context(stopper.restored())  # the log may, too
-            recorded.enter_context(redirect_output(directory / run_record.LOG_FILE))
+            recorded.enter_context(redirect_output(directory / LOG_FILE))
             _write_config(config, directory)
         progress = RunProgress(console, verbose=verbose, record=directory)
 
@@ -94,7 +102,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
             try:
                 record.stop(reason, directory)
             except OSError as error:
-                file = directory / run_record.FILE
+                file = directory / RECORD_FILE
                 logger.warning("%s cannot be written: %s", file, error.strerror)
 
         console.print(f"run record {directory}", style="dim", soft_wrap=True)
@@ -168,7 +176,7 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
 
 
 def _write_config(config: Config, record: Path) -> None:
-    (record / run_record.SETTINGS_FILE).write_text(config.to_yaml(), encoding="utf-8")
+    (record / SETTINGS_FILE).write_text(config.to_yaml(), encoding="utf-8")
 
 
 def _run(

@@ -18,12 +18,12 @@ from modules import environment
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.operations import artifact_files
+from pipeline.operations.record import RunRecord
 from pipeline.operations.releases import (
     directory_size,
     list_pushed,
     recipe_names,
 )
-from pipeline.operations.run_record import RunRecord
 from pipeline.operations.runs import RunList
 from report import run_metadata
 from report.run_metadata import MetadataReader, values

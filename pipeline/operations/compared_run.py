@@ -15,8 +15,14 @@ from contracts.verdicts import PUSHED_DESTINATION
 from contracts.versions import served_versions
 from pipeline.config import recipe, tfx_names
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import damage, run_record
-from pipeline.operations.run_record import LOG_FILE, SETTINGS_FILE, RunRecord
+from pipeline.operations.record import (
+    LOG_FILE,
+    RECORD_FILE,
+    RESTORE,
+    SETTINGS_FILE,
+    RunRecord,
+    damage_error,
+)
 from pipeline.operations.runs import Run, RunList
 from report.run_metadata import values
 
@@ -56,7 +62,7 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
     """
     directory = Path(name).resolve()
     is_version = served_versions.is_saved_model(str(directory))
-    is_record = os.path.lexists(directory / run_record.FILE)
+    is_record = os.path.lexists(directory / RECORD_FILE)
     if is_version or is_record:
         paths = _output_of(directory)
     runs = RunList(paths, requires_metadata=True)
@@ -75,7 +81,7 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         if record.state == "running":
             why, advice = "it is running", "compare it when its Trainer has ended"
         elif record.tfx_run_id and not run.outputs.components:
-            why, advice = f"{paths.metadata} does not know it", damage.ADVICE
+            why, advice = f"{paths.metadata} does not know it", RESTORE
         raise UsageError(
             "run",
             f"{record.id} has no predictions: {why}",
@@ -93,8 +99,8 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         task = TaskConfig.model_validate(settings["task"])
         split = settings["evaluator"]["split"]
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
-        advice = f"{damage.ADVICE}, or compare other runs"
-        raise damage.to_error(settings_file, error, advice) from error
+        advice = f"{RESTORE}, or compare other runs"
+        raise damage_error(settings_file, error, advice) from error
     return FinishedRun(
         name=record.id,
         settings=settings,

@@ -9,8 +9,7 @@ import platform
 from contracts import fingerprint
 from pipeline.config.paths import OutputPaths
 from pipeline.inputs.encoder_source import ResolvedEncoder
-from pipeline.operations import run_record
-from pipeline.operations.run_record import RunRecord
+from pipeline.operations.record import RunRecord, is_run_id, read_record
 
 _LIBRARIES = (
     *fingerprint.TRAINER_LIBRARIES,
@@ -34,8 +33,8 @@ def find(encoder: ResolvedEncoder) -> dict[str, str]:
 
 def warn_of_changes(record: RunRecord, paths: OutputPaths) -> None:
     """Logs a warning of each dependency of a run that differs from the run before."""
-    names = filter(run_record.is_id, os.listdir(paths.runs))
-    runs = [run_record.read(paths.run(name)) for name in names if name != record.id]
+    names = filter(is_run_id, os.listdir(paths.runs))
+    runs = [read_record(paths.run(name)) for name in names if name != record.id]
     for previous in sorted(runs, key=lambda run: run.id, reverse=True):
         if previous.recipe == record.recipe and previous.dependencies:
             for name, value in record.dependencies.items():

@@ -16,7 +16,7 @@ from contracts.versions import served_versions
 from pipeline.config import tfx_names
 from pipeline.config.parameters import TRAINER_SETTINGS
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import damage
+from pipeline.operations.record import RESTORE, describe_damage
 from pipeline.operations.runs import RunList, no_runs
 from report.run_metadata import MetadataError, MetadataReader, creation_time, values
 
@@ -163,9 +163,9 @@ def _manifest(directory: Path, version: str) -> dict[str, Any]:
                     if name.startswith(("saved_model", "variables/variables.data"))
                 }
         except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
-            advice = f"{damage.ADVICE}; its hashes are unknown"
+            advice = f"{RESTORE}; its hashes are unknown"
             manifest_file = path / served_versions.MANIFEST_FILE
-            logger.warning("%s", damage.describe(manifest_file, error, advice))
+            logger.warning("%s", describe_damage(manifest_file, error, advice))
     return {}
 
 

@@ -13,10 +13,10 @@ from contracts.records.evaluation import Override
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import artifact_files, damage, releases
+from pipeline.operations import artifact_files, releases
+from pipeline.operations.record import RESTORE, RunRecord, read_file
 from pipeline.operations.releases import Release
 from pipeline.operations.run_outputs import RunOutputs
-from pipeline.operations.run_record import RunRecord
 from pipeline.operations.runs import Run
 from report import run_metadata, version_files
 from report.content import Report
@@ -114,7 +114,7 @@ def _push(
     run.pushed = str(paths.pushed / version)
     run.write(paths.run(run.id))
     report_file = str(paths.run(run.id) / Report.FILE)
-    report = damage.read(report_file, Report, Report.FORMAT)
+    report = read_file(report_file, Report, Report.FORMAT)
     if report is not None:  # the component Report may have failed
         version_files.write(run.pushed, report, recorded)
 
@@ -147,7 +147,7 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
             raise UsageError(
                 artifact.uri,
                 f"the verdict of run {run.id} is missing or damaged",
-                advice=damage.ADVICE,
+                advice=RESTORE,
                 name="E-record-damaged",
             )
         raise _deleted(run, "its artifacts were deleted")

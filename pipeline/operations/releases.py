@@ -35,13 +35,13 @@ from modules.data.row_values import find_surrogate
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import NAME_PATTERN
 from pipeline.config.tfx_names import PUSHED_MODEL_TYPE
-from pipeline.operations import damage
+from pipeline.operations.record import RESTORE, damage_error
 from pipeline.operations.runs import RunList
 from report.run_metadata import creation_time, values
 
 logger = logging.getLogger(__name__)
 JOURNAL = "releases.jsonl"
-_JOURNAL_ADVICE = f"{damage.ADVICE}, or move it away"  # if it cannot be read
+_JOURNAL_ADVICE = f"{RESTORE}, or move it away"  # if it cannot be read
 
 Action = Literal["rollback", "override"]
 State = Literal["served", "earlier", "withdrawn", "incomplete"]
@@ -127,7 +127,7 @@ def read_journal(directory: Path) -> list[Release]:
     try:
         records = list(json_lines.read(path, Release))
     except OSError as error:
-        raise damage.to_error(path, error, _JOURNAL_ADVICE) from error
+        raise damage_error(path, error, _JOURNAL_ADVICE) from error
     releases: list[Release] = []
     for release in records:
         kind = release.action, release.run
@@ -275,7 +275,7 @@ def list_pushed(
 
 def _unreadable(directory: Path, error: OSError) -> UsageError:
     advice = "make it a directory that you may read"
-    return damage.to_error(directory, error, advice, name="E-storage-failed")
+    return damage_error(directory, error, advice, name="E-storage-failed")
 
 
 def list_releases(directory: Path) -> list[Release]:

@@ -7,7 +7,7 @@ from contracts.storage import files
 from contracts.task.definition import NO_ID, TaskConfig
 from ingest.examples import tf_examples
 from modules import environment
-from pipeline.operations import damage
+from pipeline.operations.record import RESTORE
 
 
 def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ...]]:
@@ -43,7 +43,7 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
         raise UsageError(
             examples,
             f"the texts cannot be read ({type(error).__name__})",
-            advice=f"{damage.ADVICE}, or compare without texts, with `rows=0` or "
+            advice=f"{RESTORE}, or compare without texts, with `rows=0` or "
             "`with_texts=False`",
             name="E-record-damaged",
         ) from error

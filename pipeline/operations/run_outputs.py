@@ -14,7 +14,7 @@ from contracts.records.evaluation import Verdict
 from contracts.records.serving import ServingReport
 from contracts.storage import uris
 from pipeline.config import tfx_names
-from pipeline.operations import damage
+from pipeline.operations.record import read_file
 from report.run_metadata import ComponentRun, MetadataReader, values
 
 _File = TypeVar("_File", bound=RecordFile)
@@ -105,7 +105,7 @@ class RunOutputs:
 
     def _read(self, output: tuple[str, str], record: type[_File]) -> _File | None:
         artifact = self.artifacts.get(output)
-        return artifact and damage.read(uris.join(artifact.uri, record.FILE), record)
+        return artifact and read_file(uris.join(artifact.uri, record.FILE), record)
 
     def _properties(self, output: tuple[str, str]) -> dict[str, Any]:
         artifact = self.artifacts.get(output)

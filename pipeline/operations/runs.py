@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import datetime
 import functools
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
 
-from contracts.errors import UsageError
+from contracts.commits import Commits
+from contracts.errors import DataRefusedError, UsageError
+from contracts.run_states import DATA_REFUSED
 from contracts.storage import file_lock
 from ingest.examples.data_card import CARD_FILE, DataCard
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import damage, run_record
+from pipeline.config.recipe import Config
+from pipeline.operations.record import (
+    RESTORE,
+    SETTINGS_FILE,
+    RunRecord,
+    describe_damage,
+    is_run_id,
+    match_tfx_run,
+    read_file,
+    read_record,
+)
 from pipeline.operations.run_outputs import RunOutputs
-from pipeline.operations.run_record import RunRecord
 from report.run_metadata import MetadataError, MetadataReader
 
 LATEST = "latest"
@@ -46,16 +59,16 @@ class Run:
     @property
     def data_card(self) -> DataCard | None:
         """Where its rows came from; None before they are read."""
-        return damage.read(str(self.directory / CARD_FILE), DataCard)
+        return read_file(str(self.directory / CARD_FILE), DataCard)
 
     @property
     def settings_problem(self) -> str:
         """Why its recipe cannot be read; empty if it can."""
-        path = self.directory / run_record.SETTINGS_FILE
+        path = self.directory / SETTINGS_FILE
         try:
             yaml.safe_load(path.read_bytes())
         except (OSError, yaml.YAMLError) as error:
-            return damage.describe(path, error)
+            return describe_damage(path, error)
         return ""
 
     @functools.cached_property
@@ -78,6 +91,47 @@ class Run:
                 for component in outputs.components
             ]
         return outputs
+
+
+@contextlib.contextmanager
+def recording(
+    directory: Path, config: Config, metadata: Path, commits: Commits | None = None
+) -> Iterator[RunRecord]:
+    """Records the start and the end of a run, in a directory that must not exist.
+
+    Yields:
+      The record. Call its `finish` at the end of the run.
+    """
+    directory.mkdir(parents=True)
+    record = RunRecord(
+        id=directory.name,
+        recipe=config.name,
+        metric=config.task.metric,
+        commits=commits,
+    )
+    record.write(directory)
+    try:
+        yield record
+    except Exception as error:
+        record.state = "failed"
+        if isinstance(error, DataRefusedError):
+            record.state = DATA_REFUSED
+        record.reason = str(error) or type(error).__name__
+        raise
+    except BaseException:  # Ctrl-C, SIGTERM or SIGHUP
+        record.state = "interrupted"
+        raise
+    finally:
+        record.ended = datetime.datetime.now(datetime.timezone.utc)
+        try:
+            if metadata.exists():
+                reader = MetadataReader.of_file(metadata)
+                record.tfx_run_id = match_tfx_run(reader.run_times(), record.id)
+                if record.state == "failed":  # perhaps after the push
+                    record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
+        except MetadataError as error:  # the error of the run is raised, not this one
+            logger.warning("%s", error)
+        record.write(directory)
 
 
 class RunList(Sequence[RunRecord]):
@@ -110,10 +164,10 @@ class RunList(Sequence[RunRecord]):
             self._running = running_id(paths)
         except OSError as error:
             advice = "delete it; until then no run is shown as running"
-            self._warn(damage.describe(paths.lock, error, advice))
+            self._warn(describe_damage(paths.lock, error, advice))
         directories = map(paths.run, filter(self._is_run, self._list_names()))
         self._records = sorted(
-            map(run_record.read, directories), key=lambda run: run.id, reverse=True
+            map(read_record, directories), key=lambda run: run.id, reverse=True
         )
         following = None
         for record in self._records:
@@ -180,15 +234,15 @@ class RunList(Sequence[RunRecord]):
             return []
         except OSError as error:
             advice = "make it a directory that you may read"
-            self._warn(damage.describe(self._paths.runs, error, advice))
+            self._warn(describe_damage(self._paths.runs, error, advice))
             return []
 
     def _is_run(self, name: str) -> bool:
         try:
-            return run_record.is_id(name) and bool(os.listdir(self._paths.run(name)))
+            return is_run_id(name) and bool(os.listdir(self._paths.run(name)))
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError:  # `run_record.read` describes it
+        except OSError:  # `read_record` describes it
             return True
 
     def _warn_of_unknown(self) -> None:
@@ -205,7 +259,7 @@ class RunList(Sequence[RunRecord]):
             runs = "run" if len(ids) == 1 else "runs"
             self._warn(
                 f"{database} {what} the {runs} {shown}: the "
-                f"components and the lineage are unknown; {damage.ADVICE}"
+                f"components and the lineage are unknown; {RESTORE}"
             )
 
     def _complete(self, record: RunRecord, following: str | None) -> None:
@@ -215,9 +269,7 @@ class RunList(Sequence[RunRecord]):
         elif record.state != "running":
             return
         if record.tfx_run_id is None:
-            record.tfx_run_id = run_record.match_tfx_run(
-                self._tfx_runs, record.id, following
-            )
+            record.tfx_run_id = match_tfx_run(self._tfx_runs, record.id, following)
         if record.state == "running" and record.id != self._running:
             record.state = "interrupted"
 

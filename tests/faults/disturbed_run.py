@@ -18,7 +18,7 @@ import psutil
 
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import load_config
-from pipeline.operations import run_progress
+from pipeline.operations.record import read_progress
 from tests import tiny
 from tests.e2e import warm_command
 
@@ -103,7 +103,7 @@ class DisturbedRun:
     def running(self) -> str:
         """The component that runs; empty before the first."""
         for record in set(self._paths.runs.glob("*")) - self._earlier:
-            for component in run_progress.read(record).components:
+            for component in read_progress(record).components:
                 if component.state == "running":
                     return component.name
         return ""

@@ -13,7 +13,8 @@ from contracts.records.evaluation import Verdict
 from contracts.versions import served_versions
 from ingest.examples.preparation import find_examples
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import releases, run_record
+from pipeline.operations import releases
+from pipeline.operations.record import RunRecord, read_record
 from pipeline.operations.releases import Release
 from tests import tiny
 
@@ -173,7 +174,7 @@ def _overridden(work: Path) -> Any:
     from report.run_metadata import MetadataReader
 
     paths = OutputPaths(work / "output", "tiny")
-    run = run_record.read(paths.run("20260101-000000Z-000000"))
+    run = read_record(paths.run("20260101-000000Z-000000"))
     reader = MetadataReader.of_file(paths.metadata)
     verdict = RunOutputs(reader, run.tfx_run_id).verdict
     assert verdict is not None
@@ -218,14 +219,14 @@ def _run_directory(work: Path) -> Path:
 def _write_run(work: Path, state: str = "running") -> None:
     directory = _run_directory(work)
     directory.mkdir(exist_ok=True)
-    record = run_record.RunRecord(id=directory.name, recipe="tiny")
+    record = RunRecord(id=directory.name, recipe="tiny")
     if state != "running":
         record.finish("pushed/1", "", 0.9)
     record.write(directory)
 
 
 def _read_run(work: Path) -> Any:
-    record = run_record.read(_run_directory(work))
+    record = read_record(_run_directory(work))
     assert not record.damage, record.damage
     return record.state, record.pushed
 

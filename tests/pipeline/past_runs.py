@@ -12,7 +12,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from contracts.records.evaluation import Verdict
 from pipeline.config.paths import OutputPaths
-from pipeline.operations.run_record import RunRecord
+from pipeline.operations.record import RunRecord
 
 ID_FORMAT = "%Y%m%d-%H%M%SZ-%f"
 

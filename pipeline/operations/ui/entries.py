@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import damage, run_progress
-from pipeline.operations.run_progress import Progress
-from pipeline.operations.run_record import LOG_FILE, SETTINGS_FILE
+from pipeline.operations.record import (
+    LOG_FILE,
+    SETTINGS_FILE,
+    Progress,
+    describe_damage,
+    read_progress,
+)
 from pipeline.operations.runs import Run, RunList
 from report.content import Curve, Report, SeedTraining
 from report.formatting import local_time
@@ -56,12 +60,12 @@ class Entry(Run):
         except FileNotFoundError:  # before its end
             return None, ""
         except (OSError, ValueError) as error:
-            return None, damage.describe(path, error)
+            return None, describe_damage(path, error)
 
     @property
     def progress(self) -> Progress:
         """Its components and its training so far."""
-        return run_progress.read(self.directory)
+        return read_progress(self.directory)
 
     @property
     def settings(self) -> str:

@@ -16,8 +16,8 @@ from contracts import fingerprint
 from contracts.records.evaluation import Verdict
 from pipeline.cli.main import main
 from pipeline.operations import releases
+from pipeline.operations.record import SETTINGS_FILE
 from pipeline.operations.releases import Release
-from pipeline.operations.run_record import SETTINGS_FILE
 from report.run_metadata import MetadataReader
 from tests.nightly import nightly
 from tests.pipeline.operations.ui.conftest import serving

@@ -11,7 +11,12 @@ import pytest
 from contracts.run_states import MARKS
 from pipeline.console import Console
 from pipeline.local.progress import RunProgress
-from pipeline.operations import run_progress
+from pipeline.operations.record import (
+    Progress,
+    ProgressFile,
+    TrainingProgress,
+    read_progress,
+)
 
 ABSL = logging.getLogger("absl")
 TRAINING = logging.getLogger("modules.training.actions")
@@ -172,12 +177,12 @@ def test_other_processes_read_the_progress_of_the_run(console, tmp_path):
         start("StatisticsGen")
         finish("StatisticsGen", is_cached=True)
         start("Trainer")
-        states = [c.state for c in run_progress.read(tmp_path).components]
+        states = [c.state for c in read_progress(tmp_path).components]
         assert states == ["cached", "running", "waiting"]
         TRAINING.info("step %d/%d", 10, 40, extra={"training": {"step": 10, **LOOP}})
         TRAINING.info("evaluated", extra={"training": BEST})
         finish("Trainer")
-    written = run_progress.read(tmp_path)
+    written = read_progress(tmp_path)
     assert [c.state for c in written.components] == ["cached", "done", "waiting"]
     assert written.training.step == 10
     assert written.training.losses == [0.5]
@@ -185,7 +190,7 @@ def test_other_processes_read_the_progress_of_the_run(console, tmp_path):
 
 
 def test_progress_with_a_loss_that_is_nan_is_read_back(tmp_path):
-    training = run_progress.TrainingProgress(
+    training = TrainingProgress(
         seed=0,
         step=2,
         steps=4,
@@ -193,8 +198,8 @@ def test_progress_with_a_loss_that_is_nan_is_read_back(tmp_path):
         loss_steps=[1, 2],
         losses=[0.5, math.nan],
     )
-    written = run_progress.Progress(training=training)
-    run_progress.ProgressFile(tmp_path).write(written)
-    read = run_progress.read(tmp_path).training
+    written = Progress(training=training)
+    ProgressFile(tmp_path).write(written)
+    read = read_progress(tmp_path).training
     assert read is not None
     assert read.losses == pytest.approx([0.5, math.nan], nan_ok=True)

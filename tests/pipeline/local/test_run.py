@@ -20,7 +20,7 @@ from pipeline.config import policy
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.local import run
-from pipeline.operations import run_record
+from pipeline.operations.record import RunRecord
 from pipeline.operations.run_outputs import RunOutputs
 from pipeline.operations.runs import RunList
 from report.run_metadata import MetadataError
@@ -325,7 +325,7 @@ def test_stop_on_a_full_disk_is_explained_and_no_failure(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def fill_disk_and_stop(*_):
-        monkeypatch.setattr(run_record.RunRecord, "write", fail)
+        monkeypatch.setattr(RunRecord, "write", fail)
         monkeypatch.setattr(logging.FileHandler, "close", lambda h: fail(close(h)))
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(60)

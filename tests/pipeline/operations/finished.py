@@ -13,7 +13,7 @@ from contracts.records.data import DataVerdict
 from contracts.task.definition import TaskConfig
 from modules.evaluation import prediction_files
 from pipeline.operations.compared_run import FinishedRun
-from pipeline.operations.run_record import RunRecord
+from pipeline.operations.record import RunRecord
 from tests.exported import serialize
 from tests.pipeline.past_runs import ID_FORMAT
 

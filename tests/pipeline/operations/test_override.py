@@ -13,8 +13,9 @@ from contracts import written_files
 from contracts.storage import files
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
-from pipeline.operations import override, releases, run_record
+from pipeline.operations import override, releases
 from pipeline.operations.override import find_refused
+from pipeline.operations.record import RunRecord, read_record
 from pipeline.operations.releases import list_pushed, roll_back
 from pipeline.operations.run_outputs import RunOutputs
 from pipeline.operations.runs import RunList
@@ -46,7 +47,7 @@ def recorded(past, run):
         for _, execution in reader.executions(run.tfx_run_id)
         if "by" in execution.custom_properties
     ]
-    pushed = run_record.read(past.paths.run(run.id)).pushed
+    pushed = read_record(past.paths.run(run.id)).pushed
     return {
         "served": served_versions.list_versions(str(past.paths.pushed)),
         "show": verdict.override and str(verdict.override.version),
@@ -90,7 +91,7 @@ STEPS = {
     "metadata": (override, "_write_metadata", True),
     "verdict": (files, "write_record", True),
     "its files": (written_files, "record", True),
-    "run record": (run_record.RunRecord, "write", True),
+    "run record": (RunRecord, "write", True),
     "confirmation": (releases, "add_release", True),
 }
 

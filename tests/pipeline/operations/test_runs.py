@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pipeline.operations import run_record
+from pipeline.operations.record import RECORD_FILE, new_run_id
 from pipeline.operations.runs import RunList
 from tests.refusals import refused
 
@@ -60,7 +60,7 @@ def test_directories_of_other_programs_are_not_runs(past):
 def test_damaged_record_hides_no_other_run(past, content):
     past.run("pushed", pushed="/serving/1")
     damaged = past.run("pushed")
-    (past.paths.run(damaged.id) / run_record.FILE).write_text(content)
+    (past.paths.run(damaged.id) / RECORD_FILE).write_text(content)
     record, other = RunList(past.paths)
     assert record.id == damaged.id
     assert record.state == "failed"
@@ -72,7 +72,7 @@ def test_record_of_an_unknown_format_is_refused_and_one_without_a_format_is_read
     for fields in ({"format": 2, "state": "paused"}, {"state": "refused"}):
         record = past.run()
         content = {"id": record.id, "recipe": "tiny", **fields}
-        path = past.paths.run(record.id) / run_record.FILE
+        path = past.paths.run(record.id) / RECORD_FILE
         path.write_text(json.dumps(content))
     without, unknown = RunList(past.paths)
     assert without.state == "refused"
@@ -96,10 +96,10 @@ def test_file_is_not_a_run(past):
 
 def test_run_that_was_killed_in_another_time_zone_finds_its_components(past, zone):
     zone("Asia/Tokyo")
-    first = past.run("running", id=run_record.new_id())
+    first = past.run("running", id=new_run_id())
     time.sleep(0.01)  # ML Metadata counts milliseconds
     zone("America/Los_Angeles")
-    second = past.run("running", id=run_record.new_id())
+    second = past.run("running", id=new_run_id())
     runs = RunList(past.paths)
     assert [run.id for run in runs] == [second.id, first.id]
     assert runs[1].tfx_run_id == "2026-01-01T01:00:09"

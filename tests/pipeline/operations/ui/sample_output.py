@@ -5,13 +5,13 @@ import datetime
 
 from contracts.storage import file_lock
 from pipeline.config.paths import OutputPaths
-from pipeline.operations.run_progress import (
+from pipeline.operations.record import (
     ComponentProgress,
     Progress,
     ProgressFile,
+    RunRecord,
     TrainingProgress,
 )
-from pipeline.operations.run_record import RunRecord
 from tests.pipeline.operations import finished
 from tests.pipeline.past_runs import ID_FORMAT
 from tests.report import samples

@@ -5,7 +5,7 @@ import re
 import httpx
 import pytest
 
-from pipeline.operations.run_progress import Progress, ProgressFile, read
+from pipeline.operations.record import Progress, ProgressFile, read_progress
 from pipeline.operations.ui.app import POLICY
 from pipeline.operations.ui.entries import list_entries
 from report import page
@@ -221,10 +221,10 @@ def test_an_unfinished_run_is_live(client, paths):
 
 def test_progress_is_written_once_a_second_at_most(tmp_path):
     file = ProgressFile(tmp_path)
-    assert read(tmp_path) == Progress()
+    assert read_progress(tmp_path) == Progress()
     for name in ("a", "b", "c"):
         components = [{"name": name, "state": "running"}]
         progress = Progress.model_validate({"components": components})
         file.write(progress, is_urgent=name == "c")
         shown = {"a": "a", "b": "a", "c": "c"}[name]
-        assert read(tmp_path).components[0].name == shown
+        assert read_progress(tmp_path).components[0].name == shown

@@ -10,7 +10,15 @@ import pytest
 from contracts.commits import Commit, Commits
 from contracts.errors import DataRefusedError, UsageError
 from pipeline.config.recipe import load_config
-from pipeline.operations import run_record, runs
+from pipeline.operations import runs
+from pipeline.operations.record import (
+    RECORD_FILE,
+    RunRecord,
+    match_tfx_run,
+    new_run_id,
+    read_record,
+)
+from pipeline.operations.runs import recording
 from tests import tiny
 
 HOLD = """
@@ -34,7 +42,7 @@ def record(past, config):
 
     def record(action):
         directory = past.paths.run(ID)
-        with run_record.recording(directory, config, past.paths.metadata) as entry:
+        with recording(directory, config, past.paths.metadata) as entry:
             action(entry)
         return read(past)
 
@@ -42,7 +50,7 @@ def record(past, config):
 
 
 def read(past):
-    return run_record.read(past.paths.run(ID))
+    return read_record(past.paths.run(ID))
 
 
 @pytest.mark.parametrize(
@@ -91,14 +99,14 @@ def test_outcome_of_a_finished_run_is_recorded(record):
 def test_commits_are_recorded_before_the_first_component(past, config):
     commits = Commits(code=Commit(id="0123456789abcdef", changes=["modules/a.py"]))
     directory, metadata = past.paths.run(ID), past.paths.metadata
-    with run_record.recording(directory, config, metadata, commits):
+    with recording(directory, config, metadata, commits):
         assert read(past).commits == commits
     assert read(past).commits == commits
 
 
 def test_record_has_the_number_of_its_format(record, past):
     record(lambda _: None)
-    text = (past.paths.run(ID) / run_record.FILE).read_text()
+    text = (past.paths.run(ID) / RECORD_FILE).read_text()
     assert json.loads(text)["format"] == 1
 
 
@@ -125,22 +133,22 @@ def test_running_id_is_that_of_the_process_that_holds_the_lock(past):
 def test_run_has_its_start_in_utc_in_its_name_and_its_record(past, config, zone, name):
     zone(name)
     before = datetime.datetime.now(datetime.timezone.utc)
-    run_id = run_record.new_id()
+    run_id = new_run_id()
     after = datetime.datetime.now(datetime.timezone.utc)
     assert f"{before:%Y%m%d-%H%M%SZ-%f}" <= run_id <= f"{after:%Y%m%d-%H%M%SZ-%f}"
-    with run_record.recording(past.paths.run(run_id), config, past.paths.metadata):
+    with recording(past.paths.run(run_id), config, past.paths.metadata):
         pass
-    content = json.loads((past.paths.run(run_id) / run_record.FILE).read_text())
+    content = json.loads((past.paths.run(run_id) / RECORD_FILE).read_text())
     assert content["ended"].endswith(("Z", "+00:00"))
     zone("Asia/Kolkata")  # whoever reads it is elsewhere
-    record = run_record.read(past.paths.run(run_id))
+    record = read_record(past.paths.run(run_id))
     assert before <= record.started <= record.ended
     assert 0 <= record.seconds < 60
     assert record.started.utcoffset() == datetime.timedelta(0)
 
 
 def test_duration_is_unknown_if_the_clock_was_set_back():
-    record = run_record.RunRecord(
+    record = RunRecord(
         id="20251125-100000Z-000000", recipe="", ended="2025-11-25T09:59:59Z"
     )
     assert record.seconds is None
@@ -161,4 +169,4 @@ def test_tfx_run_belongs_to_a_record_by_the_time_when_ml_metadata_stored_it():
         ("20260101-020000Z-000000", None, "2025-12-31T18:00:08"),
         ("20260101-013000Z-000000", "20260101-020000Z-000000", None),
     ):
-        assert run_record.match_tfx_run(tfx_runs, record, following) == expected
+        assert match_tfx_run(tfx_runs, record, following) == expected

@@ -1,4 +1,4 @@
-"""The record of a run: `run.json`, written when the run starts and when it ends.
+"""The record of a run, its progress, and what is said of a file that is damaged.
 
     runs/ID/
       run.json         the outcome of the run
@@ -20,34 +20,38 @@ import contextlib
 import datetime
 import json
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import pydantic
+import yaml
 
 from contracts.commits import Commits
-from contracts.errors import DataRefusedError
-from contracts.run_states import DATA_REFUSED, PUSHED, REFUSED, RunState
-from contracts.storage import file_format
-from pipeline.config.recipe import Config
-from pipeline.operations import damage
-from pipeline.operations.run_outputs import RunOutputs
-from report.run_metadata import MetadataError, MetadataReader
+from contracts.errors import UsageError
+from contracts.run_states import PUSHED, REFUSED, ComponentState, RunState
+from contracts.storage import file_format, files
 
-FILE = "run.json"
+RECORD_FILE = "run.json"
 SETTINGS_FILE = "config.yaml"
 LOG_FILE = "run.log"
+PROGRESS_FILE = "progress.json"
+RESTORE = "restore it from a backup"
 _ID_FORMAT = "%Y%m%d-%H%M%SZ-%f"
 _UTC = datetime.timezone.utc
+_SECONDS = 1.0  # between two writes of the progress
 
 logger = logging.getLogger(__name__)
+
+_File = TypeVar("_File", bound=pydantic.BaseModel)
 
 
 class RunRecord(pydantic.BaseModel):
     """The record of a run.
 
     Attributes:
-      id: The name of its directory below `runs/`: its start; see `new_id`.
+      id: The name of its directory below `runs/`: its start; see `new_run_id`.
       recipe: The recipe's name.
       state: Its state. It stays `running` if the process was killed; `runs.RunList`
         corrects that.
@@ -103,7 +107,7 @@ class RunRecord(pydantic.BaseModel):
 
     def write(self, directory: Path) -> None:
         """Writes the record, or replaces it."""
-        path = directory / FILE
+        path = directory / RECORD_FILE
         # `model_dump_json` writes null for NaN, which `json.dumps` would not.
         content = file_format.with_format(json.loads(self.model_dump_json()))
         incomplete = path.with_suffix(".incomplete")
@@ -111,72 +115,31 @@ class RunRecord(pydantic.BaseModel):
         incomplete.replace(path)
 
 
-def read(directory: Path) -> RunRecord:
+def read_record(directory: Path) -> RunRecord:
     """Reads a record; if that fails, its state is `failed`, and `damage` says why."""
-    path = directory / FILE
+    path = directory / RECORD_FILE
     try:
         content = file_format.parse(path.read_bytes(), path)
         record = RunRecord.model_validate(content)
     except (OSError, ValueError) as error:  # damaged, or just deleted
-        advice = f"{damage.ADVICE}, or delete the directory of the run"
+        advice = f"{RESTORE}, or delete the directory of the run"
         return RunRecord(
             id=directory.name,
             recipe="",
             state="failed",
-            damage=damage.describe(path, error, advice),
+            damage=describe_damage(path, error, advice),
         )
     record.id = directory.name  # a copy has the id of the original
     record.damage = ""
     return record
 
 
-@contextlib.contextmanager
-def recording(
-    directory: Path, config: Config, metadata: Path, commits: Commits | None = None
-) -> Iterator[RunRecord]:
-    """Records the start and the end of a run, in a directory that must not exist.
-
-    Yields:
-      The record. Call its `finish` at the end of the run.
-    """
-    directory.mkdir(parents=True)
-    record = RunRecord(
-        id=directory.name,
-        recipe=config.name,
-        metric=config.task.metric,
-        commits=commits,
-    )
-    record.write(directory)
-    try:
-        yield record
-    except Exception as error:
-        record.state = "failed"
-        if isinstance(error, DataRefusedError):
-            record.state = DATA_REFUSED
-        record.reason = str(error) or type(error).__name__
-        raise
-    except BaseException:  # Ctrl-C, SIGTERM or SIGHUP
-        record.state = "interrupted"
-        raise
-    finally:
-        record.ended = _now()
-        try:
-            if metadata.exists():
-                reader = MetadataReader.of_file(metadata)
-                record.tfx_run_id = match_tfx_run(reader.run_times(), record.id)
-                if record.state == "failed":  # perhaps after the push
-                    record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
-        except MetadataError as error:  # the error of the run is raised, not this one
-            logger.warning("%s", error)
-        record.write(directory)
-
-
-def new_id() -> str:
+def new_run_id() -> str:
     """Returns the id of a run that starts now: the time in UTC, with a `Z`."""
     return _now().strftime(_ID_FORMAT)
 
 
-def is_id(name: str) -> bool:
+def is_run_id(name: str) -> bool:
     """Returns whether a name is the id of a run."""
     with contextlib.suppress(ValueError):
         _parse_id(name)
@@ -221,3 +184,146 @@ def _parse_id(run_id: str) -> datetime.datetime:
 
 def _now() -> datetime.datetime:
     return datetime.datetime.now(_UTC)
+
+
+class _Part(pydantic.BaseModel):
+    # A loss may be NaN, which JSON does not have: pydantic writes and reads a string.
+    model_config = pydantic.ConfigDict(ser_json_inf_nan="strings")
+
+
+class ComponentProgress(_Part):
+    """A component of the run.
+
+    Attributes:
+      name: The component.
+      state: Its state.
+      started: When it started, in seconds since the epoch; None before.
+      seconds: Its duration; None until it ends.
+      note: Its last log message, or its result.
+    """
+
+    name: str
+    state: ComponentState
+    started: float | None = None
+    seconds: float | None = None
+    note: str = ""
+
+
+class TrainingProgress(_Part):
+    """The training from one seed.
+
+    Attributes:
+      seed: The seed.
+      step: Steps trained.
+      steps: Steps to train.
+      examples_per_second: Speed since the start.
+      seconds_left: Estimated time to its end; None until the second loop of steps.
+      best: Text that describes the best evaluation so far.
+      loss_steps: The steps of `losses`.
+      losses: The training loss by step.
+    """
+
+    seed: int
+    step: int
+    steps: int
+    examples_per_second: float
+    seconds_left: float | None = None
+    best: str = ""
+    loss_steps: list[int] = []
+    losses: list[float] = []
+
+
+class Progress(_Part):
+    """The progress of a run.
+
+    Attributes:
+      components: The components in the order in which they run.
+      training: The training from the latest seed; None before the first.
+    """
+
+    components: list[ComponentProgress] = []
+    training: TrainingProgress | None = None
+
+
+class ProgressFile:
+    """Writes the progress of a run to its record, at most once a second."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / PROGRESS_FILE
+        self._written = -_SECONDS
+
+    def write(self, progress: Progress, *, is_urgent: bool = False) -> None:
+        """Replaces the file, if it is urgent or a second after the last time."""
+        if not is_urgent and time.monotonic() - self._written < _SECONDS:
+            return
+        incomplete = self._path.with_suffix(".incomplete")
+        incomplete.write_text(progress.model_dump_json(), encoding="utf-8")
+        incomplete.replace(self._path)
+        self._written = time.monotonic()
+
+
+def read_progress(directory: Path) -> Progress:
+    """Returns the progress in a run's record; empty if it is missing or damaged."""
+    try:
+        return Progress.model_validate_json((directory / PROGRESS_FILE).read_bytes())
+    except (OSError, pydantic.ValidationError):
+        return Progress()
+
+
+def damage_error(
+    path: object,
+    error: Exception,
+    advice: str = RESTORE,
+    *,
+    name: str = "E-record-damaged",
+) -> UsageError:
+    """Returns the error of a file for that of its reader.
+
+    If the file has the format of another release, the stable name is its own.
+    """
+    match error:
+        case file_format.FormatError():
+            return UsageError(*error.args[:-1], name=error.name)
+        case FileNotFoundError():
+            return UsageError(str(path), "missing", advice=advice, name=name)
+        case OSError():
+            reason = error.strerror or type(error).__name__
+        case UnicodeDecodeError():
+            reason = f"byte {error.start + 1} is not UTF-8"
+        case json.JSONDecodeError():
+            reason = f"not JSON, line {error.lineno} column {error.colno}"
+        case pydantic.ValidationError():
+            (first, *_) = error.errors()
+            where = ".".join(map(str, first["loc"]))
+            reason = f"{where}: {first['msg']}" if where else first["msg"]
+        case yaml.YAMLError():
+            reason = "not YAML"
+        case _:
+            reason = type(error).__name__
+    return UsageError(str(path), f"cannot be read: {reason}", advice=advice, name=name)
+
+
+def describe_damage(path: object, error: Exception, advice: str = RESTORE) -> str:
+    """Returns the sentence of `damage_error`."""
+    return damage_error(path, error, advice).sentence()
+
+
+def read_file(
+    path: str, model: type[_File], number: int = file_format.FORMAT
+) -> _File | None:
+    """Reads a record that a run wrote.
+
+    Args:
+      path: The file.
+      model: Its content.
+      number: The format number that this release reads.
+
+    Returns:
+      The record; None if there is no file, or, after a warning, if it is damaged.
+    """
+    try:
+        content = files.read_record(path, number)
+        return None if content is None else model.model_validate(content)
+    except (OSError, ValueError) as error:
+        logger.warning("%s", describe_damage(path, error))
+        return None
