@@ -308,7 +308,7 @@ def test_lineage_leaves_out_the_facts_of_an_execution_without_properties(
     result = invoke("lineage", "1")
     assert result.exit_code == 0
     assert "Trainer of run" in result.stdout
-    assert "no property custom_config of " in result.stderr
+    assert "no property custom_config in " in result.stderr
 
 
 @pytest.mark.parametrize("command", ["runs", "show latest", "versions"])
@@ -557,7 +557,7 @@ def test_model_that_cannot_be_read_is_one_line(tmp_path, command):
     result = CliRunner().invoke(main, [*command.split(), "--model", str(tmp_path)])
     assert result.exit_code == 2
     (line,) = lines_about(graph, result.stderr)
-    assert line.startswith(f"error: --model {tmp_path} cannot be read: ")
+    assert line.startswith(f"error: --model: {graph}")
 
 
 def test_report_of_an_earlier_release_is_one_line(output, invoke):
