@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import inspect
 import re
+import textwrap
 from collections import Counter, defaultdict
 
 import pytest
@@ -31,8 +32,8 @@ class Entry:
 
     @property
     def example(self) -> str:
-        (example,) = re.findall(r"^```\w*\n(.*?)\n```$", self.text, re.M | re.S)
-        return example
+        (example,) = re.findall(r"^(?: {4}.*\n)+", self.text, re.M)
+        return textwrap.dedent(example).rstrip("\n")
 
     @property
     def former(self) -> list[str]:
@@ -53,21 +54,39 @@ def to_pattern(node):
     return None
 
 
-def to_message(call):
+def to_message(call, parameters):
     """Returns a regular expression for the message of an error; None if unknown."""
-    fields = dict(zip(FIELDS, call.args, strict=False))
+    fields = dict(zip(parameters, call.args, strict=False))
     fields |= {keyword.arg: keyword.value for keyword in call.keywords}
     if None in fields:
         return None  # some fields are a dictionary
-    texts = {
-        field: to_pattern(fields[field]) or ".*" for field in FIELDS if field in fields
-    }
-    if "setting" in texts:
-        texts["setting"] = ".*"  # on the command line, the name of an option
-    start = ": ".join(texts[field] for field in ("setting", "got") if field in texts)
-    allowed = f"allowed: {texts['allowed']}" if "allowed" in texts else None
-    pattern = "(?:; |\n)".join(filter(None, [start, allowed, texts.get("advice")]))
+    got = to_pattern(fields["got"]) or ".*" if "got" in fields else None
+    # On the command line, the setting is the name of an option.
+    pattern = ": ".join(filter(None, [".*" if "setting" in fields else None, got]))
+    for field, label in (("allowed", "allowed: "), ("advice", "")):
+        if field in fields:
+            text = to_pattern(fields[field])
+            part = f"(?:; |\n){label}{text or '.*'}" if pattern else text or ".*"
+            pattern += part if text else f"(?:{part})?"  # a variable may be None
     return re.sub("`[^`]*`", ".*", pattern)  # references to options
+
+
+def find_constructor(definition):
+    """Returns the parameters of an error's class, and the name that it always has."""
+    for method in ast.walk(definition):
+        if getattr(method, "name", None) != "__init__":
+            continue
+        for call in ast.walk(method):
+            match call:
+                case ast.Call(
+                    func=ast.Attribute(attr="__init__"),
+                    keywords=[
+                        *_,
+                        ast.keyword("name", ast.Constant() as name),
+                    ],
+                ):
+                    return [argument.arg for argument in method.args.args[1:]], name
+    return FIELDS, None
 
 
 def find_messages():
@@ -78,15 +97,15 @@ def find_messages():
         for path in sorted((REPOSITORY / package).rglob("*.py"))
     }
     nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
-    errors = {UsageError.__name__}
+    errors = {UsageError.__name__: (FIELDS, None)}
     while True:  # classes of classes
         found = {
-            node.name
+            node.name: find_constructor(node)
             for _, node in nodes
             if isinstance(node, ast.ClassDef)
             and any(ast.unparse(b).rpartition(".")[2] in errors for b in node.bases)
         }
-        if found <= errors:
+        if found.keys() <= errors.keys():
             break
         errors |= found
     calls, patterns = [], defaultdict(list)
@@ -95,15 +114,18 @@ def find_messages():
             continue
         function = ast.unparse(node.func).rpartition(".")[2]
         names = [keyword.value for keyword in node.keywords if keyword.arg == "name"]
-        name = names[0] if names else None
+        parameters, name = errors.get(function, (FIELDS, None))
+        if names:
+            name = names[0]
         if function == "named":
             name = node.args[1]
         if function in errors or function == "named":
             calls.append((f"{path}:{node.lineno}", name))
-        if isinstance(name, ast.Constant) and NAME.fullmatch(str(name.value)):
+        is_name = isinstance(name, ast.Constant) and NAME.fullmatch(str(name.value))
+        if is_name and function != "__init__":  # of a class, whose calls have it
             message = None  # it gets its rows later
             if function in errors:
-                message = to_message(node)
+                message = to_message(node, parameters)
             elif function == "named":
                 message = to_pattern(node.args[0])
             patterns[name.value].append(message)
@@ -163,9 +185,11 @@ def test_each_name_is_explained_once_and_no_other_name_is():
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_explanation_has_meaning_example_and_advice(entry):
     text = entry.text.partition("Before 2.0.0:")[0]
-    meaning, example, advice = re.split(r"\*\*Example\*\*|\*\*Do:\*\*", text)
+    text, advice = text.split("**Do:**")
+    meaning, _, after = text.partition("\n    ")
     assert meaning.strip()
-    assert example.strip()
+    assert entry.example
+    assert after.endswith(f"[{entry.name}]\n\n")
     assert advice.strip()
 
 
