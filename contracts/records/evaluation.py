@@ -156,7 +156,7 @@ class MetricVerdict(Record, extra="ignore"):
                 named(
                     f"{self.metric} is {value}, more than {drop} below the champion's "
                     f"{champion}",
-                    "E-below-champion",
+                    "E-worse-than-champion",
                 )
             )
         return failures

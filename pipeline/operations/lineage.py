@@ -134,7 +134,9 @@ class _Tracer:
         """Returns source and fingerprint of the data from the settings of DataGate."""
         for component, gate in self._reader.executions(tfx_run_id):
             if component.name == tfx_names.DATA_GATE:
-                card = json.loads(values(gate)["settings"])["card"]
+                properties = values(gate)
+                card = json.loads(properties.get("card") or properties["settings"])
+                card = card.get("card", card)  # release 1.0.0: among the settings
                 return {"data": card["source"], "data sha256": card["fingerprint"]}
         return {}
 

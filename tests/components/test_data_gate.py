@@ -237,7 +237,9 @@ def regions(first, names, **columns):
 
 
 def test_shard_that_vanished_since_example_gen_wrote_it_is_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"Split-train/data-00001-of-00002\.gz is"):
+    with pytest.raises(
+        UsageError, match=r"Split-train/data-00001-of-00002\.gz: missing"
+    ):
         run_gate(tmp_path, {"train": PAIRS}, PAIRS_TASK, file="data-00000-of-00002.gz")
 
 

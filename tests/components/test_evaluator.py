@@ -346,7 +346,7 @@ def test_verdict_of_an_unknown_format_is_refused(tmp_path):
     path = tmp_path / Verdict.FILE
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "format": content["format"] + 1}))
-    with pytest.raises(FormatError, match=r"verdict\.json has the format 2"):
+    with pytest.raises(FormatError, match=r"verdict\.json: its format is 2"):
         Verdict.read(str(tmp_path))
 
 

@@ -210,9 +210,9 @@ def edit(monkeypatch):
         ("report/page.css", "margin", "padding", {"Report"}),
         ("report/model_card.md.jinja", "report", "run", {"Report"}),
         (
-            "components/evaluator/bounds.py",
-            "def add_to(",
-            "def add(",
+            "components/evaluator/executor.py",
+            "def add_bounds(",
+            "def add_limits(",
             {"Evaluator", "Report"},
         ),
         (

@@ -97,8 +97,9 @@ def check_report(run, learning_rate):
     numbers = jobs.read_json(page.removesuffix(".html") + ".json")
     assert numbers["outcome"] == "pushed"
     assert numbers["settings"]["trainer"]["learning_rate"] == learning_rate
-    assert all(part["linear"] is not None for part in numbers["slices"])
-    assert [part["name"] for part in numbers["swapped_words"]] == ["animals"]
+    assert numbers["verdict"]["linear_model"]["slices"]
+    changes = numbers["serving_check"]["group_words"]
+    assert [part["name"] for part in changes] == ["animals"]
 
 
 def test_report_of_a_run_is_a_page_that_the_interface_shows(story):

@@ -153,26 +153,24 @@ def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
     file = str(counter / "1" / "saved_model.pb")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        in_use = (
-            f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose"
-        )
+        in_use = f"cannot listen on 127.0.0.1 port {port}: Address already in use; "
         cases = [
             (
                 [*model, "--port", port],
-                in_use,
+                f"--port: {in_use}",
                 "--host and --port [E-port-unavailable]",
             ),
             (
                 [*model, *free, "--grpc-port", port],
-                in_use,
+                f"--grpc-port: {in_use}",
                 "--grpc-port [E-port-unavailable]",
             ),
-            ([*model, "--name", "a?b"], "--name: no URL can reach 'a?b'; choose ", ""),
-            ([*model, "--name", ""], "--name: no URL can reach ''; choose a ", ""),
+            ([*model, "--name", "a?b"], "--name: no URL can reach 'a?b'; allowed", ""),
+            ([*model, "--name", ""], "--name: no URL can reach ''; allowed: ", ""),
             ([*model, "--label", "a?b=1"], "--label: no URL can reach 'a?b'; ", ""),
-            ([*model, "--token-file", "none"], "--token-file none: No such file", ""),
-            ([*model, "--tls-cert", "none"], "--tls-cert none: add --tls-key", ""),
-            (["--model", str(tmp_path)], f"--model {tmp_path} has no complete ", ""),
+            ([*model, "--token-file", "none"], "--token-file: none: No such file", ""),
+            ([*model, "--tls-cert", "none"], "--tls-cert: none; add --tls-key", ""),
+            (["--model", str(tmp_path)], f"--model: {tmp_path} has no complete ", ""),
             ([*model, "--redact", "a:b"], "--redact: no rows are kept", ""),
             ([*sampled, "--redact", "a"], "--redact: a; allowed: MODULE:FUNCTION", ""),
             ([*sampled, "--redact", "no:no"], "--redact: no:no cannot be imported", ""),

@@ -77,7 +77,7 @@ def test_request_whose_process_is_killed_fails_and_no_older_version_serves(
     ):
         (process,) = model_processes(server)
         process.kill()
-        assert waiting.result() == (503, "The process of version 2 has ended. " + AGAIN)
+        assert waiting.result() == (503, "the process of version 2 has ended; " + AGAIN)
         results = [server.predict() for _ in range(4)]  # more than --inference-threads
         wait_until(lambda: server.predict() == (200, 2))
         assert {result for result in results if result[0] == 200} <= {(200, 2)}

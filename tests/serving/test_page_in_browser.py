@@ -185,7 +185,7 @@ def test_text_has_any_number_of_labels(open_page, tmp_path):
         refused = server.post(
             "letters:predict", instances=["a"], min_probability=0.5
         ).json()["error"]
-        assert "'min_probability' needs the outputs class, class_id and" in refused
+        assert "a signature with class, class_id and probabilities" in refused
 
 
 @pytest.mark.nightly

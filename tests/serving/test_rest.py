@@ -62,7 +62,7 @@ def test_classify_and_regress_are_refused_in_favor_of_predict(half_plus_three, a
     path = f"half_plus_three/versions/123:{api}"
     response = half_plus_three.post(path, examples=[{"x": 1.0}])
     assert response.status_code == 400
-    assert "Use the predict method: POST /v1/models/NAME:predict" in response.text
+    assert "use the predict method: POST /v1/models/NAME:predict" in response.text
     assert half_plus_three.sample(
         "serving_requests_total", transport="REST", api=api, signature="", code="400"
     )
@@ -147,8 +147,8 @@ def test_columns_of_unequal_length_are_refused(pairs):
     response = pairs.post("pairs:predict", inputs=columns)
     assert response.status_code == 400
     assert response.json() == {
-        "error": 'Inputs of signature "serving_default" must have the same number of '
-        "rows: answer has 2, question has 1"
+        "error": '"inputs": answer has 2, question has 1; allowed: the same number of '
+        "rows in each"
     }
 
 

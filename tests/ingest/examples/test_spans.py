@@ -178,7 +178,7 @@ def test_other_span_notations_of_tfx_are_refused(paths, tmp_path, name):
 
 def test_span_of_a_source_without_spans_is_refused(tmp_path):
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
-    with pytest.raises(UsageError, match=r"data: span is 3, but source is"):
+    with refused("E-settings-refused", setting="data.span"):
         load_config(recipe, {"data.span": 3})
 
 
