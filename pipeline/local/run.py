@@ -27,7 +27,7 @@ from pipeline.console import Console, WarningPrinter
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
-from pipeline.operations import artifact_files, provenance
+from pipeline.operations import cleaning, provenance
 from pipeline.operations.provenance import check_commits, warn_of_commits
 from pipeline.operations.record import (
     LOG_FILE,
@@ -227,7 +227,7 @@ def _run(
     dag = create_pipeline(config, inputs, platform)
     progress.expect([component.id for component in dag.components])
     try:
-        with artifact_files.checked(paths):
+        with cleaning.checking_artifacts(paths):
             tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
         write_report(str(directory), error.report)
