@@ -14,8 +14,8 @@ from pipeline.config.recipe import load_config
 from pipeline.console import guard_streams, log_loss
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local.run import hold_output, prepare
-from pipeline.operations import artifact_files
-from pipeline.operations.commit import check_commits, warn
+from pipeline.operations import cleaning
+from pipeline.operations.provenance import check_commits, warn_of_commits
 from pipeline.platforms import local_platform
 
 
@@ -27,7 +27,7 @@ def run() -> None:
     paths = OutputPaths.of(config)
     prepare(config, paths)
     commits = check_commits(config)
-    warn(commits)
+    warn_of_commits(commits)
     with hold_output(paths, "local_runner.py"):
         from tfx import v1 as tfx
 
@@ -36,7 +36,7 @@ def run() -> None:
         files.write_record(str(paths.commits), commits.model_dump(mode="json"))
         inputs = resolve_inputs(config, paths)
         dag = create_pipeline(config, inputs, local_platform(paths, config.beam))
-        with artifact_files.checked(paths):
+        with cleaning.checking_artifacts(paths):
             tfx.orchestration.LocalDagRunner().run(dag)
 
 

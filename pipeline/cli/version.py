@@ -9,7 +9,7 @@ from importlib import metadata
 import click
 
 from contracts import fingerprint
-from pipeline.operations import commit
+from pipeline.operations import provenance
 
 PROJECT = "bert-fine-tuning-pipeline"
 # Set in the container image, which has neither git nor a repository.
@@ -23,7 +23,7 @@ def installed_stack() -> str:
 
 def describe() -> str:
     """Returns the version, the commit of the code and the stack in one line."""
-    code = commit.find_code() or os.environ.get(COMMIT_VARIABLE) or "unknown"
+    code = provenance.find_code() or os.environ.get(COMMIT_VARIABLE) or "unknown"
     libraries = fingerprint.library_versions(["tfx", "tensorflow"])
     tfx, tensorflow = (version or "missing" for version in libraries.values())
     return (

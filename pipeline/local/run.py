@@ -7,6 +7,7 @@ import errno
 import io
 import logging
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from contracts import signals
 from contracts.errors import DataRefusedError, UsageError
+from contracts.records.data import DataVerdict
 from contracts.settings import cluster
 from contracts.storage import file_lock, files, uris
 from ingest import output_directory
@@ -25,8 +27,8 @@ from pipeline.console import Console, WarningPrinter
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
-from pipeline.operations import artifact_files, dependencies
-from pipeline.operations.commit import check_commits, warn
+from pipeline.operations import cleaning, provenance
+from pipeline.operations.provenance import check_commits, warn_of_commits
 from pipeline.operations.record import (
     LOG_FILE,
     RECORD_FILE,
@@ -39,7 +41,7 @@ from pipeline.operations.run_outputs import RunOutputs
 from pipeline.operations.runs import Run, recording
 from pipeline.platforms import local_platform
 from report import run_metadata
-from report.content import PAGE_FILE
+from report.content import MODEL_PICTURE, PAGE_FILE, Report
 from report.run_metadata import MetadataReader
 
 _ADVICE = "name another directory with `output=DIR`"
@@ -111,7 +113,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
             progress.shown(),
             stopper.restored(),
         ):
-            warn(commits)
+            warn_of_commits(commits)
             try:
                 outputs = _run(config, paths, record, progress)
             except Exception:
@@ -191,8 +193,8 @@ def _run(
         from components.champion import ChampionError
         from components.data_gate import DataAnomaliesError
         from components.warm_start import WarmStartError
-        from pipeline.operations.run_report import copy_report, report_bad_rows
         from pipeline.pipeline import create_pipeline
+        from report.data_part import describe_refused_data
         from report.report_files import write_report
 
     platform = local_platform(paths, config.beam)
@@ -200,7 +202,9 @@ def _run(
         inputs = resolve_inputs(config, paths, progress.show)
     except BadRowsError as error:
         error.card.write(directory)
-        write_report(str(directory), report_bad_rows(config, error))
+        verdict = _describe_bad_rows(error)
+        report = describe_refused_data(config.sections, verdict, {})
+        write_report(str(directory), report)
         raise DataRefusedError(
             error.setting,
             f"{error.got}\nreport: {directory / PAGE_FILE}",
@@ -210,9 +214,9 @@ def _run(
         ) from error
     assert record.commits is not None
     files.write_record(str(paths.commits), record.commits.model_dump(mode="json"))
-    record.dependencies = dependencies.find(inputs.encoder)
+    record.dependencies = provenance.find_dependencies(inputs.encoder)
     record.write(directory)
-    dependencies.warn_of_changes(record, paths)
+    provenance.warn_of_changed_dependencies(record, paths)
     # The record has the resolved split and span, so that its settings repeat the run.
     config = config.with_split(inputs.examples.patterns)
     if inputs.examples.span is not None:
@@ -223,7 +227,7 @@ def _run(
     dag = create_pipeline(config, inputs, platform)
     progress.expect([component.id for component in dag.components])
     try:
-        with artifact_files.checked(paths):
+        with cleaning.checking_artifacts(paths):
             tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
         write_report(str(directory), error.report)
@@ -237,9 +241,29 @@ def _run(
     page, data_verdict = outputs.page, outputs.data_verdict
     assert page is not None
     assert data_verdict is not None
-    copy_report(page, directory)
+    _copy_report(page, directory)
     card.model_copy(update={"profile": data_verdict.profile}).write(directory)
     return outputs
+
+
+def _copy_report(page: Path, record: Path) -> None:
+    """Copies a report to the record, which is kept when artifacts are deleted."""
+    for name in (PAGE_FILE, Report.FILE, MODEL_PICTURE):
+        path = page.with_name(name)
+        if path.exists():  # if Report failed, there are no numbers and no picture
+            shutil.copyfile(path, record / name)
+
+
+def _describe_bad_rows(error: BadRowsError) -> DataVerdict:
+    return DataVerdict(
+        card=error.card.model_dump(),
+        # The indented lines are the problems; the others are the verdict and advice.
+        problems=[
+            line.strip()
+            for line in error.sentence().splitlines()
+            if line.startswith(" ")
+        ],
+    )
 
 
 @contextlib.contextmanager

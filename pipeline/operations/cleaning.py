@@ -1,23 +1,30 @@
-"""Deletes directories that no kept run, served version or resumable training needs."""
+"""Deletes what no kept run, served version or resumable training needs.
+
+Artifacts whose files have changed are dropped, too. TFX takes an output from its cache
+if the output's directory exists, whatever is in it. So the files are recorded after a
+run, and compared before the next one. An artifact that has changed is marked as deleted
+in ML Metadata; then TFX runs its component again.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from contracts import fingerprint
+from contracts import fingerprint, written_files
 from contracts.errors import UsageError
 from contracts.storage import file_lock, files
 from modules import environment
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import artifact_files
 from pipeline.operations.record import RunRecord
 from pipeline.operations.releases import (
     directory_size,
@@ -27,6 +34,81 @@ from pipeline.operations.releases import (
 from pipeline.operations.runs import RunList
 from report import run_metadata
 from report.run_metadata import MetadataReader, values
+
+logger = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def checking_artifacts(paths: OutputPaths) -> Iterator[None]:
+    """Checks the artifacts of earlier runs, and records those of a run in the context.
+
+    The artifacts of a run that is killed are recorded after the next run. The caller
+    holds the lock of the output directory.
+    """
+    known, changed = set(), []
+    for artifact, directory in _cached_artifacts(paths):
+        known.add(artifact)
+        if changes := written_files.find_changes(directory, record_of_files(directory)):
+            changed.append(artifact)
+            logger.warning(
+                "%s is not used from the cache: %d of its files are missing or have "
+                "changed, so %s runs again where a run needs it",
+                directory,
+                len(changes),
+                directory.relative_to(paths.artifacts).parts[0],
+            )
+    run_metadata.mark_as_deleted(paths.metadata, changed)
+    _skip_directories(paths)
+    try:
+        yield
+    except BaseException:
+        try:
+            _record_files(paths, known)
+        except Exception as error:  # noqa: BLE001 (the error of the run is raised)
+            logger.warning("the files of artifacts are not recorded: %s", error)
+        raise
+    _record_files(paths, known)
+
+
+def _skip_directories(paths: OutputPaths) -> None:
+    """Has the run write to new directories.
+
+    TFX names them after the ids of executions. A database that was restored from a
+    backup would give the ids of later executions again, whose files are still there.
+    """
+    if run_metadata.has_content(paths.metadata):
+        names = [path.name for path in paths.artifacts.glob("*/*/*")]
+        last = max((int(name) for name in names if name.isdecimal()), default=0)
+        run_metadata.skip_executions(paths.metadata, last)
+
+
+def _record_files(paths: OutputPaths, known: set[int]) -> None:
+    for artifact, directory in _cached_artifacts(paths):
+        # In a new database the ids and directories begin anew.
+        if artifact not in known or not record_of_files(directory).is_file():
+            written_files.record(directory, record_of_files(directory))
+
+
+def record_of_files(directory: Path) -> Path:
+    """Returns the record of an artifact's files, next to the artifact's directory."""
+    # Not in it: TFX reads the only file of some artifacts (`get_only_uri_in_dir`).
+    return directory.with_name(f".{directory.name}{written_files.RECORD}")
+
+
+def _cached_artifacts(paths: OutputPaths) -> Iterator[tuple[int, Path]]:
+    """Yields the artifacts that TFX's cache may return: id and directory."""
+    if not run_metadata.has_content(paths.metadata):
+        return
+    for artifact in MetadataReader.of_file(paths.metadata).artifacts():
+        directory = Path(artifact.uri)
+        if directory.is_file():  # the page of a report, which has more files next to it
+            directory = directory.parent
+        if (
+            artifact.state == mlmd.Artifact.LIVE
+            and directory.is_relative_to(paths.artifacts)
+            and directory.is_dir()  # else TFX runs the component again, too
+        ):
+            yield artifact.id, directory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +204,7 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
         try:
             files.delete_directory(str(entry.path))  # of a link, the link
             if entry.artifact is not None:
-                artifact_files.record_of(entry.path).unlink(missing_ok=True)
+                record_of_files(entry.path).unlink(missing_ok=True)
         except OSError as error:
             raise UsageError(
                 error.filename,

@@ -13,7 +13,7 @@ from contracts.records.evaluation import Override
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
-from pipeline.operations import artifact_files, releases
+from pipeline.operations import cleaning, releases
 from pipeline.operations.record import RESTORE, RunRecord, read_file
 from pipeline.operations.releases import Release
 from pipeline.operations.run_outputs import RunOutputs
@@ -110,7 +110,7 @@ def _push(
     )
     verdict_directory = Path(outputs.artifacts[tfx_names.MODEL_VERDICT].uri)
     verdict.write(str(verdict_directory))
-    written_files.record(verdict_directory, artifact_files.record_of(verdict_directory))
+    written_files.record(verdict_directory, cleaning.record_of_files(verdict_directory))
     run.pushed = str(paths.pushed / version)
     run.write(paths.run(run.id))
     report_file = str(paths.run(run.id) / Report.FILE)

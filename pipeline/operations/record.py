@@ -62,7 +62,7 @@ class RunRecord(pydantic.BaseModel):
       reason: Why nothing was pushed, or which signal stopped it.
       commits: The commits of recipe and code.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
-      dependencies: What `dependencies.find` returns; empty before the encoder is known.
+      dependencies: Of libraries and encoder; empty before the encoder is known.
       damage: Why the record cannot be read; empty if it can. It is not written.
     """
 

@@ -21,7 +21,7 @@ from pipeline.config.orchestrators import VERTEX
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs.resolve import resolve_inputs
-from pipeline.operations.commit import check_commits, warn
+from pipeline.operations.provenance import check_commits, warn_of_commits
 from pipeline.orchestrators import staging
 from pipeline.platforms import Platform
 
@@ -68,7 +68,7 @@ def compile_job(
     """
     settings = orchestrator_settings(config, orchestrator)
     commits = check_commits(config)
-    warn(commits)
+    warn_of_commits(commits)
     # TFX takes seconds to import; an error of the settings is reported before.
     from pipeline.orchestrators.dag_runner import DagRunner
     from pipeline.orchestrators.kubeflow import compiler as kubeflow

@@ -17,7 +17,29 @@ from ingest.rows import readers
 from ingest.rows.formats import TFRECORD, format_of
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
-from pipeline.operations.monitoring.predicted_row import PredictedRow, Texts
+
+Texts = tuple[bytes, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictedRow:
+    """A row with its prediction.
+
+    Attributes:
+      texts: Its texts in the order of the task.
+      outputs: The probabilities of the classes, or the score alone.
+      class_name: The predicted class; empty for a score, and for several labels.
+      time: When it was predicted, in Unix seconds.
+      version: The version that predicted it; empty if that is unknown.
+      labels: 1 for each predicted label of several, and 0; empty for a class or score.
+    """
+
+    texts: Texts
+    outputs: tuple[float, ...]
+    class_name: str = ""
+    time: int = 0
+    version: str = ""
+    labels: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,8 +28,8 @@ from modules.export.signatures import (
     TRANSFORM_FEATURES,
 )
 from modules.export.token_positions import CUT, TOKEN
+from pipeline.operations.monitoring.delayed_labels import PredictedRow, Texts
 from pipeline.operations.monitoring.drift import Window
-from pipeline.operations.monitoring.predicted_row import PredictedRow, Texts
 from prediction.predictor import Predictor, split_batches
 from serving import sampling
 

@@ -21,7 +21,7 @@ from pipeline.operations.record import (
 ABSL = logging.getLogger("absl")
 TRAINING = logging.getLogger("modules.training.actions")
 GATE = logging.getLogger("components.data_gate.component")
-FILES = logging.getLogger("pipeline.operations.artifact_files")
+FILES = logging.getLogger("pipeline.operations.cleaning")
 CARD = logging.getLogger("report.model_card")
 WARNING = "eval: 3 of 40 rows [of train] are repeated"
 LOOP = {"seed": 0, "steps": 40, "loss": 0.5, "examples_per_second": 61.23}

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.task.definition import TaskConfig
 from pipeline.operations.monitoring import delayed_labels
-from pipeline.operations.monitoring.predicted_row import PredictedRow
+from pipeline.operations.monitoring.delayed_labels import PredictedRow
 from tests.refusals import refused
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"], labels="name")

@@ -1,32 +1,49 @@
-"""Finds the commits of a run's recipe and code, and refuses what a policy requires."""
+"""What a run is made of: the commits of recipe and code, libraries and encoder."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
+import platform
 import subprocess
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from contracts import fingerprint
 from contracts.commits import Commit, Commits
 from contracts.errors import UsageError
-from contracts.fingerprint import FIRST_PARTY
 from pipeline.config import policy
 from pipeline.config.orchestrators import ORCHESTRATORS
-from pipeline.config.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.inputs.encoder_source import ResolvedEncoder
+from pipeline.operations.record import RunRecord, is_run_id, read_record
 
 # The packages that a run imports.
 _PACKAGES = ("components", "contracts", "ingest", "modules", "pipeline", "report")
 # Settings of the command line that change where a run reads and writes alone.
-_LOCATIONS = ("beam.", *(f"{name}." for name in ORCHESTRATORS), "data.source")
-_LOCATIONS += ("data.span", "output")
+_LOCATIONS = (
+    "beam.",
+    *(f"{name}." for name in ORCHESTRATORS),
+    "data.source",
+    "data.span",
+    "output",
+)
 _TIMEOUT_SECONDS = 2  # of all calls
 _REQUIRED_TIMEOUT_SECONDS = 60
 _MOST_CHANGES = 100  # a property of ML Metadata holds 64 KiB
 _REMOTES = "refs/remotes/"
+_LIBRARIES = (
+    *fingerprint.TRAINER_LIBRARIES,
+    "tfx",
+    "tensorflow-data-validation",
+    "tensorflow-model-analysis",
+    "apache-beam",
+    "numpy",
+)
+_FINGERPRINT_DIGITS = 12
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +89,7 @@ def check_commits(config: Config) -> Commits:
     return commits
 
 
-def warn(commits: Commits) -> None:
+def warn_of_commits(commits: Commits) -> None:
     """Logs a warning of whatever is in no commit, or in none that others have."""
     for warning in commits.warnings:
         logger.warning(warning)
@@ -102,12 +119,14 @@ def find_commits(
         key for key in config.origin.overrides if not key.startswith(_LOCATIONS)
     ]
     commits = Commits(
-        code=_find(code, _PACKAGES, branches, git, is_recipe=False),
+        code=_find_commit(code, _PACKAGES, branches, git, is_recipe=False),
         overrides=overrides,
     )
     if config.origin.file is not None:
         file = config.origin.file.resolve()
-        commits.recipe = _find(file.parent, [file.name], branches, git, is_recipe=True)
+        commits.recipe = _find_commit(
+            file.parent, [file.name], branches, git, is_recipe=True
+        )
         commits.recipe_file = file.name
     return commits
 
@@ -115,7 +134,9 @@ def find_commits(
 def find_code() -> Commit | None:
     """Returns the commit of all code of this program; None if git has none of it."""
     git = _git(_TIMEOUT_SECONDS)
-    return _find(REPOSITORY, (*FIRST_PARTY, "serving"), (), git, is_recipe=False)
+    return _find_commit(
+        REPOSITORY, (*fingerprint.FIRST_PARTY, "serving"), (), git, is_recipe=False
+    )
 
 
 def _git(timeout_seconds: float) -> _Git:
@@ -136,7 +157,7 @@ def _git(timeout_seconds: float) -> _Git:
     return git
 
 
-def _find(
+def _find_commit(
     directory: Path,
     names: Sequence[str],
     branches: Collection[str],
@@ -171,3 +192,29 @@ def _find(
             containing = {ref.removeprefix(_REMOTES) for ref in refs}
             is_submitted = bool(containing) and containing.issuperset(branches)
     return Commit(id=commit, changes=changes, is_submitted=is_submitted)
+
+
+def find_dependencies(encoder: ResolvedEncoder) -> dict[str, str]:
+    """Returns the versions of Python, of libraries, and the encoder's fingerprint."""
+    libraries = fingerprint.library_versions(_LIBRARIES)
+    identity = encoder.fingerprint[:_FINGERPRINT_DIGITS]
+    return {"Python": platform.python_version(), **libraries, "encoder": identity}
+
+
+def warn_of_changed_dependencies(record: RunRecord, paths: OutputPaths) -> None:
+    """Logs a warning of each dependency of a run that differs from the run before."""
+    names = filter(is_run_id, os.listdir(paths.runs))
+    runs = [read_record(paths.run(name)) for name in names if name != record.id]
+    for previous in sorted(runs, key=lambda run: run.id, reverse=True):
+        if previous.recipe == record.recipe and previous.dependencies:
+            for name, value in record.dependencies.items():
+                before = previous.dependencies.get(name, value)
+                if value != before:
+                    logger.warning(
+                        "%s is %s; it was %s in run %s",
+                        name,
+                        value or "not installed",
+                        before or "not installed",
+                        previous.id,
+                    )
+            return

@@ -1,5 +1,6 @@
-"""The commits of recipe and code: found, warned about, and required by a policy."""
+"""Commits of recipe and code, and a warning of what differs from the run before."""
 
+import logging
 import os
 import re
 import shutil
@@ -8,9 +9,11 @@ import time
 
 import pytest
 
+from contracts import fingerprint
 from pipeline.config import policy
 from pipeline.config.recipe import load_config
-from pipeline.operations import commit
+from pipeline.inputs.encoder_source import resolve_encoder
+from pipeline.operations import provenance
 from tests import tiny
 from tests.refusals import refused
 
@@ -49,11 +52,11 @@ def checked(code, monkeypatch):
 
     def checked(recipe=code / "recipe.yaml", **overrides):
         keys = {name.replace("__", "."): value for name, value in overrides.items()}
-        return commit.check_commits(load_config(recipe, keys))
+        return provenance.check_commits(load_config(recipe, keys))
 
-    find = commit.find_commits
+    find = provenance.find_commits
     monkeypatch.setattr(
-        commit, "find_commits", lambda *args, **kw: find(*args, code=code, **kw)
+        provenance, "find_commits", lambda *args, **kw: find(*args, code=code, **kw)
     )
     return checked
 
@@ -217,3 +220,58 @@ def test_git_that_hangs_delays_a_run_by_two_seconds(checked, tmp_path, monkeypat
 def test_names_that_are_not_utf_8_are_changes(checked, code):
     (code / "modules" / os.fsdecode(b"caf\xe9.py")).write_text("")
     assert checked().code.changes == ["modules/caf\ufffd.py"]
+
+
+@pytest.fixture
+def config(tmp_path):
+    return load_config(tiny.write_config(tmp_path / "recipe" / "recipe.yaml"))
+
+
+@pytest.fixture
+def warnings(past, config, caplog):
+    """Returns the warnings of a new run, after runs with these changes.
+
+    A run whose changes are None ended before its dependencies were known.
+    """
+    caplog.set_level(logging.WARNING)
+
+    def warn(*earlier, **fields):
+        for changes in earlier:
+            found = provenance.find_dependencies(resolve_encoder(config))
+            known = {} if changes is None else {**found, **changes}
+            past.run(dependencies=known, **fields)
+        found = provenance.find_dependencies(resolve_encoder(config))
+        record = past.run("running", dependencies=found)
+        caplog.clear()
+        provenance.warn_of_changed_dependencies(record, past.paths)
+        return [message for message in caplog.messages if "it was" in message]
+
+    return warn
+
+
+def test_changed_library_is_a_warning(warnings):
+    (warning,) = warnings({}, {"tensorflow": "2.15.0"})
+    version = fingerprint.library_versions(["tensorflow"])["tensorflow"]
+    assert warning.startswith(f"tensorflow is {version}; it was 2.15.0 in run 2026")
+
+
+def test_changed_encoder_is_a_warning_though_its_path_is_the_same(
+    warnings, config, tmp_path
+):
+    before = provenance.find_dependencies(resolve_encoder(config))
+    encoder = tmp_path / "recipe" / "encoder"
+    (encoder / "model.safetensors").unlink()
+    tiny.write_encoder(tmp_path / "other", seed=1)
+    (tmp_path / "other" / "model.safetensors").rename(encoder / "model.safetensors")
+    (warning,) = warnings(before)
+    now = resolve_encoder(config).fingerprint[:12]
+    assert warning.startswith(f"encoder is {now}; it was {before['encoder']} in run ")
+
+
+def test_equal_dependencies_and_those_of_another_recipe_are_no_warning(warnings):
+    assert not warnings({"tensorflow": "2.15.0"}, {})
+    assert not warnings({"tensorflow": "2.15.0"}, recipe="other")
+
+
+def test_run_that_ended_before_its_encoder_was_known_is_skipped(warnings):
+    assert len(warnings({"tensorflow": "2.15.0"}, None)) == 1
