@@ -34,7 +34,7 @@ def recipe(tmp_path, monkeypatch):
 def test_tf_config_of_another_job_is_refused(recipe, monkeypatch, tmp_path):
     recipe()
     monkeypatch.setenv("TF_CONFIG", "{oops")
-    with pytest.raises(UsageError, match="^TF_CONFIG: '{oops'"):
+    with pytest.raises(UsageError, match=r"^TF_CONFIG: '{oops'"):
         local_runner.run()
     assert not (tmp_path / "output").exists()
 

@@ -398,6 +398,6 @@ def _refuse_tokenized(source: str, task: TaskConfig) -> None:
             f"{task.input}, but {source} is text",
             advice="name a directory of TFRecords that have "
             f"{', '.join(TOKENIZED_FEATURES)} and {task.label_column} with "
-            "`data.source`, or set `task.input=text`",
+            "`data.source`, or use `task.input=text`",
             name="E-format-unknown",
         )

@@ -240,7 +240,7 @@ def find_source(location: str, settings: DataConfig) -> Source:
             location,
             f"it has {_join([Path(file).name for file in files])}, and folders of text "
             "files, which may be classes",
-            advice=f"name one file, or set `data.format={FOLDERS}`",
+            advice=f"name one file, or use `data.format={FOLDERS}`",
             name="E-split-unclear",
         )
     # Files without the names of splits must be shards of one data set.

@@ -83,7 +83,7 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
             "data.on_bad_rows",
             f"{settings.on_bad_rows}, but {source} has TFRecords, whose rows are not "
             "checked here",
-            advice="set `data.on_bad_rows=refuse`",
+            advice="use `data.on_bad_rows=refuse`",
             name="E-settings-refused",
         )
     if settings.group_column is not None:

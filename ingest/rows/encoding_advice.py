@@ -58,7 +58,7 @@ def advise(file: IO[bytes], encoding: str, *, can_skip: bool = True) -> str:
             characters = _count(damaged, "character")
             return f"the file is UTF-8, with {characters} cut or damaged; {correct}"
         but = f", but for {_count(damaged, 'character')}" if damaged else ""
-        return f"set `data.encoding=utf-8`: the file is UTF-8{but}"
+        return f"use `data.encoding=utf-8`: the file is UTF-8{but}"
     places = _count(own.cut + own.bad, "damaged place")
     if own.lines and own.bad < _FEW * own.good:
         return f"the file has {places}; {correct}"

@@ -60,7 +60,7 @@ def find_codec(start: bytes, encoding: str) -> str:
     if encoding != "utf-8" and not encoding.startswith(marked):
         raise RowError(
             f"the file starts with the byte order mark of {marked.upper()}, but "
-            f"data.encoding is {encoding}; set `data.encoding={marked}`"
+            f"data.encoding is {encoding}; use `data.encoding={marked}`"
         )
     return codec
 

@@ -290,9 +290,9 @@ def refusal(
 
     advice = "nothing was written"
     if inspection.has_refused_bad_rows:
-        advice += "; to leave bad rows out, set `data.on_bad_rows=skip`"
+        advice += "; to leave bad rows out, use `data.on_bad_rows=skip`"
     if judgment.SMALL_GATE in inspection.refused_kinds:
-        advice += "; to accept a coarser gate, set `data_gate.max_interval=0.2`"
+        advice += "; to accept a coarser gate, use `data_gate.max_interval=0.2`"
     return DataRefusedError(got=reasons, advice=advice, name="E-data-refused")
 
 

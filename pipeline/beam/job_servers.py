@@ -13,7 +13,7 @@ from pipeline.config import paths
 from pipeline.config.beam import BeamConfig
 
 _GROUP = "org.apache.beam"
-_PORTABLE = "set `beam.runner=portable` and the address of a job server"
+_PORTABLE = "use `beam.runner=portable` and the address of a job server"
 
 
 def find_jar(config: BeamConfig, *, is_here: bool) -> str:
@@ -67,7 +67,7 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
         f"the job server of the runner {config.runner} is not on this machine",
         "assemble it with `make job-servers` (Flink 1.19, Spark 3), get it with `mvn "
         f"dependency:get -Dtransitive=false -Dartifact={_GROUP}:{artifact}:{version}`, "
-        "or set `beam.job_server_jar=FILE`",
+        "or use `beam.job_server_jar=FILE`",
     )
 
 

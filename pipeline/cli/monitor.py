@@ -182,7 +182,7 @@ def monitor_command(
             "reference",
             f"{reference} has {wording.count(rows[_REFERENCE], 'row')}",
             f"at least {allowed.min_rows}",
-            "name more files, or set `limits=min_rows=N`",
+            "name more files, or use `limits=min_rows=N`",
             name="E-reference-too-small",
         )
     few = [name for name, count in rows.items() if count < allowed.min_rows]

@@ -37,7 +37,7 @@ def inspect_recipe(
         raise UsageError(
             "task.input",
             "tokenized, but only texts are inspected",
-            advice="name the texts with `path=PATH`, and set `task.input=text`",
+            advice="name the texts with `path=PATH`, and use `task.input=text`",
             name="E-format-unknown",
         )
     encoder = encoder_source.resolve_encoder(config, report=report)

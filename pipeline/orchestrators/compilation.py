@@ -150,7 +150,7 @@ def orchestrator_settings(config: Config, orchestrator: str) -> Any:
             "name",
             repr(config.name),
             f"lower-case letters, digits and dashes for {orchestrator}",
-            advice="set `name=NAME`",
+            advice="use `name=NAME`",
             name="E-settings-refused",
         )
     return settings

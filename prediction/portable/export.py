@@ -69,7 +69,7 @@ def export(
         raise UsageError(
             "target_format",
             target_format,
-            advice="set `target_format=onnx`, or leave `is_int8` and `examples` out",
+            advice="use `target_format=onnx`, or leave `is_int8` and `examples` out",
             name="E-options-conflict",
         )
     if is_int8 and not examples:

@@ -41,7 +41,7 @@ def test_rows_that_the_peers_tokenize_differently_are_left_out(tmp_path):
 def test_data_without_tables_is_refused_and_the_option_named(tmp_path):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
     (tmp_path / "data" / "eval.tsv").unlink()
-    with pytest.raises(UsageError, match="give a directory with eval.tsv"):
+    with pytest.raises(UsageError, match=r"give a directory with eval\.tsv"):
         serving.read_rows(config, None)
 
 

@@ -183,7 +183,7 @@ def connect(server: KubeflowServer) -> Client:
         raise UsageError(
             "namespace",
             f"missing, but {server.host} has several users",
-            advice="set `namespace=NAME`",
+            advice="use `namespace=NAME`",
             name="E-option-missing",
         )
     return client
@@ -270,7 +270,7 @@ def _unreachable(host: str, error: Any) -> UsageError:
         )
         advice = "look there before you submit again"
     elif "CERTIFICATE" in str(reason):
-        advice = "if a private authority signed its certificate, set `ca_file=FILE`"
+        advice = "if a private authority signed its certificate, use `ca_file=FILE`"
     return UsageError(
         "host", _without_secrets(problem), advice=advice, name="E-network-failed"
     )

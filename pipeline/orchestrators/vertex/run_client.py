@@ -41,7 +41,7 @@ class VertexRunClient(RunClient):
                 "vertex.pipeline_root",
                 settings.pipeline_root,
                 "gs:// only, where Vertex AI writes",
-                advice="set `vertex.pipeline_root=gs://BUCKET/FOLDER`",
+                advice="use `vertex.pipeline_root=gs://BUCKET/FOLDER`",
                 name="E-settings-refused",
             )
         self._settings = settings

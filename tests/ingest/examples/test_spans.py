@@ -9,7 +9,6 @@ import tensorflow as tf
 from tfx import v1 as tfx
 from tfx.components.example_gen import utils
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib

@@ -56,7 +56,7 @@ def test_utf_8_that_is_read_as_another_encoding_is_recognized(
 ):
     content = [*(tweet.encode() for tweet in TWEETS), "“so”".encode(), *bad]
     error = encoding_error(tmp_path / "in.csv", content, encoding=encoding)
-    assert f"set `data.encoding=utf-8`: the file is UTF-8{but}" in error
+    assert f"use `data.encoding=utf-8`: the file is UTF-8{but}" in error
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_what_a_run_would_refuse_is_refused_before_anything_is_sent(
         ),
         (
             ["--orchestrator", "vertex"],
-            "set --set vertex.pipeline_root=gs://BUCKET/FOLDER",
+            "use --set vertex.pipeline_root=gs://BUCKET/FOLDER",
         ),
         (["--orchestrator", "slurm"], "'slurm' is not one of"),
     ],

@@ -198,6 +198,6 @@ def test_private_authority_is_trusted_with_its_ca_file(submit, tmp_path, serve):
     context.load_cert_chain(certificate, key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     host = f"https://localhost:{server.server_port}"
-    with refused("E-network-failed", advice=re.compile("set `ca_file=FILE`")):
+    with refused("E-network-failed", advice=re.compile("use `ca_file=FILE`")):
         submit(KubeflowServer(host))
     assert submit(KubeflowServer(host, ca_file=certificate)).state == "PENDING"
