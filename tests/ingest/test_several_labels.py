@@ -184,7 +184,7 @@ def test_missing_column_is_refused_with_its_setting(
 def test_flags_of_two_labels_are_not_taken_for_indices(tmp_path, row):
     source = write(tmp_path, ".jsonl", rows_of([row, [1]]))
     two = task().model_copy(update={"classes": NAMES[:2]})
-    got = re.compile(r"for each .* use `?task\.labels.*index")
+    got = re.compile(r"for each .* set `?task\.labels.*index")
     with refused("E-rows-refused", got=got):
         prepare(tmp_path, source, two)
     by_index = two.model_copy(update={"labels": "index"})

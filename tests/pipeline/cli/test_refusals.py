@@ -48,7 +48,7 @@ def test_setting_is_an_option_if_the_command_has_one():
 def test_command_without_settings_has_no_set():
     error = UsageError(advice="use `trainer.epochs=2`", name="E-x")
     without = click.Command("without")
-    assert refusals.describe(error, without) == "set trainer.epochs=2 [E-x]"
+    assert refusals.describe(error, without) == "use trainer.epochs=2 [E-x]"
 
 
 @pytest.mark.parametrize(
