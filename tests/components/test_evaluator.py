@@ -159,7 +159,7 @@ def test_metric_fails_below_its_threshold_or_too_far_below_the_champion(
         threshold=threshold,
         max_regression=regression,
     )
-    ending = re.compile(r" \[E-(below-threshold|below-champion|metric-nan)\]")
+    ending = re.compile(r" \[E-(below-threshold|worse-than-champion|metric-nan)\]")
     assert [ending.sub("", failure) for failure in result.failures] == failures
     assert all(ending.search(failure) for failure in result.failures)
 
