@@ -222,11 +222,13 @@ def _example_gen(properties: dict[str, Any]) -> dict[str, Any]:
 
 def _evaluator(properties: dict[str, Any]) -> dict[str, Any]:
     settings = json.loads(properties["settings"])
-    slices = settings.get("slices", {})
+    settings |= settings.get("evaluator", {})  # release 1.0.0 had no sections
+    slices = settings.get("slices", {})  # of 1.0.0
     return {
         **_other(properties),
-        "slice thresholds": slices.get("thresholds") or None,
-        "min. slice rows": slices.get("min_rows"),
+        "slice thresholds": settings.get("slice_thresholds", slices.get("thresholds"))
+        or None,
+        "min. slice rows": settings.get("min_slice_rows", slices.get("min_rows")),
         "linear model": settings.get("linear_model"),
     }
 
