@@ -2,4 +2,4 @@
 
 from components.data_gate.component import DataAnomaliesError, DataGate
 
-__all__ = ["DataAnomaliesError", "DataGate", "read_data_verdict"]
+__all__ = ["DataAnomaliesError", "DataGate"]

@@ -2,4 +2,4 @@
 
 from components.older_versions.component import OlderVersions
 
-__all__ = ["OlderVersions", "read_ages"]
+__all__ = ["OlderVersions"]

@@ -10,7 +10,6 @@ from tensorflow.core.example import example_pb2
 
 from contracts.errors import UsageError
 from contracts.storage import files, uris
-from contracts.versions import description
 from ingest.examples import tf_examples
 from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import RowError, VanishedFileError
@@ -30,7 +29,7 @@ from modules.export.signatures import (
 from modules.export.token_positions import CUT, TOKEN
 from pipeline.operations.monitoring.delayed_labels import PredictedRow, Texts
 from pipeline.operations.monitoring.drift import Window
-from prediction.predictor import Predictor, split_batches
+from prediction.predictor import Predictor, not_pushed, split_batches
 from serving import sampling
 
 
@@ -49,15 +48,10 @@ class ServedModel:
         self._predictor = Predictor(directory)
         signatures = self._predictor.signatures
         if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
-            raise _not_pushed(directory, f"signature {TOKENIZE}")
+            raise not_pushed(directory, f"signature {TOKENIZE}")
         self._signatures = signatures
         self.columns = self._predictor.columns
-        self.labels: list[str] = []
-        if LABELS in signatures[SERVING_DEFAULT].structured_outputs:
-            described = description.read_description(directory)
-            if described is None:
-                raise _not_pushed(directory, "description, which names its labels")
-            self.labels = described["classes"]
+        self.labels = list(self._predictor.labels or ())
         # The signatures return no vector of the encoder. The mean of the word
         # embeddings is in every model that was pushed.
         self._embeddings = next(
@@ -127,15 +121,6 @@ class ServedModel:
     def _inputs(self, batch: Sequence[Texts]) -> dict[str, tf.Tensor]:
         columns = zip(self.columns, zip(*batch, strict=True), strict=True)
         return {name: tf.constant(texts, tf.string) for name, texts in columns}
-
-
-def _not_pushed(directory: str, missing: str) -> UsageError:
-    return UsageError(
-        "model",
-        f"{directory} has no {missing}",
-        advice="give a model that this pipeline pushed",
-        name="E-model-not-found",
-    )
 
 
 def read_texts(pattern: str, columns: Sequence[str]) -> list[Texts]:
