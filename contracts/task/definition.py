@@ -14,8 +14,8 @@ from contracts.section import Settings
 from contracts.task import label_cells
 from contracts.task.classes import Classes
 from contracts.task.decision import MICRO_F1, ONE_LABEL, DecisionConfig
+from contracts.task.label_cells import canonical_label
 from contracts.task.label_kind import LabelKind
-from contracts.task.label_names import canonical_label
 from contracts.task.score import Score
 from contracts.task.several_labels import SeveralLabels
 

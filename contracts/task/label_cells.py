@@ -1,6 +1,6 @@
-"""Reads and writes the labels of a row in one cell.
+"""The spellings of labels in files: of one, and of all labels of a row in one cell.
 
-A cell is a list, or text: a list as JSON, Python, NumPy or PostgreSQL write it, or
+Such a cell is a list, or text: a list as JSON, Python, NumPy or PostgreSQL write it, or
 names with a separator.
 """
 
@@ -33,11 +33,37 @@ _ITEM = r"(?:''|[-+.\de]+|nan|None)"
 _ARRAY = re.compile(rf"\[\s*{_ITEM}(?:\s+{_ITEM})+\s*\]")
 _JOINED = re.compile(r"''\s*''")
 _CUT = re.compile(r"[\[{(]\s*['\"{\[]")  # the start of a list or of an object
+_WHOLE_NUMBER = re.compile(r"([+-]?[0-9]{1,300})(\.0*)?")
 _Container = list | tuple | set | frozenset | dict
 
 
 class CellError(ValueError):
     """A cell does not hold labels. The message follows the name of the column."""
+
+
+@functools.lru_cache(maxsize=4096)  # rows repeat few labels
+def canonical_label(text: str) -> str:
+    """Returns the one spelling of a class: `1` for `1.0`, `01` and ` 1`.
+
+    Programs write one value in several ways: pandas writes whole numbers as floats if
+    one of them is missing, spreadsheets write `TRUE`, and fastText `__label__ham`.
+    """
+    text = text.strip().removeprefix(PREFIX)
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    match = _WHOLE_NUMBER.fullmatch(text)
+    return str(int(match[1])) if match else text
+
+
+def to_text(value: Any) -> str:
+    """Returns a label as text in CSV: `true` for True, `1` for the float 1.0."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
 
 
 def read_cell(value: Any, separator: str) -> list[Any]:

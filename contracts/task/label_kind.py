@@ -11,7 +11,7 @@ import numpy as np
 
 from contracts import metrics
 from contracts.metrics import Metric, Rows, Threshold
-from contracts.task.label_names import canonical_label
+from contracts.task.label_cells import canonical_label
 
 Label = float | list[int]  # one class or score; or 0 or 1 for each of several labels
 

@@ -11,8 +11,8 @@ import numpy as np
 from contracts import metrics
 from contracts.metrics import Rows, Threshold
 from contracts.task import label_cells
+from contracts.task.label_cells import canonical_label, to_text
 from contracts.task.label_kind import Label, LabelKind, is_nan, measure_constant
-from contracts.task.label_names import canonical_label, to_text
 
 ALL_ROWS = -1  # key of `slice_keys` for all rows of a slice
 # The positive rows of a label weigh at most this many times the negative ones by

@@ -7,9 +7,8 @@ from typing import Any
 
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
-from contracts.task.label_cells import CellError
+from contracts.task.label_cells import CellError, canonical_label, to_text
 from contracts.task.label_kind import Label
-from contracts.task.label_names import canonical_label, to_text
 from ingest.rows.row_errors import RowError
 from modules.data import row_values
 

@@ -8,7 +8,7 @@ from typing import Any
 from contracts.errors import UsageError
 from contracts.settings.data import DataConfig, find_slice_problem
 from contracts.task.definition import TaskConfig
-from contracts.task.label_names import canonical_label, to_text
+from contracts.task.label_cells import canonical_label, to_text
 from ingest.examples.label_parser import Label, LabelParser, read_column
 from ingest.examples.splits import by_index
 from ingest.rows.row_errors import RowError

@@ -14,7 +14,7 @@ from contracts.task.definition import (
     TRAIN_SPLIT,
     TaskConfig,
 )
-from contracts.task.label_names import canonical_label, to_text
+from contracts.task.label_cells import canonical_label, to_text
 from ingest.rows.row_errors import Location, RowError
 from ingest.rows.spool import Spool
 from modules.data import row_values

@@ -11,7 +11,7 @@ import unicodedata
 from typing import Any
 
 from contracts.task.definition import LARGEST_SCORE, TaskConfig
-from contracts.task.label_names import canonical_label, to_text
+from contracts.task.label_cells import canonical_label, to_text
 
 # What R, pandas, databases and spreadsheets write for a missing value, in any case.
 _MISSING = {

@@ -11,8 +11,7 @@ from typing import Any
 
 from contracts.task import label_cells
 from contracts.task.definition import LARGEST_SCORE
-from contracts.task.label_cells import PREFIX, CellError
-from contracts.task.label_names import canonical_label, to_text
+from contracts.task.label_cells import PREFIX, CellError, canonical_label, to_text
 from ingest.rows.row_errors import RowError
 from modules.data import row_values
 

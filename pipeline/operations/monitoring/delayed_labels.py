@@ -11,7 +11,7 @@ from contracts import metrics
 from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
-from contracts.task.label_names import to_text
+from contracts.task.label_cells import to_text
 from ingest.examples.label_parser import Label, LabelParser, NotAnIndexError
 from ingest.rows import readers
 from ingest.rows.formats import TFRECORD, format_of
