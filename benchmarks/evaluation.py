@@ -27,7 +27,6 @@ from contracts import metrics
 from contracts.settings import slice_features
 from contracts.task.definition import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
-from modules.export import signatures
 
 TASKS = {
     "two classes": TaskConfig(),
@@ -176,7 +175,7 @@ def _batch(
         slice_features.PAIR_LENGTH: lengths,
         slice_features.WORD_OVERLAP: np.full(size, b"25-49"),
     }
-    output = signatures.prediction_output(task)
+    output = task.label_kind.output
     predictions = {name: {output: values} for name, values in outputs.items()}
     by_model: dict[str, Any] = {
         tfma.constants.LABELS_KEY: dict.fromkeys(models, labels[:, np.newaxis]),

@@ -9,11 +9,11 @@ import tf_keras
 from official.nlp.modeling import layers, models, networks
 
 from contracts.task.definition import TaskConfig
+from contracts.versions import exported_model
 from modules import encoder as encoder_lib
 from modules.data import tokenizer_files
 from modules.encoder.directory import EncoderDirectory
 from modules.encoder_files import SIZE_KEYS
-from modules.export import signatures
 from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 
@@ -82,9 +82,9 @@ class TutorialModel(tf.Module):
         class_id = tf.argmax(logits, axis=-1)
         names = tf.gather(tf.constant(self._classes), class_id)
         return {
-            signatures.LOGITS: logits,
-            signatures.CLASS_ID: class_id,
-            signatures.CLASS: names,
+            exported_model.LOGITS: logits,
+            exported_model.CLASS_ID: class_id,
+            exported_model.CLASS: names,
         }
 
 
@@ -116,7 +116,7 @@ def write_tutorial(
     }
     signature = tf.function(serving.serve).get_concrete_function(columns)
     tf.saved_model.save(
-        serving, str(directory), {signatures.SERVING_DEFAULT: signature}
+        serving, str(directory), {exported_model.SERVING_DEFAULT: signature}
     )
 
 

@@ -21,9 +21,9 @@ import click
 from benchmarks import latency, rounds
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
+from contracts.versions import exported_model
 from contracts.versions.served_versions import GRAPH_FILE
 from ingest import examples
-from modules.export import signatures
 from pipeline.config.paths import REPOSITORY
 from serving import discovery
 
@@ -154,7 +154,7 @@ def find_columns(model: Path) -> list[str]:
     versions = discovery.find_model(model).scan()
     content = (versions[max(versions)] / GRAPH_FILE).read_bytes()
     (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
-    return sorted(graph.signature_def[signatures.SERVING_DEFAULT].inputs)
+    return sorted(graph.signature_def[exported_model.SERVING_DEFAULT].inputs)
 
 
 @click.command(help=__doc__)

@@ -21,7 +21,7 @@ from components.serving_check import ServingCheck
 from components.warm_start import WarmStart
 from contracts import fingerprint
 from contracts.task.definition import NOT_TRAINED, TRAIN_SPLIT
-from contracts.versions import description
+from contracts.versions import exported_model
 from modules.training import warm_start
 from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.parameters import TRAINER_SETTINGS, make_parameters
@@ -123,7 +123,7 @@ def create_pipeline(
         ]
     champion_arguments = {
         "directory": platform.pushed,
-        "expected": json.dumps(description.describe_task(task)),
+        "expected": json.dumps(exported_model.describe_task(task)),
     }
     champion_checks: list[Any] = []
     if config.evaluator.incompatible_champion != "ignore":

@@ -9,15 +9,15 @@ from typing import Any
 from contracts.storage import files
 from contracts.task.definition import input_name
 from contracts.versions import served_versions
-from ingest.examples import tf_examples
-from ingest.rows.row_errors import RowError
-from modules.data import row_values
-from modules.export.signatures import (
+from contracts.versions.exported_model import (
     LABELS,
     SCORE,
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
 )
+from ingest.examples import tf_examples
+from ingest.rows.row_errors import RowError
+from modules.data import row_values
 from prediction.predictor import not_pushed, read_labels
 
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}

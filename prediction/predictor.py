@@ -10,9 +10,8 @@ from typing import Any
 
 from contracts.errors import UsageError
 from contracts.storage import uris
-from contracts.versions import description, served_versions
-from modules.evaluation import abstention
-from modules.export.signatures import (
+from contracts.versions import exported_model, served_versions
+from contracts.versions.exported_model import (
     CLASS,
     CLASS_ID,
     LABELS,
@@ -21,6 +20,7 @@ from modules.export.signatures import (
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
 )
+from modules.evaluation import abstention
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +78,11 @@ def read_labels(directory: str) -> tuple[str, ...]:
     Raises:
       UsageError: The model has no file with their names.
     """
-    described = description.read_description(directory)
+    described = exported_model.read_description(directory)
     if described is None:
-        raise not_pushed(directory, f"{description.FILE} with the names of its labels")
+        raise not_pushed(
+            directory, f"{exported_model.DESCRIPTION_FILE} with the names of its labels"
+        )
     return tuple(described["classes"])
 
 

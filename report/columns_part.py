@@ -13,8 +13,9 @@ from contracts.metrics import Rows, Threshold
 from contracts.packing import Packing
 from contracts.records.serving import ALL_TEXTS, WITHOUT_COLUMN
 from contracts.task.definition import TaskConfig
+from contracts.versions import exported_model
 from modules.evaluation import resampling
-from modules.export import token_positions
+from modules.export import serving_model
 from report.content import TextColumn
 
 
@@ -56,9 +57,9 @@ def describe_columns(
         tf.constant([row[name].bytes_list.value[0] for row in features])
         for name in task.text_columns
     ]
-    tokens = token_positions.find_tokens(texts, vocab_file, packing)
-    cut = tokens[token_positions.CUT].numpy()
-    columns = tokens[token_positions.COLUMN].numpy()
+    tokens = serving_model.find_tokens(texts, vocab_file, packing)
+    cut = tokens[exported_model.CUT].numpy()
+    columns = tokens[exported_model.COLUMN].numpy()
     read = [int(np.sum(columns == index)) for index in range(len(texts))]
     of_model = metrics.compute(task.classes, rows, names)
     described = []

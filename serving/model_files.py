@@ -7,9 +7,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from contracts.versions.exported_model import DESCRIPTION_FILE
 from contracts.versions.served_versions import (
     CARD_FILE,
-    DESCRIPTION_FILE,
     EXAMPLES_FILE,
 )
 from serving.json_requests import INSTANCES

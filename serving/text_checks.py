@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from contracts.versions import exported_model
 from serving.batching import Outputs
 from serving.models import ModelFacts
 from serving.monitoring import Metrics
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The signature of exported models and its outputs: `modules.export.token_positions`.
-_TOKENIZE = "tokenize"
-_TOKEN, _COLUMN, _CUT = "token", "column", "cut"
 _UNKNOWN = b"[UNK]"
 
 EMPTY, CUT, UNREADABLE = "empty", "cut", "unreadable"
@@ -72,7 +70,10 @@ class TextChecks:
         """
         del outputs
         # The page sends each text to `tokenize`, too.
-        if signature.name == _TOKENIZE or _TOKENIZE not in model.signatures:
+        if (
+            signature.name == exported_model.TOKENIZE
+            or exported_model.TOKENIZE not in model.signatures
+        ):
             return
         if lost := self._queue.offer(model, signature, inputs, {}):
             texts = lost * len(inputs)
@@ -97,9 +98,9 @@ class TextChecks:
             self._queue.release(rows)
 
     def _check(self, model: ServedModel, texts: dict[str, np.ndarray]) -> None:
-        outputs = model.run(_TOKENIZE, texts)
-        columns, cut = outputs[_COLUMN], outputs[_CUT]
-        is_unknown = outputs[_TOKEN] == _UNKNOWN
+        outputs = model.run(exported_model.TOKENIZE, texts)
+        columns, cut = outputs[exported_model.COLUMN], outputs[exported_model.CUT]
+        is_unknown = outputs[exported_model.TOKEN] == _UNKNOWN
         for index, (name, column) in enumerate(texts.items()):
             is_of_text = columns == index
             tokens = is_of_text.sum(axis=1)
@@ -132,7 +133,7 @@ class TextChecks:
                 "version %d: texts are not checked, because %s raises %s. More are "
                 'only counted in serving_unchecked_texts_total{reason="%s"}',
                 version,
-                _TOKENIZE,
+                exported_model.TOKENIZE,
                 type(error).__name__,
                 FAILED,
             )

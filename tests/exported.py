@@ -17,7 +17,7 @@ from tensorflow_transform.tf_metadata import schema_utils
 from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
-from contracts.versions import description
+from contracts.versions import exported_model
 from modules import encoder as encoder_lib
 from modules import environment
 from modules.data import inputs, preprocessing
@@ -271,8 +271,8 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
         if not task.label_kind.names
         else {
             **head.description,
-            description.TEMPERATURE: TEMPERATURE,
-            **({} if threshold is None else {description.THRESHOLD: threshold}),
+            exported_model.TEMPERATURE: TEMPERATURE,
+            **({} if threshold is None else {exported_model.THRESHOLD: threshold}),
         },
     )
     rows_by_one = experiment.examples_config(

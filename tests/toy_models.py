@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from contracts.versions import description
+from contracts.versions import exported_model
 
 
 class Longer(tf.Module):
@@ -76,5 +76,5 @@ def save(model, directory):
             "label_range": None,
             "separator": "|",
         }
-        description.write_description(str(directory), described)
+        exported_model.write_description(str(directory), described)
     return directory

@@ -17,7 +17,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from benchmarks import latency, peer
 from benchmarks.latency import Row
-from modules.export import signatures
+from contracts.versions import exported_model
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
@@ -29,13 +29,13 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
         texts = zip(settings["columns"], zip(*batch, strict=True), strict=True)
         inputs = {name: tf.constant(column) for name, column in texts}
         # Called through `loaded`: a signature does not keep the variables alive.
-        outputs = loaded.signatures[signatures.SERVING_DEFAULT](**inputs)
+        outputs = loaded.signatures[exported_model.SERVING_DEFAULT](**inputs)
         return {name: output.numpy() for name, output in outputs.items()}
 
     for size in settings["sizes"]:
         batches = [call(batch) for batch in latency.batches(rows, size)]
     if settings["predictions"]:
-        logits = np.concatenate([outputs[signatures.LOGITS] for outputs in batches])
+        logits = np.concatenate([outputs[exported_model.LOGITS] for outputs in batches])
         probabilities = tf.nn.softmax(logits).numpy().tolist()
         Path(settings["predictions"]).write_text(json.dumps(probabilities))
 

@@ -11,7 +11,7 @@ from components.artifacts import NOT_COMPARED
 from components.version_driver import VersionDriver
 from contracts.storage import uris
 from contracts.verdicts import PUSHED_DESTINATION
-from contracts.versions import description, model_digest, served_versions
+from contracts.versions import exported_model, served_versions
 
 _ADVICE = (
     ". Give the recipe another name, or push without a comparison with --set "
@@ -42,7 +42,9 @@ def find_version(directory: str, candidate: types.Artifact | None = None) -> str
       directory: Contains the pushed versions.
       candidate: A ModelRun artifact; None excludes no version.
     """
-    excluded = "" if candidate is None else model_digest.read(candidate.uri).identity
+    excluded = (
+        "" if candidate is None else exported_model.read_digest(candidate.uri).identity
+    )
     return served_versions.find_newest(directory, excluded=excluded)
 
 
@@ -66,7 +68,7 @@ def Champion(
       model: A copy of the champion, so that it can be evaluated even after it was
         deleted; empty if it is missing or incompatible.
       directory: Contains the pushed versions.
-      expected: JSON: the candidate's `contracts.versions.description.describe_task`.
+      expected: JSON: the candidate's `contracts.versions.exported_model.describe_task`.
       incompatible: What to do if the tasks differ: `ignore` leaves `model` empty,
         `refuse` fails.
       version: Set by the driver, empty without a champion; None if no driver runs.
@@ -116,7 +118,7 @@ def ChampionCheck(
 
 def _find_reason(champion: str, expected: str) -> str:
     """Returns why a champion cannot be compared; empty if it can."""
-    difference = description.find_task_difference(champion, json.loads(expected))
+    difference = exported_model.find_task_difference(champion, json.loads(expected))
     if not difference:
         return ""
     return f"not compared with the champion {champion}: {difference}"

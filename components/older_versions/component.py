@@ -13,7 +13,7 @@ from components.older_versions import measurement
 from components.version_driver import VersionDriver
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import uris
-from contracts.versions import model_digest, served_versions
+from contracts.versions import exported_model, served_versions
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def OlderVersions(
 def _find_versions(
     directory: str, candidate: types.Artifact, settings: Sections
 ) -> str:
-    excluded = model_digest.read(candidate.uri).identity
+    excluded = exported_model.read_digest(candidate.uri).identity
     others = served_versions.list_others(directory, excluded)
     return ",".join(itertools.islice(others, settings.evaluator.older_versions))
 

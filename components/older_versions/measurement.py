@@ -24,9 +24,8 @@ from contracts.records.evaluation import Estimate, Evaluation
 from contracts.settings.sections import Sections
 from contracts.storage import uris
 from contracts.task.definition import TaskConfig
-from contracts.versions import description, served_versions
+from contracts.versions import exported_model, served_versions
 from modules.evaluation import prediction_files, resampling
-from modules.export import signatures
 
 _DAY = 86_400
 _SHOWN_HASH = 8
@@ -62,8 +61,8 @@ def measure(
         ids=ids.tolist(),
         signatures=[
             SignatureRequest(
-                name=signatures.SERVE_EXAMPLES,
-                inputs={signatures.EXAMPLES: encoded},
+                name=exported_model.SERVE_EXAMPLES,
+                inputs={exported_model.EXAMPLES: encoded},
                 output=task.label_kind.output,
                 width=len(task.label_kind.names) or None,
                 expected=None,
@@ -93,8 +92,8 @@ def measure(
                 )
                 continue
             served_versions.verify(path)
-            expected = description.describe_task(task)
-            if difference := description.find_task_difference(path, expected):
+            expected = exported_model.describe_task(task)
+            if difference := exported_model.find_task_difference(path, expected):
                 version.problem = f"another task: {difference}"
                 continue
             report, predictions = check_model(path, request)
@@ -114,8 +113,8 @@ def measure(
             continue
         ((_, outputs),) = predictions.items()
         values = np.asarray(outputs["values"], float)
-        exported = description.read_description(path) or {}
-        threshold = exported.get(description.THRESHOLD)
+        exported = exported_model.read_description(path) or {}
+        threshold = exported.get(exported_model.THRESHOLD)
         old = Rows.of(labels, values, threshold=threshold)
         version.measured = _estimate(task, old)
         if new is not None:

@@ -17,7 +17,7 @@ from contracts.records.evaluation import Verdict
 from contracts.records.serving import ServingReport
 from contracts.settings.sections import Sections
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
-from contracts.versions import model_digest
+from contracts.versions import exported_model
 from modules.evaluation import resampling
 from modules.evaluation.prediction_files import read_predictions
 from modules.training import trials
@@ -202,7 +202,7 @@ def _describe_lineage(
         version=libraries["tensorflow"],
         details=libraries,
     )
-    model = model_digest.read(model_run)
+    model = exported_model.read_digest(model_run)
     yield LineageStep(
         kind="model",
         name=os.path.basename(pushed) if pushed else "not pushed",

@@ -15,7 +15,7 @@ from contracts.verdicts import (
     PUSHED_DESTINATION,
     SERVING_EXAMPLES_FILE,
 )
-from contracts.versions import description
+from contracts.versions import exported_model
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +63,10 @@ def ServingCheck(
         if champion.get_string_custom_property(PUSHED_DESTINATION):
             other = path_utils.serving_model_path(champion.uri)
     candidate = path_utils.serving_model_path(model.uri)
-    described = description.read_description(candidate) or {}
+    described = exported_model.read_description(candidate) or {}
     request = request.model_copy(
         update={
-            "threshold": described.get(description.THRESHOLD),
+            "threshold": described.get(exported_model.THRESHOLD),
         }
     )
     report, predictions = check.check_model(candidate, request, champion=other)

@@ -17,8 +17,8 @@ from components.serving_check.permuted_columns import permute
 from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts.settings.sections import Sections
 from contracts.storage import files
+from contracts.versions import exported_model
 from modules.evaluation import prediction_files
-from modules.export import signatures
 
 # Rows sent as Examples for each row sent as text, which is sent alone, too.
 _EXAMPLES_PER_TEXT = 4
@@ -78,7 +78,7 @@ def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRe
     permuted = {}
     if has_text and len(columns) > 1:
         permuted = {
-            column: {signatures.EXAMPLES: _serialize(permute(sent, column))}
+            column: {exported_model.EXAMPLES: _serialize(permute(sent, column))}
             for column in columns
         }
     swapped, not_swapped = {}, None
@@ -96,7 +96,7 @@ def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRe
             count * _EXAMPLES_PER_TEXT,
         )
         for name, rows_of_list, to_send in drawn_words:
-            inputs = {signatures.EXAMPLES: _serialize(to_send)}
+            inputs = {exported_model.EXAMPLES: _serialize(to_send)}
             swapped[name] = rows_of_list.model_copy(update={"inputs": inputs})
         if not swapped:
             not_swapped = (
@@ -115,7 +115,7 @@ def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRe
             for index, column in enumerate(columns)
         }
     text = SignatureRequest(
-        name=signatures.SERVING_DEFAULT,
+        name=exported_model.SERVING_DEFAULT,
         inputs=texts,
         output=task.label_kind.output,
         width=width,
@@ -123,8 +123,8 @@ def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRe
         timed=has_text,
     )
     examples = SignatureRequest(
-        name=signatures.SERVE_EXAMPLES,
-        inputs={signatures.EXAMPLES: _serialize(sent)},
+        name=exported_model.SERVE_EXAMPLES,
+        inputs={exported_model.EXAMPLES: _serialize(sent)},
         output=task.label_kind.output,
         width=width,
         expected=expected or None,
@@ -156,7 +156,7 @@ def select_examples(request: ServingRequest) -> list[dict[str, str]]:
     (inputs,) = (
         signature.inputs
         for signature in request.signatures
-        if signature.name == signatures.SERVING_DEFAULT
+        if signature.name == exported_model.SERVING_DEFAULT
     )
     texts = zip(*(inputs[name] for name in task.text_columns), strict=True)
     rows = (row for row in texts if all(isinstance(text, str) for text in row))

@@ -33,8 +33,8 @@ from typing import Any
 
 from contracts import fingerprint
 from contracts.storage import file_format, files, uris
-from contracts.versions import description, model_digest
-from contracts.versions.saved_model_files import EXTRA_ASSETS, GRAPH_FILE, VARIABLES
+from contracts.versions import exported_model
+from contracts.versions.exported_model import EXTRA_ASSETS, GRAPH_FILE, VARIABLES
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,6 @@ MANIFEST_FILE = "manifest.json"
 WITHDRAWN = ".withdrawn"
 CARD_FILE = "README.md"  # as Hugging Face names it
 EVALUATION_FILE = "evaluation.json"
-DESCRIPTION_FILE = description.FILE  # what the model predicts
 # A predict request with rows for people to try the model with.
 EXAMPLES_FILE = f"{EXTRA_ASSETS}/examples.json"
 
@@ -161,12 +160,12 @@ def list_others(directory: str, excluded: str) -> Iterator[str]:
 
     Args:
       directory: Contains the versions.
-      excluded: `model_digest.identity` of a model whose copies are skipped; empty
+      excluded: `exported_model.identity` of a model whose copies are skipped; empty
         skips nothing.
     """
     for version in list_complete(directory):
         path = uris.join(directory, version)
-        if not excluded or model_digest.identity(path) != excluded:
+        if not excluded or exported_model.identity(path) != excluded:
             yield version
 
 
@@ -217,8 +216,8 @@ def find_withdrawn(directory: str, model: str) -> str:
 
 def is_same_model(model: str, other: str) -> bool:
     """Returns whether two directories contain copies of one SavedModel."""
-    identity = model_digest.identity(model)
-    return bool(identity) and identity == model_digest.identity(other)
+    identity = exported_model.identity(model)
+    return bool(identity) and identity == exported_model.identity(other)
 
 
 def read_manifest(path: str) -> dict[str, dict[str, Any]]:

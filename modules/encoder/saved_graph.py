@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf import saved_model_pb2
 
-from contracts.versions.saved_model_files import GRAPH_FILE
+from contracts.versions.exported_model import GRAPH_FILE
 from modules.encoder_files import APPROXIMATE_GELU_KEY, damaged, unsupported
 
 # Version 1 of small_bert was published with version 3 of bert_*, 2 with 4.

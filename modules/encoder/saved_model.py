@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from contracts.versions.saved_model_files import ASSETS, GRAPH_FILE, VARIABLES
+from contracts.versions.exported_model import ASSETS, GRAPH_FILE, VARIABLES
 from modules.encoder.object_checkpoint import (
     ROOT,
     CheckpointWeights,

@@ -12,8 +12,8 @@ from tensorflow_model_analysis.proto import config_pb2
 from contracts import fingerprint
 from contracts.settings.slice_features import slice_keys
 from contracts.task.definition import TaskConfig
+from contracts.versions import exported_model
 from modules.evaluation import tfma_metrics, tfma_paired_test
-from modules.export import signatures
 
 
 def build_eval_config(
@@ -35,10 +35,10 @@ def build_eval_config(
         model_specs=[
             config_pb2.ModelSpec(
                 model_type=tfma.constants.TF_GENERIC,
-                signature_name=signatures.SERVE_EXAMPLES,
-                preprocessing_function_names=[signatures.SLICE_FEATURES],
+                signature_name=exported_model.SERVE_EXAMPLES,
+                preprocessing_function_names=[exported_model.SLICE_FEATURES],
                 label_key=task.label_column,
-                prediction_key=signatures.prediction_output(task),
+                prediction_key=task.label_kind.output,
             )
         ],
         slicing_specs=[

@@ -14,7 +14,6 @@ from contracts.metrics import Rows, Threshold
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
 from modules.evaluation import calibration
-from modules.export import signatures
 
 PREDICTION = "prediction"  # column of the class or the score
 
@@ -96,7 +95,7 @@ def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
         "file": f"predictions/{split}.tsv",
         "id_column": task.id_column,
         "columns": probabilities or [prediction],
-        "output": signatures.prediction_output(task),
+        "output": task.label_kind.output,
     }
 
 

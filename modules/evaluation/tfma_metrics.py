@@ -25,8 +25,8 @@ from contracts import metrics
 from contracts.metrics import Rows
 from contracts.records.evaluation import EXAMPLE_COUNT
 from contracts.task.definition import TaskConfig
+from contracts.versions import exported_model
 from modules.data.slice_columns import read_value
-from modules.export import signatures
 
 CONFUSION_MATRIX = "multi_class_confusion_matrix_plot"
 
@@ -216,15 +216,15 @@ class _GatherRows(beam.CombineFn):
         if not isinstance(of_model, Mapping):
             of_model = {}
         predicted: np.ndarray | None = None
-        if signatures.LABELS in of_model:
-            predicted = np.asarray(of_model[signatures.LABELS])
+        if exported_model.LABELS in of_model:
+            predicted = np.asarray(of_model[exported_model.LABELS])
             return [*accumulator, Rows.of(labels, outputs, predicted=predicted)]
         labels = np.reshape(labels, [-1])
         outputs = np.reshape(outputs, [len(labels), -1])
         if outputs.shape[1] == 1:
             return [*accumulator, Rows.of(labels, outputs[:, 0])]
-        if signatures.CLASS_ID in of_model:
-            predicted = np.reshape(of_model[signatures.CLASS_ID], [-1])
+        if exported_model.CLASS_ID in of_model:
+            predicted = np.reshape(of_model[exported_model.CLASS_ID], [-1])
         return [*accumulator, Rows.of(labels, outputs, predicted=predicted)]
 
     def merge_accumulators(self, accumulators: Iterable[list[Rows]]) -> list[Rows]:

@@ -16,28 +16,21 @@ from contracts import metrics
 from contracts.packing import Packing
 from contracts.storage import files, uris
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
-from contracts.versions import description
+from contracts.versions import exported_model
 from modules.data import preprocessing, slicing, tokenizer_files
 from modules.data.inputs import ExamplesConfig
 from modules.data.preprocessing import ENCODER_INPUTS, INPUT_MASK
+from modules.data.tokenization import BertTokenizer
 from modules.encoder import EncoderDirectory, describe_architecture
 from modules.encoder.model import DEFAULTS
 from modules.encoder.window_classifier import WindowClassifier
-from modules.export import token_positions
-from modules.export.signatures import (
-    EXAMPLES,
-    SERVE_EXAMPLES,
-    SERVING_DEFAULT,
-    SLICE_FEATURES,
-    TOKENIZE,
-    TRANSFORM_FEATURES,
-)
 
 # The encoder runs on chunks of this many rows, or windows of long texts, two of them in
 # parallel. Rows of similar length need little padding, and idle cores work on another
 # chunk. Memory is bounded on any batch: TFMA sends up to 1,000 rows, and no setting
 # changes that.
 _ROWS_AT_A_TIME = 16
+_NOWHERE = -1  # the column and position of special tokens and padding
 # From logits, temperature and threshold to the outputs of the exported model.
 ServeLogits = Callable[[tf.Tensor, tf.Tensor, tf.Tensor | None], dict[str, tf.Tensor]]
 
@@ -187,20 +180,20 @@ def describe_model(
       fitted: How outputs follow from logits: `FittedOutputs.description`.
     """
     tokenizer = tokenizer_files.read_settings(encoder.vocab_file)
-    epsilon = {**DEFAULTS, **encoder.config}[description.LAYER_NORM_EPS]
-    description.write_description(
+    epsilon = {**DEFAULTS, **encoder.config}[exported_model.LAYER_NORM_EPS]
+    exported_model.write_description(
         directory,
         {
-            **description.describe_task(task),
+            **exported_model.describe_task(task),
             **describe_architecture(encoder),
-            description.LAYER_NORM_EPS: epsilon,
-            description.TOKENIZER: dataclasses.asdict(tokenizer),
+            exported_model.LAYER_NORM_EPS: epsilon,
+            exported_model.TOKENIZER: dataclasses.asdict(tokenizer),
             **packing.key(),
-            description.PRECISION: precision,
+            exported_model.PRECISION: precision,
             **fitted,
         },
     )
-    files.copy(encoder.vocab_file, uris.join(directory, description.VOCABULARY_FILE))
+    files.copy(encoder.vocab_file, uris.join(directory, exported_model.VOCABULARY_FILE))
 
 
 class ServingModel(tf.Module):
@@ -224,12 +217,12 @@ class ServingModel(tf.Module):
         super().__init__()
         # Variables, so that they can be read from the exported model.
         self.temperature = tf.Variable(
-            temperature, trainable=False, name=description.TEMPERATURE
+            temperature, trainable=False, name=exported_model.TEMPERATURE
         )
         self.threshold = None
         if threshold is not None:
             self.threshold = tf.Variable(
-                threshold, trainable=False, name=description.THRESHOLD
+                threshold, trainable=False, name=exported_model.THRESHOLD
             )
         self._model = model.model  # tracked, so that its variables are saved
         self._forward = model
@@ -275,19 +268,19 @@ class ServingModel(tf.Module):
           and `class` string[batch], or `labels` int64[batch, classes] of several
           labels; a regression only `score` float32[batch].
           `transform_features` and `slice_features`, of Examples. `tokenize` returns
-          the result of `token_positions.find_tokens` for the text columns.
+          the result of `find_tokens` for the text columns.
         """
-        examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
+        examples = tf.TensorSpec([None], tf.string, name=exported_model.EXAMPLES)
         traced = {
             name: _traced(function, examples)
             for name, function in (
-                (SERVE_EXAMPLES, self._serve_examples),
-                (TRANSFORM_FEATURES, self._transform_features),
-                (SLICE_FEATURES, self._slice_features),
+                (exported_model.SERVE_EXAMPLES, self._serve_examples),
+                (exported_model.TRANSFORM_FEATURES, self._transform_features),
+                (exported_model.SLICE_FEATURES, self._slice_features),
             )
         }
-        traced[TOKENIZE] = _traced(self._tokenize, *self._text_specs())
-        return {SERVING_DEFAULT: self._shared.serve_text, **traced}
+        traced[exported_model.TOKENIZE] = _traced(self._tokenize, *self._text_specs())
+        return {exported_model.SERVING_DEFAULT: self._shared.serve_text, **traced}
 
     def _text_specs(self) -> list[tf.TensorSpec]:
         return [
@@ -319,7 +312,7 @@ class ServingModel(tf.Module):
         return {self._task.own_name(name): slices[name] for name in slices}
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return token_positions.find_tokens(list(texts), self._vocab_file, self._packing)
+        return find_tokens(list(texts), self._vocab_file, self._packing)
 
     def _predict(
         self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
@@ -373,6 +366,69 @@ class ServingModel(tf.Module):
             for name in (preprocessing.INPUT_WORD_IDS, preprocessing.INPUT_TYPE_IDS)
         )
         return word_ids, type_ids
+
+
+def find_tokens(
+    texts: list[tf.Tensor], vocab_file: str, packing: Packing
+) -> dict[str, tf.Tensor]:
+    """Tokenizes, truncates and packs texts as the model does, and locates the tokens.
+
+    A text that the model reads in windows is packed as a whole: each token is there
+    once, however many windows have it.
+
+    Args:
+      texts: One text, or the two of a pair, each string[batch].
+      vocab_file: One token a line. Its encoder's settings are next to it.
+      packing: The longest sequence, and the part that is kept.
+
+    Returns:
+      `token` string[batch, tokens], with special tokens; padding is empty. Of each
+      token: `column` int64[batch, tokens], the index of its text, and `start` and
+      `end` int64[batch, tokens], its bytes in that text; all three are -1 for special
+      tokens and padding. `cut` int64[batch, texts], the tokens that each text lost.
+    """
+    # One call for all texts: every call embeds the vocabulary in the graph.
+    tokens, starts, ends = BertTokenizer(vocab_file, tf.string).tokenize_with_offsets(
+        tf.concat(texts, 0)
+    )
+    # Packed are the indices of the tokens, once. Ragged operations are large graphs,
+    # which every load of the model reads.
+    count = tf.size(tokens.flat_values, tf.int64)
+    indices = tokens.with_flat_values(tf.range(count))
+    batch = tf.shape(texts[0])[0]
+    segments = [indices[i * batch : (i + 1) * batch] for i in range(len(texts))]
+    first, last, padding = -1, -2, -3
+    packed = preprocessing.pack_segments(
+        segments,
+        packing.whole,
+        special_token_ids=(first, last),
+    )[preprocessing.INPUT_WORD_IDS].to_tensor(default_value=padding)
+    # The values of special tokens and padding follow those of the tokens.
+    index = tf.where(packed < 0, count - 1 - packed, packed)
+
+    def pack(values: tf.Tensor, *special: str | int) -> tf.Tensor:
+        return tf.gather(
+            tf.concat([values, tf.constant(special, values.dtype)], 0), index
+        )
+
+    nowhere = [_NOWHERE] * 3
+    # The tokens of the second text follow those of the first.
+    is_second = tf.range(count) >= tokens.row_splits[batch]
+    columns = pack(tf.cast(is_second, tf.int64), *nowhere)
+    kept = [
+        tf.math.count_nonzero(columns == column, axis=1) for column in range(len(texts))
+    ]
+    cut = [
+        segment.row_lengths() - rows
+        for segment, rows in zip(segments, kept, strict=True)
+    ]
+    return {
+        exported_model.TOKEN: pack(tokens.flat_values, "[CLS]", "[SEP]", ""),
+        exported_model.COLUMN: columns,
+        exported_model.START: pack(starts.flat_values, *nowhere),
+        exported_model.END: pack(ends.flat_values, *nowhere),
+        exported_model.CUT: tf.stack(cut, axis=1),
+    }
 
 
 def _traced(

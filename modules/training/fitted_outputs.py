@@ -22,7 +22,7 @@ from contracts.task.decision import (
     describe_threshold,
 )
 from contracts.task.definition import EVAL_SPLIT, TaskConfig
-from contracts.versions.description import TEMPERATURE, THRESHOLD
+from contracts.versions.exported_model import TEMPERATURE, THRESHOLD
 from modules.evaluation import calibration
 from modules.evaluation.decision import (
     LEAST_POSITIVE_ROWS,

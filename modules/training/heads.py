@@ -16,8 +16,7 @@ from contracts.task.classes import Classes
 from contracts.task.label_kind import LabelKind
 from contracts.task.score import Score
 from contracts.task.several_labels import SeveralLabels
-from contracts.versions import description
-from modules.export import signatures
+from contracts.versions import exported_model
 
 
 class ScoreScale(NamedTuple):
@@ -146,10 +145,10 @@ class ClassesHead(Head):
             positive = probabilities[:, metrics.POSITIVE_CLASS]
             class_id = tf.cast(positive >= threshold, tf.int64)
         return {
-            signatures.LOGITS: logits,
-            signatures.PROBABILITIES: probabilities,
-            signatures.CLASS_ID: class_id,
-            signatures.CLASS: tf.gather(tf.constant(self._kind.names), class_id),
+            exported_model.LOGITS: logits,
+            exported_model.PROBABILITIES: probabilities,
+            exported_model.CLASS_ID: class_id,
+            exported_model.CLASS: tf.gather(tf.constant(self._kind.names), class_id),
         }
 
 
@@ -159,7 +158,7 @@ class SeveralLabelsHead(Head):
     @property
     def description(self) -> dict[str, Any]:
         """The separator of several labels in texts."""
-        return {description.SEPARATOR: label_cells.SEPARATOR}
+        return {exported_model.SEPARATOR: label_cells.SEPARATOR}
 
     def metric(self) -> tf_keras.metrics.Metric:
         """Returns the accuracy, for which all labels of a row must be right."""
@@ -207,9 +206,9 @@ class SeveralLabelsHead(Head):
         probabilities = tf.sigmoid(logits / temperature)
         least = 0.5 if threshold is None else threshold
         return {
-            signatures.LOGITS: logits,
-            signatures.PROBABILITIES: probabilities,
-            signatures.LABELS: tf.cast(probabilities >= least, tf.int64),
+            exported_model.LOGITS: logits,
+            exported_model.PROBABILITIES: probabilities,
+            exported_model.LABELS: tf.cast(probabilities >= least, tf.int64),
         }
 
 
@@ -219,7 +218,7 @@ class ScoreHead(Head):
     @property
     def description(self) -> dict[str, Any]:
         """The scale of the scores."""
-        return {description.SCORE_SCALE: list(self._scale)}
+        return {exported_model.SCORE_SCALE: list(self._scale)}
 
     def build_projection(
         self, initializer: tf_keras.initializers.Initializer
@@ -251,7 +250,7 @@ class ScoreHead(Head):
         self, logits: tf.Tensor, temperature: tf.Tensor, threshold: tf.Tensor | None
     ) -> dict[str, tf.Tensor]:
         """Returns the score."""
-        return {signatures.SCORE: tf.squeeze(logits, -1)}
+        return {exported_model.SCORE: tf.squeeze(logits, -1)}
 
 
 _HEADS: dict[type[LabelKind], type[Head]] = {

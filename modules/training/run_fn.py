@@ -19,7 +19,7 @@ from contracts.settings.trainer import TrainerConfig
 from contracts.storage import files, uris
 from contracts.task.decision import DecisionConfig
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
-from contracts.versions import model_digest
+from contracts.versions import exported_model
 from modules import encoder as encoder_lib
 from modules import environment, remote_files
 from modules.data import inputs
@@ -386,4 +386,4 @@ def _export(
         precision=settings["serving_precision"],
         fitted={**head.description, **fitted.description},
     )
-    model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)
+    exported_model.write_digest(fn_args.serving_model_dir, fn_args.model_run_dir)

@@ -12,8 +12,8 @@ import tf_keras
 from contracts import fingerprint
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
-from contracts.versions import description
-from contracts.versions.saved_model_files import VARIABLES
+from contracts.versions import exported_model
+from contracts.versions.exported_model import VARIABLES
 from modules.training import precision
 from modules.training.heads import ScoreProjection, ScoreScale
 
@@ -25,18 +25,20 @@ _VARIABLES = f"{VARIABLES}/{VARIABLES}"
 
 def describe(task: TaskConfig, architecture: dict[str, Any]) -> dict[str, Any]:
     """Returns the properties that two models must share to exchange weights."""
-    described = description.describe_task(task)
+    described = exported_model.describe_task(task)
     outputs = {key: described[key] for key in ("kind", "classes", "label_range")}
     return {**outputs, **architecture}
 
 
 def find_incompatibility(model: str, expected: dict[str, Any]) -> str:
     """Returns why training cannot start from a model; empty if it can."""
-    described = description.read_description(model)
+    described = exported_model.read_description(model)
     if described is None:
-        problem = f"it has no {description.FILE}, which describes its weights"
+        problem = (
+            f"it has no {exported_model.DESCRIPTION_FILE}, which describes its weights"
+        )
     else:
-        problem = description.differences(described, expected)
+        problem = exported_model.differences(described, expected)
     if not problem:
         return ""
     return (
@@ -85,8 +87,8 @@ def restore(
     Raises:
       AssertionError: A weight of the classifier is missing.
     """
-    described = description.read_description(exported) or {}
-    dtype = described.get(description.PRECISION, precision.FLOAT32)
+    described = exported_model.read_description(exported) or {}
+    dtype = described.get(exported_model.PRECISION, precision.FLOAT32)
     if dtype != precision.FLOAT32:
         with precision.stored_in(dtype):
             stored = build_model()
@@ -94,7 +96,7 @@ def restore(
         precision.copy_weights(stored, model)
     else:
         _read(model, exported)
-    scale = ScoreScale(*described.get(description.SCORE_SCALE, ()))
+    scale = ScoreScale(*described.get(exported_model.SCORE_SCALE, ()))
     for layer in model.submodules:
         if isinstance(layer, ScoreProjection):
             layer.adapt_weights(scale)

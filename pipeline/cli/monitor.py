@@ -20,7 +20,7 @@ from contracts import metrics, wording
 from contracts.errors import UsageError
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig, find_described_kind
-from contracts.versions import description
+from contracts.versions import exported_model
 from modules import environment
 from pipeline import exit_status
 from pipeline.cli import options, refusals
@@ -370,7 +370,7 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
 def _task_of(
     directory: str, label_column: str | None, label_separator: str | None
 ) -> TaskConfig:
-    described = description.read_description(directory)
+    described = exported_model.read_description(directory)
     if described is None:
         raise UsageError(
             "labels",

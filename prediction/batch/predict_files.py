@@ -19,11 +19,11 @@ from pyarrow import parquet
 from contracts.errors import UsageError
 from contracts.settings.data import DataConfig, FileFormat
 from contracts.storage import uris
+from contracts.versions.exported_model import SERVE_EXAMPLES
 from ingest.examples import tf_examples
 from ingest.rows import formats, readers
 from ingest.rows.row_errors import Location, Row, RowError
 from ingest.rows.row_file import RowFile
-from modules.export.signatures import SERVE_EXAMPLES
 from prediction import serializers
 from prediction.batch import destination as destination_lib
 from prediction.batch import execution

@@ -14,18 +14,18 @@ from contracts import metrics
 from contracts.errors import UsageError
 from contracts.metrics import Rows
 from contracts.storage import files
-from ingest.examples import tf_examples
-from ingest.rows.formats import TFRECORD
-from ingest.rows.row_errors import RowError
-from ingest.rows.row_file import RowFile
-from modules.data.preprocessing import ENCODER_INPUTS
-from modules.export.signatures import (
+from contracts.versions.exported_model import (
     EXAMPLES,
     LOGITS,
     SCORE,
     SERVE_EXAMPLES,
     TRANSFORM_FEATURES,
 )
+from ingest.examples import tf_examples
+from ingest.rows.formats import TFRECORD
+from ingest.rows.row_errors import RowError
+from ingest.rows.row_file import RowFile
+from modules.data.preprocessing import ENCODER_INPUTS
 from prediction.portable import bert_graph
 from prediction.portable.pushed_model import PushedModel
 from prediction.predictor import Predictor, split_batches

@@ -14,15 +14,14 @@ from contracts.metrics import Threshold
 from contracts.storage import files, uris
 from contracts.task.definition import find_described_kind
 from contracts.task.label_kind import LabelKind
-from contracts.versions import description, served_versions
-from contracts.versions.saved_model_files import VARIABLES
+from contracts.versions import exported_model, served_versions
+from contracts.versions.exported_model import SCORE, VARIABLES
 from modules.data import tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import EncoderError, hugging_face
 from modules.encoder.object_checkpoint import ROOT, ObjectCheckpoint
 from modules.encoder.tensors import Shape, check_tensors, variable_shapes
 from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS
-from modules.export.signatures import SCORE
 from prediction.predictor import find_model, not_pushed
 
 _HEAD = "sentence_prediction/logits"
@@ -101,13 +100,16 @@ def read_pushed(model: str) -> PushedModel:
             advice=f"serve it again with `rollback {version}`, and export it then",
             name="E-model-withdrawn",
         )
-    described = description.read_description(directory)
+    described = exported_model.read_description(directory)
     if described is None:
-        raise not_pushed(directory, description.FILE)
-    vocabulary = uris.join(directory, description.VOCABULARY_FILE)
+        raise not_pushed(directory, exported_model.DESCRIPTION_FILE)
+    vocabulary = uris.join(directory, exported_model.VOCABULARY_FILE)
     for key, reads in (
-        (description.LONG_TEXT, "reads texts in windows"),
-        (description.KEEP, "keeps another part of a longer text than its first tokens"),
+        (exported_model.LONG_TEXT, "reads texts in windows"),
+        (
+            exported_model.KEEP,
+            "keeps another part of a longer text than its first tokens",
+        ),
     ):
         if key in described:
             raise UsageError(
@@ -128,7 +130,7 @@ def read_pushed(model: str) -> PushedModel:
     config = {
         **{key: described[key] for key in SIZE_KEYS},
         "hidden_act": _ACTIVATIONS[described["activation"]],
-        "layer_norm_eps": described[description.LAYER_NORM_EPS],
+        "layer_norm_eps": described[exported_model.LAYER_NORM_EPS],
     }
     kind = find_described_kind(described)
     labels = [*kind.names] or [SCORE]
@@ -146,7 +148,7 @@ def read_pushed(model: str) -> PushedModel:
         f"bert.{name}": tensor
         for name, tensor in hugging_face.to_tensors(weights, config).items()
     }
-    mean, std = described.get(description.SCORE_SCALE, (0.0, 1.0))
+    mean, std = described.get(exported_model.SCORE_SCALE, (0.0, 1.0))
     head = {part: weights[f"{_HEAD}/{part}"] for part in ("kernel", "bias")}
     # In float64: a large mean must not cost the digits of the score.
     kernel, bias = (head[part].astype(np.float64) * std for part in head)
@@ -156,14 +158,14 @@ def read_pushed(model: str) -> PushedModel:
         directory=directory,
         config=config,
         words=tokenizer_files.read_words(vocabulary),
-        tokenizer=TokenizerSettings(**described[description.TOKENIZER]),
-        max_seq_length=described[description.MAX_SEQ_LENGTH],
+        tokenizer=TokenizerSettings(**described[exported_model.TOKENIZER]),
+        max_seq_length=described[exported_model.MAX_SEQ_LENGTH],
         text_columns=described["text_columns"],
         labels=labels,
         kind=kind,
-        temperature=described.get(description.TEMPERATURE, 1.0),
-        threshold=described.get(description.THRESHOLD),
-        precision=described[description.PRECISION],
+        temperature=described.get(exported_model.TEMPERATURE, 1.0),
+        threshold=described.get(exported_model.THRESHOLD),
+        precision=described[exported_model.PRECISION],
         tensors=tensors,
     )
 
@@ -184,7 +186,7 @@ def _read_weights(
         f"{_HEAD}/kernel": (config["hidden_size"], outputs),
         f"{_HEAD}/bias": (outputs,),
     }
-    for name in (description.TEMPERATURE, description.THRESHOLD):
+    for name in (exported_model.TEMPERATURE, exported_model.THRESHOLD):
         keys.pop(name, None)
     shapes = {name: checkpoint.shapes[key] for name, key in keys.items()}
     check_tensors(checkpoint.path, shapes, {**variable_shapes(config), **head})

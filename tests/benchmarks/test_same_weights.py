@@ -7,7 +7,7 @@ import tensorflow as tf
 from benchmarks import same_weights
 from contracts.packing import Packing
 from contracts.task.definition import TaskConfig
-from contracts.versions import description
+from contracts.versions import exported_model
 from modules import encoder as encoder_lib
 from modules import environment
 from modules.data import preprocessing
@@ -61,6 +61,6 @@ def test_tutorial_pads_to_its_length_and_predicts_the_same(model, encoder, tmp_p
 def test_model_of_another_architecture_is_refused(encoder, tmp_path):
     same = warm_start.describe(TASK, encoder_lib.describe_architecture(encoder))
     other = {**same, "num_hidden_layers": 12}
-    description.write_description(str(tmp_path), other)
+    exported_model.write_description(str(tmp_path), other)
     with pytest.raises(ValueError, match="num_hidden_layers 12 instead of 2"):
         same_weights.restore(tmp_path, encoder, TASK)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from components.champion import ChampionCheck
 from contracts.storage import files
-from contracts.versions import description
+from contracts.versions import exported_model
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import OrchestratorConfig
@@ -233,7 +233,7 @@ def test_champion_is_checked_on_vertex(runner, tmp_path):
     serving = tmp_path / "serving"
     spec = compile_pipeline([champion_check(str(serving))], tmp_path)
     assert runner.run(spec).states == {"ChampionCheck": "run"}
-    description.write_description(str(serving / "1"), {"classes": ["c", "d"]})
+    exported_model.write_description(str(serving / "1"), {"classes": ["c", "d"]})
     (serving / "1" / "saved_model.pb").touch()
     with pytest.raises(JobFailedError, match="serving/1: classes"):
         runner.run(spec)
@@ -247,7 +247,7 @@ def test_failure_of_a_component_is_recorded_next_to_its_outputs_on_kubeflow(
     check = champion_check(f"{root}/serving")
     spec = compile_pipeline([check], root, keeps_parameters=False)
     object_store.write(f"{root}/serving/1/saved_model.pb")
-    described = f"{root}/serving/1/{description.FILE}"
+    described = f"{root}/serving/1/{exported_model.DESCRIPTION_FILE}"
     object_store.write(described, '{"classes": ["c", "d"]}')
     with (
         JobRunner("kubeflow", root, tmp_path / "state", store=object_store) as runner,

@@ -17,7 +17,7 @@ from components.champion.component import (
     Driver,
 )
 from contracts.task.definition import TaskConfig
-from contracts.versions import description, model_digest, served_versions
+from contracts.versions import exported_model, served_versions
 from tests.nightly import nightly
 
 TASK = {"classes": ["bad", "good"]}
@@ -29,7 +29,7 @@ def write_model(directory, identity):
     os.makedirs(directory)
     (directory / "saved_model.pb").write_bytes(b"graph")
     (directory / "fingerprint.pb").write_bytes(identity.encode())
-    description.write_description(str(directory), TASK)
+    exported_model.write_description(str(directory), TASK)
 
 
 def model(directory):
@@ -74,7 +74,7 @@ def find(tmp_path):
         root=tmp_path,
     ):
         write_model(tmp_path / "model", candidate)
-        model_digest.write(str(tmp_path / "model"), f"{root}/candidate")
+        exported_model.write_digest(str(tmp_path / "model"), f"{root}/candidate")
         inputs = {"candidate": [model_run(f"{root}/candidate")]}
         properties = parameters(directory, expected, incompatible)
         if with_driver:
@@ -142,7 +142,7 @@ def test_champion_of_another_task_is_not_compared_and_the_reason_is_kept(
 
 
 def test_champion_of_one_label_is_not_compared_with_a_model_of_several(find, served):
-    several = description.describe_task(
+    several = exported_model.describe_task(
         TaskConfig(kind="multilabel", classes=TASK["classes"], label_separator="|")
     )
     champion = find("c", served, True, expected={**TASK, "kind": several["kind"]})

@@ -18,7 +18,7 @@ from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
 from contracts.settings.serving import ServingConfig
 from contracts.task.definition import TaskConfig
-from contracts.versions import description, model_digest, served_versions
+from contracts.versions import exported_model, served_versions
 from modules.evaluation.prediction_files import Predictions
 from modules.training import model_run
 from tests import records, served, warm_probe
@@ -58,8 +58,8 @@ def models(tmp_path_factory):
     for predict in (by_first, without_slang, not_finite):
         root = served.save_toy(tmp_path_factory.mktemp(predict.__name__), predict)
         made[predict] = root / "Format-Serving"
-        description.write_description(
-            str(made[predict]), description.describe_task(TASK)
+        exported_model.write_description(
+            str(made[predict]), exported_model.describe_task(TASK)
         )
     return made
 
@@ -108,7 +108,7 @@ def measure(tmp_path, monkeypatch, models):
         if not (tmp_path / "new").exists():
             shutil.copytree(models[by_first], tmp_path / "new")
             (tmp_path / "new" / "fingerprint.pb").write_bytes(b"of the new model")
-        model_digest.write(str(tmp_path / "new"), candidate.uri)
+        exported_model.write_digest(str(tmp_path / "new"), candidate.uri)
         sections = Sections(
             task=TASK,
             evaluator=EvaluatorConfig(split="eval", older_version_rows=rows),
@@ -183,8 +183,8 @@ def test_versions_that_cannot_be_measured_are_named_and_the_others_are_measured(
     measure, models, tmp_path
 ):
     other = shutil.copytree(models[by_first], tmp_path / "other")
-    described = {**description.describe_task(TASK), "classes": ["no", "yes"]}
-    description.write_description(str(other), described)
+    described = {**exported_model.describe_task(TASK), "classes": ["no", "yes"]}
+    exported_model.write_description(str(other), described)
     broken = NOW - 10 * DAY
     served_versions.push(str(other), str(tmp_path / "serving"), str(LATER))
     ages = measure({broken: not_finite, EARLIER: by_first})

@@ -10,7 +10,7 @@ from components.serving_check import ServingCheck, rows
 from contracts.records.serving import ServingReport
 from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
-from contracts.versions import description
+from contracts.versions import exported_model
 from tests import records, served, warm_probe
 
 pytestmark = pytest.mark.slow
@@ -63,9 +63,9 @@ def check(tmp_path, monkeypatch):
         predictions.write_text(f"idx\t{columns}\n")
         output = "score" if task.classes is None else "probabilities"
         model = served.save_toy(tmp_path / "trained", predict, output=output)
-        described = description.describe_task(task)
+        described = exported_model.describe_task(task)
         trained = str(tmp_path / "trained" / "Format-Serving")
-        description.write_description(trained, described)
+        exported_model.write_description(trained, described)
         inputs = served.artifacts(tmp_path, model, examples, predictions)
         ServingCheck.EXECUTOR_SPEC.executor_class._FUNCTION(
             **inputs,

@@ -10,7 +10,7 @@ from tfx import v1 as tfx
 from components.warm_start import WarmStartError
 from components.warm_start.component import WarmStart_Executor
 from contracts.storage import files
-from contracts.versions import description, served_versions
+from contracts.versions import exported_model, served_versions
 from modules.training.warm_start import CHAMPION_FILE
 
 
@@ -18,7 +18,7 @@ from modules.training.warm_start import CHAMPION_FILE
 def served(tmp_path):
     for version, kind in {"9": "old", "100": "new"}.items():
         model = tmp_path / "serving" / version
-        description.write_description(str(model), {"kind": kind})
+        exported_model.write_description(str(model), {"kind": kind})
         (model / "saved_model.pb").touch()
     (tmp_path / "serving" / ".200.incomplete").mkdir()
     return tmp_path / "serving"
@@ -47,7 +47,7 @@ def find(tmp_path):
 
 def test_newest_version_is_copied_and_its_directory_is_recorded(find, served):
     base_model = find(served, "new")
-    copied = description.read_description(str(base_model / "Format-Serving"))
+    copied = exported_model.read_description(str(base_model / "Format-Serving"))
     assert copied == {"kind": "new"}
     record = files.read_record(str(base_model / CHAMPION_FILE))
     assert record == {"directory": str(served / "100")}
@@ -70,14 +70,14 @@ def test_newest_version_in_a_bucket_is_copied_unless_it_was_rolled_back(
         served_versions.push(str(served / version), serving, version)
     base_model = f"{bucket}/base_model"
     find(serving, "new", base_model)
-    copied = description.read_description(f"{base_model}/Format-Serving")
+    copied = exported_model.read_description(f"{base_model}/Format-Serving")
     assert copied == {"kind": "new"}
     record = files.read_record(f"{base_model}/{CHAMPION_FILE}")
     assert record == {"directory": f"{serving}/100"}
 
     tf.io.gfile.rename(f"{serving}/100", f"{serving}/{served_versions.WITHDRAWN}/100")
     find(serving, "old", f"{bucket}/other")
-    copied = description.read_description(f"{bucket}/other/Format-Serving")
+    copied = exported_model.read_description(f"{bucket}/other/Format-Serving")
     assert copied == {"kind": "old"}
 
 

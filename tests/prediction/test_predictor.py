@@ -6,7 +6,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from contracts.versions import description, served_versions
+from contracts.versions import exported_model, served_versions
 from prediction.predictor import Predictor, find_model
 from tests import toy_models
 from tests.refusals import refused
@@ -97,7 +97,7 @@ def test_text_gets_any_number_of_labels(labeller):
 
 def test_labels_without_their_names_are_refused(labeller, tmp_path):
     shutil.copytree(labeller, tmp_path / "model")
-    (tmp_path / "model" / description.FILE).unlink()
+    (tmp_path / "model" / exported_model.DESCRIPTION_FILE).unlink()
     absent = re.compile(r"no .*architecture\.json with the names of")
     with refused("E-model-not-found", setting="model", got=absent):
         Predictor(str(tmp_path / "model"))

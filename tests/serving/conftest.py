@@ -14,7 +14,7 @@ import httpx
 import pytest
 import uvloop
 
-from contracts.versions import description
+from contracts.versions import exported_model
 from serving import discovery, launch
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
@@ -196,8 +196,8 @@ def pairs(exported, tmp_path_factory):
     root = tmp_path_factory.mktemp("served") / "pairs"
     version = root / VERSION
     shutil.copytree(exported.directory, version)
-    task = description.describe_task(exported.task)
-    description.write_description(str(version), task)
+    task = exported_model.describe_task(exported.task)
+    exported_model.write_description(str(version), task)
     examples = json.dumps({"instances": [*NO_EXAMPLES, *EXAMPLES]})
     (version / "assets.extra" / "examples.json").write_text(examples)
     (version / "README.md").write_text(CARD)

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from contracts.task.definition import TaskConfig
-from contracts.versions import description
+from contracts.versions import exported_model
 from serving import model_files
 from tests.serving import saved_models
 from tests.serving.conftest import running
@@ -81,8 +81,8 @@ def test_metadata_has_classes_examples_and_card_of_the_files(tmp_path):
     root = tmp_path / "half_plus_three"
     saved_models.save_half_plus_three(root / "1")
     task = TaskConfig(classes=["no", "maybe", "yes"])
-    written = description.describe_task(task)
-    description.write_description(str(root / "1"), written)
+    written = exported_model.describe_task(task)
+    exported_model.write_description(str(root / "1"), written)
     examples = [{"x": 1.0}]
     content = json.dumps({"instances": examples})
     (root / "1" / "assets.extra" / "examples.json").write_text(content)

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from contracts.task.definition import TaskConfig
-from contracts.versions import description
+from contracts.versions import exported_model
 from tests.nightly import nightly
 from tests.serving.conftest import VERSION, running, wait_until
 
@@ -22,7 +22,7 @@ def write_version(exported, directory, classes):
     """Writes the model of pairs, with names of its classes."""
     shutil.copytree(exported.directory, directory)
     task = TaskConfig(text_columns=["question", "answer"], classes=classes)
-    description.write_description(str(directory), description.describe_task(task))
+    exported_model.write_description(str(directory), exported_model.describe_task(task))
 
 
 @pytest.fixture

@@ -10,23 +10,24 @@ from tensorflow.core.example import example_pb2
 
 from contracts.errors import UsageError
 from contracts.storage import files, uris
+from contracts.versions.exported_model import (
+    CLASS,
+    CUT,
+    EXAMPLES,
+    LABELS,
+    PROBABILITIES,
+    SCORE,
+    SERVING_DEFAULT,
+    TOKEN,
+    TOKENIZE,
+    TRANSFORM_FEATURES,
+)
 from ingest.examples import tf_examples
 from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import RowError, VanishedFileError
 from ingest.rows.row_file import RowFile
 from modules.data.preprocessing import INPUT_MASK, INPUT_WORD_IDS
 from modules.encoder.tensors import WORD_EMBEDDINGS
-from modules.export.signatures import (
-    CLASS,
-    EXAMPLES,
-    LABELS,
-    PROBABILITIES,
-    SCORE,
-    SERVING_DEFAULT,
-    TOKENIZE,
-    TRANSFORM_FEATURES,
-)
-from modules.export.token_positions import CUT, TOKEN
 from pipeline.operations.monitoring.delayed_labels import PredictedRow, Texts
 from pipeline.operations.monitoring.drift import Window
 from prediction.predictor import Predictor, not_pushed, split_batches

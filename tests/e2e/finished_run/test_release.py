@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import UsageError
-from contracts.versions import description, served_versions
+from contracts.versions import exported_model, served_versions
 from tests.e2e import released as released_lib
 from tests.e2e.finished_run.components import COMPARED
 
@@ -77,9 +77,9 @@ def champion_of_another_task(finished, tmp_path):
     shutil.copytree(pushed, other)
     (other / served_versions.MANIFEST_FILE).unlink()
     (other / "fingerprint.pb").write_bytes(b"of another model")
-    described = json.loads((other / description.FILE).read_text())
+    described = json.loads((other / exported_model.DESCRIPTION_FILE).read_text())
     described["classes"] = ["yes", "no"]
-    (other / description.FILE).write_text(json.dumps(described))
+    (other / exported_model.DESCRIPTION_FILE).write_text(json.dumps(described))
     champion = pushed.with_name(str(version(pushed) + 1))
     served_versions.push(str(other), str(pushed.parent), champion.name)
     return champion

@@ -9,7 +9,6 @@ import tensorflow_model_analysis as tfma
 from benchmarks import evaluation as batches
 from contracts import metrics
 from modules.evaluation import tfma_metrics
-from modules.export import signatures
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
@@ -43,7 +42,7 @@ def test_every_metric_of_the_table_is_computed_from_all_rows_of_a_slice(
     task = batches.TASKS[name]
     extracts, evaluated = evaluate(name)
     results = evaluated["metrics"]
-    output = signatures.prediction_output(task)
+    output = task.label_kind.output
     for model in models:
         of_model = model if len(models) > 1 else ""
         parts = []

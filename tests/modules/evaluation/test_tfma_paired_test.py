@@ -9,7 +9,6 @@ import tensorflow_model_analysis as tfma
 from benchmarks import evaluation as batches
 from contracts.metrics import Rows
 from modules.evaluation import resampling
-from modules.export import signatures
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
@@ -38,7 +37,7 @@ def rows_of(task, extracts, mask):
             [column(batch)[mask(batch)] for batch in extracts], dtype=np.float64
         )
 
-    output = signatures.prediction_output(task)
+    output = task.label_kind.output
     labels = join(lambda b: b[tfma.constants.LABELS_KEY][tfma.BASELINE_KEY][:, 0])
     outputs = [
         join(lambda b, name=name: b[tfma.constants.PREDICTIONS_KEY][name][output])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from contracts.versions import description
+from contracts.versions import exported_model
 from tests import exported as exported_lib
 from tests import tiny
 from tests.exported import PAIRS
@@ -122,7 +122,7 @@ def test_class_with_a_threshold_above_1_is_never_predicted(tmp_path):
     """Even if its probability is exactly 1; with a threshold of 0, it always is."""
     above = float(np.nextafter(np.float32(1), np.float32(2)))
     exported = exported_lib.export_tiny(tmp_path, "sentences", threshold=above)
-    description_file = description.read_description(str(exported.directory))
+    description_file = exported_model.read_description(str(exported.directory))
     assert description_file["threshold"] == above
     model = tf.saved_model.load(str(exported.directory))
     texts = {"sentence": tf.constant([first for first, _ in PAIRS])}
@@ -148,7 +148,7 @@ def test_each_label_of_several_is_decided_by_its_threshold(tmp_path):
     np.testing.assert_allclose(probabilities, exported.probabilities, atol=1e-5)
     labels = (probabilities >= thresholds).astype(int)
     assert outputs["labels"].numpy().tolist() == labels.tolist()
-    described = description.read_description(str(exported.directory))
+    described = exported_model.read_description(str(exported.directory))
     assert {key: described[key] for key in ("kind", "threshold", "separator")} == {
         "kind": "multilabel",
         "threshold": thresholds,

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from modules.export import token_positions
+from contracts.versions import exported_model
 from modules.training import model_run, run_fn
 from tests import exported, long_texts
 from tests.modules.training import run_arguments
@@ -66,6 +66,6 @@ def test_class_at_the_end_is_learned_unless_it_is_cut(
     np.testing.assert_allclose(outputs["probabilities"], probabilities, atol=1e-5)
     tokens = served["tokenize"](sentence=tf.constant(texts[:1]))
     count = packing["max_seq_length"] - 2
-    assert tokens[token_positions.CUT].numpy().tolist() == [[2000 - count]]
+    assert tokens[exported_model.CUT].numpy().tolist() == [[2000 - count]]
     # Each token is there once, whatever windows have it.
-    assert tokens[token_positions.TOKEN].shape == (1, count + 2)
+    assert tokens[exported_model.TOKEN].shape == (1, count + 2)

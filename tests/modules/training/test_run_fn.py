@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from contracts.storage import files
-from contracts.versions import description
+from contracts.versions import exported_model
 from modules import encoder as encoder_lib
 from modules.training import (
     checkpoints,
@@ -100,7 +100,7 @@ def test_temperature_of_eval_lowers_its_loss_and_is_exported(finished):
     model = tf.saved_model.load(str(finished / "serving"))
     assert model.temperature.numpy() == pytest.approx(scaling["temperature"])
     assert abs(scaling["temperature"] - 1) > 0.05
-    described = description.read_description(str(finished / "serving"))
+    described = exported_model.read_description(str(finished / "serving"))
     assert described["temperature"] == scaling["temperature"]
 
 
@@ -297,7 +297,7 @@ def test_changed_setting_does_not_resume_from_old_checkpoints(
     transformed, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(run_fn.serving_model, "export_model", lambda *_, **__: None)
-    monkeypatch.setattr(run_fn.model_digest, "write", lambda *_: None)
+    monkeypatch.setattr(run_fn.exported_model, "write_digest", lambda *_: None)
     monkeypatch.setattr(model_run, "write_graph", lambda *_: None)
     run_fn.run_fn(arguments(transformed, tmp_path, epochs=1))
     run_fn.run_fn(arguments(transformed, tmp_path, epochs=1, learning_rate=1e-3))

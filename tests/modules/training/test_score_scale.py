@@ -11,7 +11,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
-from contracts.versions import description
+from contracts.versions import exported_model
 from modules.data import inputs
 from modules.training import experiment, model_run, run_fn
 from modules.training.label_statistics import measure_scale
@@ -168,8 +168,8 @@ def test_exported_model_predicts_in_the_units_of_the_labels_as_recorded(finished
         assert content["splits"]["eval"][name] == pytest.approx(squared_error)
     mean, std = content["score_scale"]
     assert (mean, std) == pytest.approx((labels.mean(), labels.std()))
-    described = description.read_description(str(root / "serving"))
-    assert described[description.SCORE_SCALE] == [mean, std]  # a warm start reads it
+    described = exported_model.read_description(str(root / "serving"))
+    assert described[exported_model.SCORE_SCALE] == [mean, std]  # a warm start reads it
     best = content["best"]["metrics"]
     assert best["validation_loss"] == pytest.approx(squared_error / std**2, rel=1e-4)
 
@@ -182,8 +182,8 @@ def test_model_to_start_from_predicts_the_same_scores_on_another_scale(tmp_path)
     module._model = SmallTask(params.task, definition).build_model()
     champion = str(tmp_path / "champion")
     tf.saved_model.save(module, champion)
-    described = {description.SCORE_SCALE: params.task.score_scale}
-    description.write_description(champion, described)
+    described = {exported_model.SCORE_SCALE: params.task.score_scale}
+    exported_model.write_description(champion, described)
 
     params.task.base_model = champion
     params.task.score_scale = [50.0, 20.0]

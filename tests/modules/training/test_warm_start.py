@@ -10,7 +10,7 @@ import tensorflow as tf
 from contracts.packing import Packing
 from contracts.storage import files
 from contracts.task.definition import TaskConfig
-from contracts.versions import description
+from contracts.versions import exported_model
 from modules import encoder as encoder_lib
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training import precision, run_fn, warm_start
@@ -181,7 +181,7 @@ def architecture(encoder):
 @pytest.fixture
 def described(encoder, tmp_path):
     """Directory of a model with its description."""
-    description.write_description(
+    exported_model.write_description(
         str(tmp_path / "7"), warm_start.describe(PAIRS, architecture(encoder))
     )
     return str(tmp_path / "7")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from contracts.records.evaluation import Estimate, Evaluation
 from contracts.task.definition import TaskConfig
-from contracts.versions import description, served_versions
+from contracts.versions import exported_model, served_versions
 from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.operations.monitoring.window_rows import ServedModel
@@ -64,8 +64,8 @@ def directory(export, tmp_path_factory):
     exported = export("sentences")
     root = tmp_path_factory.mktemp("monitored") / "sentences"
     shutil.copytree(exported.directory, root / "1")
-    task = description.describe_task(exported.task)
-    description.write_description(str(root / "1"), task)
+    task = exported_model.describe_task(exported.task)
+    exported_model.write_description(str(root / "1"), task)
     return root
 
 
@@ -371,8 +371,8 @@ def write_description(directory, **task):
     """Writes a model that has nothing but the description of its task."""
     (directory / "model" / "1").mkdir(parents=True)
     (directory / "model" / "1" / "saved_model.pb").write_bytes(b"graph")
-    described = description.describe_task(TaskConfig(text_columns=["text"], **task))
-    description.write_description(str(directory / "model" / "1"), described)
+    described = exported_model.describe_task(TaskConfig(text_columns=["text"], **task))
+    exported_model.write_description(str(directory / "model" / "1"), described)
     return directory / "model"
 
 
@@ -404,8 +404,8 @@ def test_several_labels_are_compared_and_measured(export, tmp_path):
     exported = export("labels")
     root = tmp_path / "labels"
     shutil.copytree(exported.directory, root / "1")
-    described = description.describe_task(exported.task)
-    description.write_description(str(root / "1"), described)
+    described = exported_model.describe_task(exported.task)
+    exported_model.write_description(str(root / "1"), described)
     model = ServedModel(str(root / "1"))
     assert model.labels == ["no", "maybe", "yes"]
     reference, texts = draw_texts(0, 400), draw_texts(1, ROWS)

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from contracts.packing import Packing
-from contracts.versions import description
+from contracts.versions import exported_model
 from modules import encoder as encoder_lib
 from modules.data import preprocessing
 from pipeline.config.paths import DEFAULT_CONFIG
@@ -41,7 +41,7 @@ def tokenize(model, pairs):
     """Returns ids and types of pairs, each a list of lists."""
     packed = preprocessing.text_to_inputs(
         [tf.constant(column) for column in zip(*pairs, strict=True)],
-        str(model / description.VOCABULARY_FILE),
+        str(model / exported_model.VOCABULARY_FILE),
         Packing(max_seq_length=LENGTH),
     )
     return packed["input_word_ids"].to_list(), packed["input_type_ids"].to_list()

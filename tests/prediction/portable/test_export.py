@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from contracts.packing import Packing
-from contracts.versions import description, served_versions
+from contracts.versions import exported_model, served_versions
 from modules.data import preprocessing, tokenizer_files
 from modules.encoder import EncoderError, hugging_face, open_encoder
 from modules.training import precision
@@ -35,9 +35,9 @@ WORDS = ["the", "cats", "see", "dog", "birding", "xyz", ",", "[SEP]", "[MASK]", 
 
 def push(model, directory, **changes):
     """Pushes a model as version 7, with changes to its description."""
-    described = description.read_description(str(model))
+    described = exported_model.read_description(str(model))
     copy = shutil.copytree(model, directory / "changed")
-    description.write_description(str(copy), described | changes)
+    exported_model.write_description(str(copy), described | changes)
     served_versions.push(str(copy), str(directory / "served"), "7")
     return directory / "served"
 
@@ -125,7 +125,7 @@ def _whole(tokenizer, text):
 
 def test_folder_has_the_tokenizer_that_this_pipeline_reads(folder):
     settings = tokenizer_files.find_settings(str(folder))
-    described = description.read_description(str(folder.parent / "served" / "7"))
+    described = exported_model.read_description(str(folder.parent / "served" / "7"))
     assert settings == described["tokenizer"]
     for name in ("vocab.txt", "tokenizer.json"):
         assert tokenizer_files.read_words(str(folder / name)) == tiny.VOCAB
@@ -200,7 +200,7 @@ def test_scale_of_scores_is_part_of_the_head(export, tmp_path):
 )
 def test_model_without_a_counterpart_is_refused(export, tmp_path, changes, kind, got):
     model = shutil.copytree(export("pairs").directory, tmp_path / "7")
-    path = model / description.FILE
+    path = model / exported_model.DESCRIPTION_FILE
     described = json.loads(path.read_text())
     path.write_text(json.dumps(described | changes))
     with refused(f"E-{kind}", got=re.compile(got)):
@@ -222,10 +222,10 @@ def test_version_that_is_not_served_is_refused(export, tmp_path):
     got = re.compile("7 is incomplete: variables/variables.index")
     with refused("E-model-damaged", setting="model", got=got):
         write(withdrawn, tmp_path / "folder")
-    (withdrawn / description.FILE).unlink()
+    (withdrawn / exported_model.DESCRIPTION_FILE).unlink()
     (withdrawn / served_versions.MANIFEST_FILE).unlink()
     other = shutil.copytree(export("pairs").directory, tmp_path / "other" / "1")
-    (other / description.FILE).unlink()
+    (other / exported_model.DESCRIPTION_FILE).unlink()
     with refused("E-model-not-found", setting="model"):
         write(other, tmp_path / "folder")
 
