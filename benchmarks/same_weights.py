@@ -10,9 +10,8 @@ from official.nlp.modeling import layers, models, networks
 
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model
-from modules import encoder as encoder_lib
 from modules.data import tokenizer_files
-from modules.encoder.directory import EncoderDirectory
+from modules.encoder.directory import EncoderDirectory, describe_architecture
 from modules.encoder_files import SIZE_KEYS
 from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
@@ -31,7 +30,7 @@ def restore(
     Raises:
       ValueError: The architecture or the classes differ.
     """
-    expected = warm_start.describe(task, encoder_lib.describe_architecture(encoder))
+    expected = warm_start.describe(task, describe_architecture(encoder))
     if problem := warm_start.find_incompatibility(str(exported), expected):
         raise ValueError(problem)
     params = FineTuningConfig(init_checkpoint=encoder.directory)

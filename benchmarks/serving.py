@@ -134,12 +134,12 @@ def prepare_peers(
     """
     # These import TensorFlow, which takes seconds.
     from benchmarks import same_weights
-    from modules import encoder as encoder_lib
+    from modules.encoder.directory import open_encoder
     from prediction.portable import bert_graph, export
     from prediction.portable.pushed_model import read_pushed
 
     task, length = config.task, config.preprocessing.max_seq_length
-    encoder = encoder_lib.open_encoder(resolve_encoder(config).directory)
+    encoder = open_encoder(resolve_encoder(config).directory)
     restored = same_weights.restore(model, encoder, task)
     tutorial, hugging_face, onnx = (
         directory / name for name in ("tutorial", "hugging_face", "onnx")

@@ -18,9 +18,11 @@ from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from contracts.versions import exported_model
-from modules import encoder as encoder_lib
 from modules import environment
 from modules.data import inputs, preprocessing
+from modules.encoder.directory import open_encoder
+from modules.encoder.model import build_encoder
+from modules.encoder.restoring import restore_encoder
 from modules.export import serving_model
 from modules.training import experiment
 from modules.training.heads import ScoreScale, build_head
@@ -178,12 +180,12 @@ def run_transform(
 def build_model(encoder, outputs):
     """Builds the classifier with the encoder's weights and a head of seed 0."""
     model = models.BertClassifier(
-        network=encoder_lib.build_encoder(encoder, dropout=0.5),
+        network=build_encoder(encoder, dropout=0.5),
         num_classes=outputs,
         initializer=tf_keras.initializers.TruncatedNormal(stddev=0.5, seed=0),
         dropout_rate=0.5,
     )
-    encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
+    restore_encoder(model.checkpoint_items["encoder"], encoder)
     return model
 
 
@@ -225,7 +227,7 @@ def export_tiny(root, kind, vocab=None, threshold=None):
     path = tiny.write_encoder(root / "training" / "encoder", **ones)
     if vocab:
         (path / "vocab.txt").write_text("\n".join(vocab) + "\n")
-    encoder = encoder_lib.open_encoder(str(path))
+    encoder = open_encoder(str(path))
     return export(root, kind, encoder, MAX_SEQ_LENGTH, threshold)
 
 

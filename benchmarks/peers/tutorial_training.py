@@ -17,8 +17,9 @@ import tf_keras  # noqa: E402
 from official.modeling.optimization import legacy_adamw  # noqa: E402
 
 from benchmarks.same_weights import build_stock  # noqa: E402
-from modules import encoder as encoder_lib  # noqa: E402
 from modules.data import inputs  # noqa: E402
+from modules.encoder.directory import open_encoder  # noqa: E402
+from modules.encoder.restoring import restore_encoder  # noqa: E402
 
 
 class Trainer(orbit.StandardTrainer):
@@ -48,9 +49,9 @@ class Trainer(orbit.StandardTrainer):
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     """Builds the model; see `benchmarks.training` for the settings."""
-    encoder = encoder_lib.open_encoder(settings["encoder"])
+    encoder = open_encoder(settings["encoder"])
     model = build_stock(encoder, outputs=2)
-    encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
+    restore_encoder(model.checkpoint_items["encoder"], encoder)
     # The tutorial's optimizer, which clips gradients to 1.0 itself.
     optimizer = legacy_adamw.AdamWeightDecay(
         settings["learning_rate"],

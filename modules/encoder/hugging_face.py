@@ -13,13 +13,13 @@ import tensorflow as tf
 from absl import logging
 
 from modules.encoder.directory import EncoderDirectory
-from modules.encoder.model import BertEncoder
-from modules.encoder.tensors import (
+from modules.encoder.model import (
     EMBEDDING_NORM,
     POOLER,
     POSITION_EMBEDDING,
     TYPE_EMBEDDINGS,
     WORD_EMBEDDINGS,
+    BertEncoder,
     Shape,
     check_tensors,
     variable_name,

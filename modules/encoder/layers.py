@@ -7,17 +7,25 @@ operations took two fifths of its training step. Each is a pass over the batch.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from modules.encoder.dropout_seeds import draw_seed
-
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
+
+# Seeds of dropout masks follow from the training step. TensorFlow cannot save the state
+# of its random operations, so a resumed training would drop out other units than an
+# uninterrupted one.
+_next_seed: contextvars.ContextVar[Callable[[], tf.Tensor] | None] = (
+    contextvars.ContextVar("next_seed", default=None)
+)
 
 Activation = Callable[[tf.Tensor], tf.Tensor]
 Gradient = Callable[..., Any]
@@ -339,6 +347,54 @@ def dropout_mask(shape: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
     draws = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
     kept = tf.cast(draws >= tf.constant(dropped, tf.uint16), dtype)
     return tf.reshape(kept, shape) * tf.constant(values / (values - dropped), dtype)
+
+
+@contextlib.contextmanager
+def seeds_at_step(seed: int, step: tf.Variable) -> Iterator[None]:
+    """Derives the seeds drawn in the context from a seed, the step and the replica.
+
+    Args:
+      seed: Seed of the training.
+      step: Steps taken so far, int64[].
+    """
+    base = tf.random.stateless_uniform(
+        [2],
+        seed=tf.stack([tf.constant(seed, tf.int64), tf.cast(step, tf.int64)]),
+        minval=None,
+        maxval=None,
+        dtype=tf.int64,
+    )
+    with seeds_from(base):
+        yield
+
+
+@contextlib.contextmanager
+def seeds_from(base: tf.Tensor) -> Iterator[None]:
+    """Derives the seeds drawn in the context from another seed and the replica."""
+    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+    # Numbers the layers as they are traced, always in the same order.
+    layers = itertools.count()
+
+    def next_seed() -> tf.Tensor:
+        layer = tf.constant(next(layers), tf.int64)
+        return base + tf.stack([layer, tf.cast(replica, tf.int64)])
+
+    token = _next_seed.set(next_seed)
+    try:
+        yield
+    finally:
+        _next_seed.reset(token)
+
+
+def draw_seed() -> tf.Tensor:
+    """Returns a seed for a stateless random operation, int[2].
+
+    Outside of `seeds_at_step` the seed follows from TensorFlow's global seed.
+    """
+    next_seed = _next_seed.get()
+    if next_seed is not None:
+        return next_seed()
+    return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
 
 @tf.custom_gradient

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import layers as upstream
 
 from modules.data.preprocessing import ENCODER_INPUTS
-from modules.encoder import tensors
 from modules.encoder.directory import EncoderDirectory
 from modules.encoder.layers import (
     Activation,
@@ -21,7 +21,7 @@ from modules.encoder.layers import (
     gelu,
     initializer,
 )
-from modules.encoder_files import TYPES_KEY, EncoderError
+from modules.encoder_files import TYPES_KEY, EncoderError, damaged
 
 # The values of keys that a configuration leaves out: the Model Garden's, Google's and
 # most of Hugging Face's.
@@ -32,6 +32,15 @@ DEFAULTS = {
     "layer_norm_eps": 1e-12,
 }
 HEAD_DROPOUT_KEY = "classifier_dropout"  # Hugging Face's
+Shape = tuple[int, ...]
+
+# The encoder's layers outside of its blocks, with the Model Garden's names. The name of
+# a variable begins with that of its layer.
+WORD_EMBEDDINGS = "word_embeddings"
+POSITION_EMBEDDING = "position_embedding"
+TYPE_EMBEDDINGS = "type_embeddings"
+EMBEDDING_NORM = "embeddings/layer_norm"
+POOLER = "pooler_transform"
 
 
 class DropoutRates(NamedTuple):
@@ -55,6 +64,32 @@ class DropoutRates(NamedTuple):
         the head. One mask with the combined rate does the same.
         """
         return cls(rate, rate if attention is None else attention, 1 - (1 - rate) ** 2)
+
+    @classmethod
+    def of_encoder(cls, encoder: EncoderDirectory) -> DropoutRates:
+        """Returns the dropout rates of an encoder's configuration.
+
+        Raises:
+          EncoderError: A rate is not a number from 0 to below 1.
+        """
+        config = {**DEFAULTS, **encoder.config}
+        hidden, attention = "hidden_dropout_prob", "attention_probs_dropout_prob"
+        has_head = config.get(HEAD_DROPOUT_KEY) is not None
+        for key in (hidden, attention, *([HEAD_DROPOUT_KEY] if has_head else [])):
+            rate = config[key]
+            if not isinstance(rate, int | float) or not 0 <= rate < 1:
+                raise EncoderError(
+                    encoder.path(encoder.config_file),
+                    f"{key} {rate!r}",
+                    "0 to below 1",
+                    "correct the file, or set `trainer.dropout`",
+                    name="E-settings-refused",
+                )
+        rates = cls.of_hidden(float(config[hidden]), float(config[attention]))
+        # Hugging Face applies the head's rate once.
+        return (
+            rates._replace(head=float(config[HEAD_DROPOUT_KEY])) if has_head else rates
+        )
 
 
 class BertEncoder(tf_keras.Model):
@@ -80,22 +115,22 @@ class BertEncoder(tf_keras.Model):
             config["vocab_size"],
             config["hidden_size"],
             initializer(config),
-            name=tensors.WORD_EMBEDDINGS,
+            name=WORD_EMBEDDINGS,
         )
         position_embedding = upstream.PositionEmbedding(
             config["max_position_embeddings"],
             initializer(config),
-            name=tensors.POSITION_EMBEDDING,
+            name=POSITION_EMBEDDING,
         )
         type_embedding = upstream.OnDeviceEmbedding(
             config[TYPES_KEY],
             config["hidden_size"],
             initializer(config),
             use_one_hot=True,
-            name=tensors.TYPE_EMBEDDINGS,
+            name=TYPE_EMBEDDINGS,
         )
         norm = LayerNormalization(
-            name=tensors.EMBEDDING_NORM,
+            name=EMBEDDING_NORM,
             epsilon=config["layer_norm_eps"],
             dtype=tf.float32,
         )
@@ -121,7 +156,7 @@ class BertEncoder(tf_keras.Model):
             config["hidden_size"],
             activation="tanh",
             kernel_initializer=initializer(config),
-            name=tensors.POOLER,
+            name=POOLER,
         )
         outputs = {"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0, :])}
         super().__init__(inputs=[word_ids, mask, type_ids], outputs=outputs)
@@ -145,30 +180,6 @@ class BertEncoder(tf_keras.Model):
     def get_embedding_table(self) -> tf.Variable:
         """Returns the word embeddings, which a masked language model head shares."""
         return self._embedding_layer.embeddings
-
-
-def dropout_rates(encoder: EncoderDirectory) -> DropoutRates:
-    """Returns the dropout rates of an encoder's configuration.
-
-    Raises:
-      EncoderError: A rate is not a number from 0 to below 1.
-    """
-    config = {**DEFAULTS, **encoder.config}
-    hidden, attention = "hidden_dropout_prob", "attention_probs_dropout_prob"
-    has_head = config.get(HEAD_DROPOUT_KEY) is not None
-    for key in (hidden, attention, *([HEAD_DROPOUT_KEY] if has_head else [])):
-        rate = config[key]
-        if not isinstance(rate, int | float) or not 0 <= rate < 1:
-            raise EncoderError(
-                encoder.path(encoder.config_file),
-                f"{key} {rate!r}",
-                "0 to below 1",
-                "correct the file, or set `trainer.dropout`",
-                name="E-settings-refused",
-            )
-    rates = DropoutRates.of_hidden(float(config[hidden]), float(config[attention]))
-    # Hugging Face applies the head's rate once.
-    return rates._replace(head=float(config[HEAD_DROPOUT_KEY])) if has_head else rates
 
 
 def build_encoder(
@@ -206,3 +217,61 @@ def build_encoder(
         attention_dropout,
         output_range,
     )
+
+
+def variable_name(variable: tf.Variable) -> str:
+    """Returns a variable's name without the suffix of its output."""
+    return variable.name.removesuffix(":0")
+
+
+def variable_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
+    """Returns the shape of every variable of an encoder by its name."""
+    hidden, inner = (config["hidden_size"],), (config["intermediate_size"],)
+    heads = config["num_attention_heads"]
+    by_head = (heads, config["hidden_size"] // heads)
+    shapes: dict[str, Shape] = {
+        f"{layer}/embeddings": (config[key], *hidden)
+        for layer, key in (
+            (WORD_EMBEDDINGS, "vocab_size"),
+            (POSITION_EMBEDDING, "max_position_embeddings"),
+            (TYPE_EMBEDDINGS, TYPES_KEY),
+        )
+    }
+    dense: dict[str, tuple[Shape, Shape]] = {POOLER: (hidden, hidden)}
+    norms = [EMBEDDING_NORM]
+    for index in range(config["num_hidden_layers"]):
+        layer = f"transformer/layer_{index}"
+        for name in ("query", "key", "value"):
+            dense[f"{layer}/self_attention/{name}"] = (hidden, by_head)
+        dense[f"{layer}/self_attention/attention_output"] = (by_head, hidden)
+        dense[f"{layer}/intermediate"] = (hidden, inner)
+        dense[f"{layer}/output"] = (inner, hidden)
+        norms += [f"{layer}/self_attention_layer_norm", f"{layer}/output_layer_norm"]
+    for name, (inputs, outputs) in dense.items():
+        shapes |= {f"{name}/kernel": inputs + outputs, f"{name}/bias": outputs}
+    for name in norms:
+        shapes |= {f"{name}/gamma": hidden, f"{name}/beta": hidden}
+    return shapes
+
+
+def check_tensors(
+    path: str, stored: Mapping[str, Shape], expected: Mapping[str, Shape]
+) -> None:
+    """Compares stored tensors with the encoder's.
+
+    Raises:
+      EncoderError: They differ. The message names every tensor that is missing,
+        unexpected or of another shape.
+    """
+    missing = sorted(expected.keys() - stored.keys())
+    unexpected = sorted(stored.keys() - expected.keys())
+    problems = [f"missing {', '.join(missing)}"] if missing else []
+    if unexpected:
+        problems.append(f"unexpected {', '.join(unexpected)}")
+    problems += [
+        f"{name} has shape {stored[name]} instead of {expected[name]}"
+        for name in sorted(stored.keys() & expected.keys())
+        if stored[name] != expected[name]
+    ]
+    if problems:
+        raise damaged(path, "; ".join(problems))

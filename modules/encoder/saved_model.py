@@ -14,13 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from contracts.versions.exported_model import ASSETS, GRAPH_FILE, VARIABLES
-from modules.encoder.object_checkpoint import (
-    ROOT,
-    CheckpointWeights,
-    ObjectCheckpoint,
-)
-from modules.encoder.saved_graph import READABLE_HANDLES, SavedGraph
-from modules.encoder.tensors import (
+from modules.encoder.model import (
     POSITION_EMBEDDING,
     TYPE_EMBEDDINGS,
     WORD_EMBEDDINGS,
@@ -28,6 +22,12 @@ from modules.encoder.tensors import (
     check_tensors,
     variable_shapes,
 )
+from modules.encoder.model_garden import (
+    ROOT,
+    CheckpointWeights,
+    ObjectCheckpoint,
+)
+from modules.encoder.saved_graph import READABLE_HANDLES, SavedGraph
 from modules.encoder_files import (
     LOWER_CASE_KEY,
     VOCAB_FILE,

@@ -10,7 +10,7 @@ import tf_keras
 from official.nlp.modeling import models
 
 from modules.data.preprocessing import INPUT_MASK
-from modules.encoder.dropout_seeds import draw_seed, seeds_from
+from modules.encoder.layers import draw_seed, seeds_from
 
 
 class Windows(NamedTuple):

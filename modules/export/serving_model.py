@@ -21,7 +21,7 @@ from modules.data import preprocessing, slicing, tokenizer_files
 from modules.data.inputs import ExamplesConfig
 from modules.data.preprocessing import ENCODER_INPUTS, INPUT_MASK
 from modules.data.tokenization import BertTokenizer
-from modules.encoder import EncoderDirectory, describe_architecture
+from modules.encoder.directory import EncoderDirectory, describe_architecture
 from modules.encoder.model import DEFAULTS
 from modules.encoder.window_classifier import WindowClassifier
 

@@ -13,8 +13,9 @@ from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.storage import files
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from modules import encoder as encoder_lib
 from modules.data import inputs, preprocessing
+from modules.encoder.directory import open_encoder
+from modules.encoder.model import DropoutRates
 from modules.training import (
     label_statistics,
     optimization,
@@ -197,20 +198,20 @@ def check_settings(config: TrainerConfig, encoder: str) -> None:
     )
 
 
-def dropout_rates(config: TrainerConfig, encoder: str) -> encoder_lib.DropoutRates:
+def dropout_rates(config: TrainerConfig, encoder: str) -> DropoutRates:
     """Returns the rates of `trainer.dropout`, or of the encoder if it is left out.
 
     Raises:
       EncoderError: A dropout rate of the encoder's configuration is invalid.
     """
     if config.dropout is not None:
-        return encoder_lib.DropoutRates.of_hidden(config.dropout)
-    return encoder_lib.dropout_rates(encoder_lib.open_encoder(encoder))
+        return DropoutRates.of_hidden(config.dropout)
+    return DropoutRates.of_encoder(open_encoder(encoder))
 
 
 def count_layers(encoder: str) -> int:
     """Returns the number of layers of the encoder in a directory."""
-    return int(encoder_lib.open_encoder(encoder).config["num_hidden_layers"])
+    return int(open_encoder(encoder).config["num_hidden_layers"])
 
 
 def examples_config(

@@ -13,11 +13,12 @@ from official.core import base_task, config_definitions
 from official.nlp.modeling import layers, models
 
 from contracts.task.definition import TaskConfig
-from modules import encoder as encoder_lib
 from modules.data import inputs
-from modules.encoder import tensors
-from modules.encoder.dropout_seeds import seeds_at_step
-from modules.encoder.layers import Dropout
+from modules.encoder import model
+from modules.encoder.directory import open_encoder
+from modules.encoder.layers import Dropout, seeds_at_step
+from modules.encoder.model import build_encoder
+from modules.encoder.restoring import restore_encoder
 from modules.encoder.window_classifier import WindowClassifier
 from modules.evaluation.decision import selection_threshold
 from modules.evaluation.prediction_files import Predictions
@@ -97,7 +98,7 @@ class FineTuningTask(base_task.Task):
     def __init__(self, params: FineTuningConfig, definition: TaskConfig) -> None:
         super().__init__(params)
         self.definition = definition
-        self._encoder = encoder_lib.open_encoder(params.init_checkpoint)
+        self._encoder = open_encoder(params.init_checkpoint)
         self.head = build_head(definition.label_kind, ScoreScale(*params.score_scale))
         self._gradient_norm: tf_keras.metrics.Mean | None = None
 
@@ -110,7 +111,7 @@ class FineTuningTask(base_task.Task):
           labels.
         """
         params = self.task_config
-        network = encoder_lib.build_encoder(
+        network = build_encoder(
             self._encoder,
             dropout=params.dropout,
             attention_dropout=params.attention_dropout,
@@ -151,7 +152,7 @@ class FineTuningTask(base_task.Task):
             base_model = self.task_config.base_model
             warm_start.restore(model, base_model, self.build_model)
             return
-        encoder_lib.restore_encoder(model.checkpoint_items["encoder"], self._encoder)
+        restore_encoder(model.checkpoint_items["encoder"], self._encoder)
 
     def build_inputs(
         self,
@@ -347,10 +348,10 @@ def _freeze(network: tf_keras.Model, layers: int) -> None:
     if not layers:
         return
     frozen = {
-        tensors.WORD_EMBEDDINGS,
-        tensors.POSITION_EMBEDDING,
-        tensors.TYPE_EMBEDDINGS,
-        tensors.EMBEDDING_NORM,
+        model.WORD_EMBEDDINGS,
+        model.POSITION_EMBEDDING,
+        model.TYPE_EMBEDDINGS,
+        model.EMBEDDING_NORM,
     }
     frozen |= {f"transformer/layer_{index}" for index in range(layers)}
     matching = [layer for layer in network.layers if layer.name in frozen]

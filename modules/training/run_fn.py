@@ -20,9 +20,9 @@ from contracts.storage import files, uris
 from contracts.task.decision import DecisionConfig
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from contracts.versions import exported_model
-from modules import encoder as encoder_lib
 from modules import environment, remote_files
 from modules.data import inputs
+from modules.encoder.directory import open_encoder
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
 from modules.export import serving_model
@@ -352,7 +352,7 @@ def _write_records(
     model_run.write_batch(
         experiment.with_seed(params, best.seed).task.train_data,
         task,
-        encoder_lib.open_encoder(params.task.init_checkpoint).vocab_file,
+        open_encoder(params.task.init_checkpoint).vocab_file,
         fn_args.model_run_dir,
     )
 
@@ -365,7 +365,7 @@ def _export(
 ) -> None:
     task, head = fine_tuning.definition, fine_tuning.head
     settings = fn_args.custom_config
-    encoder = encoder_lib.open_encoder(settings["encoder"])
+    encoder = open_encoder(settings["encoder"])
     packing = Packing.model_validate(settings["packing"])
     serving_model.export_model(
         model,

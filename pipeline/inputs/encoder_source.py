@@ -22,6 +22,7 @@ from ingest.working_directory import (
     delete_damaged,
     refuse_existing,
 )
+from modules.encoder_files import EncoderError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import PACKAGE_PREFIX, Config
 
@@ -75,9 +76,10 @@ def resolve_encoder(
         `encoder.sha256`, has changed since `import-encoder` wrote it, or is too short
         for `preprocessing.max_seq_length`.
     """
-    from modules import encoder as encoder_lib
     from modules.data import tokenizer_files
     from modules.encoder import conversion
+    from modules.encoder.directory import describe_architecture, open_encoder
+    from modules.encoder.restoring import check_tensor_names
 
     source, expected = config.encoder.source, config.encoder.sha256
     with _usage_errors(source):
@@ -108,8 +110,8 @@ def resolve_encoder(
         if conversion.needs_import(directory):
             paths = paths or OutputPaths.of(config)
             directory = _import_once(directory, paths, report)
-        encoder = encoder_lib.open_encoder(directory)
-        encoder_lib.check_tensor_names(encoder)
+        encoder = open_encoder(directory)
+        check_tensor_names(encoder)
         vocabulary = {
             "words": fingerprint.of_files([encoder.vocab_file]),
             "tokenizer": dataclasses.asdict(
@@ -124,7 +126,7 @@ def resolve_encoder(
                 [encoder.path(name) for name in encoder.fingerprinted_files]
             ),
             vocab_fingerprint=fingerprint.of_json(vocabulary),
-            architecture=encoder_lib.describe_architecture(encoder),
+            architecture=describe_architecture(encoder),
         )
     settings = config.preprocessing
     key, length = "max_seq_length", settings.max_seq_length
@@ -314,12 +316,10 @@ def _download(handle: str, setting: str) -> str:
 
 @contextlib.contextmanager
 def _usage_errors(source: str) -> Iterator[None]:
-    from modules import encoder as encoder_lib
-
     try:
         with remote_errors.usage_errors(source, "`encoder.source=DIR`"):
             yield
-    except encoder_lib.EncoderError as error:
+    except EncoderError as error:
         # The directory of a handle is a hash in the cache.
         if source.startswith(_HANDLE_PREFIX):
             error.got = f"{error.got} (the encoder is {source})"

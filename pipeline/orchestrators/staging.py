@@ -52,9 +52,9 @@ def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
     examples, copies = plan_examples(inputs.examples, paths)
     encoder = inputs.encoder
     if uris.is_local(encoder.directory):
-        from modules import encoder as encoder_lib  # imports TensorFlow
+        from modules.encoder.directory import open_encoder  # imports TensorFlow
 
-        local = encoder_lib.open_encoder(encoder.directory)
+        local = open_encoder(encoder.directory)
         directory = paths.staged("encoder", encoder.fingerprint[:KEY_LENGTH])
         remote = dataclasses.replace(local, directory=directory)
         copies += [(local.path(name), remote.path(name)) for name in local.files]

@@ -18,10 +18,10 @@ from contracts.versions import exported_model, served_versions
 from contracts.versions.exported_model import SCORE, VARIABLES
 from modules.data import tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
-from modules.encoder import EncoderError, hugging_face
-from modules.encoder.object_checkpoint import ROOT, ObjectCheckpoint
-from modules.encoder.tensors import Shape, check_tensors, variable_shapes
-from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS
+from modules.encoder import hugging_face
+from modules.encoder.model import Shape, check_tensors, variable_shapes
+from modules.encoder.model_garden import ROOT, ObjectCheckpoint
+from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS, EncoderError
 from prediction.predictor import find_model, not_pushed
 
 _HEAD = "sentence_prediction/logits"

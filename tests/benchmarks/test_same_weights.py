@@ -8,9 +8,10 @@ from benchmarks import same_weights
 from contracts.packing import Packing
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model
-from modules import encoder as encoder_lib
 from modules import environment
 from modules.data import preprocessing
+from modules.encoder.directory import describe_architecture, open_encoder
+from modules.encoder.restoring import restore_encoder
 from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny
@@ -25,7 +26,7 @@ TEXTS = [("The cat sees the tree.", "A dog likes a road!"), ("the", "a cat " * 2
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     path = tiny.write_encoder(tmp_path_factory.mktemp("same") / "encoder")
-    return encoder_lib.open_encoder(str(path))
+    return open_encoder(str(path))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def model(encoder):
     environment.set_up()
     params = FineTuningConfig(init_checkpoint=encoder.directory)
     model = FineTuningTask(params, TASK).build_model()
-    encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
+    restore_encoder(model.checkpoint_items["encoder"], encoder)
     return model
 
 
@@ -59,7 +60,7 @@ def test_tutorial_pads_to_its_length_and_predicts_the_same(model, encoder, tmp_p
 
 
 def test_model_of_another_architecture_is_refused(encoder, tmp_path):
-    same = warm_start.describe(TASK, encoder_lib.describe_architecture(encoder))
+    same = warm_start.describe(TASK, describe_architecture(encoder))
     other = {**same, "num_hidden_layers": 12}
     exported_model.write_description(str(tmp_path), other)
     with pytest.raises(ValueError, match="num_hidden_layers 12 instead of 2"):

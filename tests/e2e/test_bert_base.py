@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from modules import encoder as encoder_lib
+from modules.encoder.directory import open_encoder
+from modules.encoder.model import build_encoder
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import load_config
 from tests import tiny
@@ -42,8 +43,8 @@ def write_checkpoint(directory: Path) -> int:
     prefix = str(directory / "bert_model.ckpt")
     for suffix in (".index", ".data-00000-of-00001"):
         Path(prefix + suffix).touch()  # `open_encoder` requires them
-    encoder = encoder_lib.open_encoder(str(directory))
-    model = encoder_lib.build_encoder(encoder, dropout=0.1)
+    encoder = open_encoder(str(directory))
+    model = build_encoder(encoder, dropout=0.1)
     tf.train.Checkpoint(encoder=model).write(prefix)
     return model.count_params()
 

@@ -12,7 +12,7 @@ from contracts.records.evaluation import Verdict
 from contracts.storage import files
 from contracts.versions import served_versions
 from ingest.examples import spans
-from modules import encoder as encoder_lib
+from modules.encoder.directory import open_encoder
 from modules.training import model_run
 from pipeline.orchestrators import staging
 from tests.faults.operations import (
@@ -169,7 +169,7 @@ def _write_encoder(work: str) -> None:
 
 
 def _read_encoder(work: str) -> Any:
-    encoder = encoder_lib.open_encoder(f"{work}/encoder")
+    encoder = open_encoder(f"{work}/encoder")
     return encoder.files, fingerprint.of_file(encoder.vocab_file)
 
 

@@ -27,7 +27,7 @@ from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import RowError, VanishedFileError
 from ingest.rows.row_file import RowFile
 from modules.data.preprocessing import INPUT_MASK, INPUT_WORD_IDS
-from modules.encoder.tensors import WORD_EMBEDDINGS
+from modules.encoder.model import WORD_EMBEDDINGS
 from pipeline.operations.monitoring.delayed_labels import PredictedRow, Texts
 from pipeline.operations.monitoring.drift import Window
 from prediction.predictor import Predictor, not_pushed, split_batches

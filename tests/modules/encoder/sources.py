@@ -15,8 +15,10 @@ from official.nlp.modeling import models, networks
 from official.nlp.tools import export_tfhub_lib
 from safetensors.numpy import save_file
 
-from modules import encoder as encoder_lib
-from modules.encoder import EncoderError, restoring
+from modules.encoder import restoring
+from modules.encoder.directory import open_encoder
+from modules.encoder.model import build_encoder
+from modules.encoder_files import EncoderError
 from tests import refusals, tiny
 
 _EXPORTS = tempfile.TemporaryDirectory()  # of each kind once; one takes seconds
@@ -69,8 +71,8 @@ def refused(kind: str, path: Path, got: str, **fields):
 
 def stored(directory: Path):
     """Opens a directory and restores its weights as they are stored."""
-    encoder = encoder_lib.open_encoder(str(directory))
-    model = encoder_lib.build_encoder(encoder, dropout=0.0)
+    encoder = open_encoder(str(directory))
+    model = build_encoder(encoder, dropout=0.0)
     left_out = restoring.load_weights(model, encoder)
     return encoder, model, left_out
 

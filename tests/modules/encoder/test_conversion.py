@@ -8,10 +8,12 @@ import pytest
 import tensorflow as tf
 from official.legacy.bert import configs
 
-from modules import encoder as encoder_lib
 from modules.data import preprocessing, tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import conversion
+from modules.encoder.directory import open_encoder
+from modules.encoder.model import build_encoder
+from modules.encoder.restoring import restore_encoder
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
@@ -116,10 +118,10 @@ def test_untrained_pooler_is_kept_on_import_and_initialized_on_restore(tmp_path)
     np.testing.assert_array_equal(as_stored.pooler_layer.get_weights()[0], stored)
     for directory in (source, tmp_path / "imported"):
         tf.random.set_seed(0)
-        encoder = encoder_lib.open_encoder(str(directory))
-        model = encoder_lib.build_encoder(encoder, dropout=0.0)
+        encoder = open_encoder(str(directory))
+        model = build_encoder(encoder, dropout=0.0)
         built = model.pooler_layer.get_weights()[0]
-        encoder_lib.restore_encoder(model, encoder)
+        restore_encoder(model, encoder)
         np.testing.assert_array_equal(model.pooler_layer.get_weights()[0], built)
 
 
@@ -162,11 +164,11 @@ def test_words_of_the_two_files_of_a_tokenizer_must_be_equal(tmp_path):
     vocabulary = (source / "vocab.txt").read_text()
     sources.write_tokenizer(source)
     (source / "vocab.txt").write_text(vocabulary)
-    encoder_lib.open_encoder(str(source))
+    open_encoder(str(source))
     (source / "vocab.txt").write_text(vocabulary.replace("cat\n", "dogs\n"))
     path, got = source / "tokenizer.json", "its tokens differ from .*vocab.txt"
     with sources.refused("file-damaged", path, got):
-        encoder_lib.open_encoder(str(source))
+        open_encoder(str(source))
     with sources.refused("file-damaged", path, got):
         convert(source, tmp_path / "imported")
 

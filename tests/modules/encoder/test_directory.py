@@ -6,8 +6,8 @@ import re
 import pytest
 import tensorflow as tf
 
-from modules import encoder as encoder_lib
 from modules.data import preprocessing
+from modules.encoder.directory import open_encoder
 from tests import tiny
 from tests.modules.encoder import sources
 
@@ -20,7 +20,7 @@ def directory(tmp_path):
 def check_refused(directory, file, kind, got, **fields):
     """Asserts the error of a file, which `got` is part of."""
     with sources.refused(kind, directory / file, re.escape(got), **fields):
-        encoder_lib.open_encoder(str(directory))
+        open_encoder(str(directory))
 
 
 @pytest.mark.parametrize("absent", ["vocab.txt", "config.json", "model.safetensors"])
@@ -31,7 +31,7 @@ def test_missing_file_of_a_directory_is_named(directory, absent):
 
 def test_table_of_embeddings_may_be_longer_than_the_vocabulary(directory):
     sources.write_config(directory, vocab_size=64)
-    encoder = encoder_lib.open_encoder(str(directory))
+    encoder = open_encoder(str(directory))
     assert len(preprocessing.read_vocab(encoder.vocab_file)) == len(tiny.VOCAB)
 
 
@@ -54,7 +54,7 @@ def test_table_of_embeddings_may_be_longer_than_the_vocabulary(directory):
 )
 def test_vocabulary_that_an_editor_has_saved_has_the_same_tokens(directory, text):
     (directory / "vocab.txt").write_bytes(text.encode())
-    encoder = encoder_lib.open_encoder(str(directory))
+    encoder = open_encoder(str(directory))
     assert preprocessing.read_vocab(encoder.vocab_file) == tiny.VOCAB
     assert preprocessing.special_token_ids(encoder.vocab_file) == (2, 3)
 
@@ -62,7 +62,7 @@ def test_vocabulary_that_an_editor_has_saved_has_the_same_tokens(directory, text
 def test_line_separator_of_unicode_is_a_token(directory):
     words = [*tiny.VOCAB[:-1], "\u2028"]
     (directory / "vocab.txt").write_text("\n".join(words) + "\n")
-    encoder = encoder_lib.open_encoder(str(directory))
+    encoder = open_encoder(str(directory))
     assert preprocessing.read_vocab(encoder.vocab_file) == words
 
 
@@ -94,7 +94,7 @@ def test_unusual_token_that_is_accepted_is_one_that_the_tokenizer_takes(
 ):
     words = [*tiny.VOCAB[:20], word, *tiny.VOCAB[21:]]
     (directory / "vocab.txt").write_text("\n".join(words) + "\n")
-    encoder = encoder_lib.open_encoder(str(directory))
+    encoder = open_encoder(str(directory))
     (ids,) = preprocessing.tokenize([tf.constant(["the ?"])], encoder.vocab_file)
     assert ids.to_list() == [[words.index("the"), words.index("?")]]
 
@@ -110,7 +110,7 @@ def test_weights_decide_between_two_configurations(directory, weights):
         (directory / weights).touch()
         (directory / "bert_model.ckpt.data-00000-of-00001").touch()
     (directory / other).write_text(json.dumps(stale))
-    encoder = encoder_lib.open_encoder(str(directory))
+    encoder = open_encoder(str(directory))
     assert encoder.is_model_garden is not is_hugging_face
     assert encoder.config["num_hidden_layers"] == tiny.LAYERS
 
@@ -167,7 +167,7 @@ def test_configuration_that_says_it_is_a_bert_is_read(directory):
     sources.write_config(
         directory, model_type="bert", position_embedding_type="absolute"
     )
-    encoder = encoder_lib.open_encoder(str(directory))
+    encoder = open_encoder(str(directory))
     assert encoder.max_seq_length == 64
 
 
@@ -177,13 +177,13 @@ def test_configuration_that_says_it_is_a_bert_is_read(directory):
 )
 def test_hugging_face_names_its_gelu(directory, activation, approximate):
     sources.write_config(directory, hidden_act=activation)
-    encoder = encoder_lib.open_encoder(str(directory))
+    encoder = open_encoder(str(directory))
     assert encoder.is_gelu_approximate == approximate
 
 
 def test_settings_of_the_tokenizer_are_part_of_the_encoder(directory):
     (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    encoder = encoder_lib.open_encoder(str(directory))
+    encoder = open_encoder(str(directory))
     assert "tokenizer_config.json" in encoder.files
     assert "tokenizer_config.json" in encoder.fingerprinted_files
 
@@ -198,7 +198,7 @@ def test_lower_case_that_is_not_a_boolean_is_refused(directory, name):
 
 def test_fingerprint_covers_every_shard(tmp_path):
     directory = sources.write_sharded(tmp_path / "sharded")
-    encoder = encoder_lib.open_encoder(str(directory))
+    encoder = open_encoder(str(directory))
     assert encoder.fingerprinted_files == [
         "config.json",
         "vocab.txt",

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from modules import encoder as encoder_lib
+from modules.encoder.directory import open_encoder
+from modules.encoder.model import build_encoder
+from modules.encoder.restoring import check_tensor_names, restore_encoder
 from tests import tiny
 from tests.modules.encoder import sources
 
@@ -30,7 +32,7 @@ def write_renamed(directory, rename, **more):
 
 
 def open_and_check(directory):
-    encoder_lib.check_tensor_names(encoder_lib.open_encoder(str(directory)))
+    check_tensor_names(open_encoder(str(directory)))
 
 
 def test_sharded_folder_is_the_same_encoder_as_one_file(tmp_path, plain):
@@ -46,7 +48,7 @@ def test_shard_that_is_absent_is_named(tmp_path):
     directory = sources.write_sharded(tmp_path / "sharded")
     (directory / "model-00002-of-00003.safetensors").unlink()
     with sources.refused("not-found", directory, "no model-00002-of-00003.safetens"):
-        encoder_lib.open_encoder(str(directory))
+        open_encoder(str(directory))
 
 
 def test_pretraining_heads_are_left_out_by_name(tmp_path, plain):
@@ -75,11 +77,11 @@ def test_gamma_and_beta_are_the_old_names_of_a_norm(tmp_path, plain):
 def test_model_keeps_its_initial_pooler_if_the_folder_has_none(tmp_path, plain):
     absent = {"pooler.dense.weight": None, "pooler.dense.bias": None}
     directory = tiny.write_encoder(tmp_path / "encoder", **absent)
-    encoder = encoder_lib.open_encoder(str(directory))
-    encoder_lib.check_tensor_names(encoder)
-    model = encoder_lib.build_encoder(encoder, dropout=0.0)
+    encoder = open_encoder(str(directory))
+    check_tensor_names(encoder)
+    model = build_encoder(encoder, dropout=0.0)
     built = model.pooler_layer.get_weights()
-    encoder_lib.restore_encoder(model, encoder)
+    restore_encoder(model, encoder)
     for actual, expected in zip(model.pooler_layer.get_weights(), built, strict=True):
         np.testing.assert_array_equal(actual, expected)
     for actual, expected in zip(model.variables, plain.variables, strict=True):
@@ -169,4 +171,4 @@ def test_index_without_a_map_is_refused(tmp_path):
     index = directory / "model.safetensors.index.json"
     index.write_text(json.dumps({}))
     with sources.refused("file-damaged", index, "no weight_map"):
-        encoder_lib.open_encoder(str(directory))
+        open_encoder(str(directory))

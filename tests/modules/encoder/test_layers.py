@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from modules import encoder as encoder_lib
 from modules.encoder import layers
+from modules.encoder.directory import open_encoder
+from modules.encoder.model import build_encoder
 from modules.training import precision
 from tests import tiny
 from tests.modules.encoder import sources
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     path = tiny.write_encoder(tmp_path_factory.mktemp("layers") / "encoder")
-    return encoder_lib.open_encoder(str(path))
+    return open_encoder(str(path))
 
 
 def with_activation(encoder, activation):
@@ -52,7 +53,7 @@ def random_weights(model):
 def test_outputs_and_gradients_are_upstreams(encoder, activation, output_range):
     encoder = with_activation(encoder, activation)
     options = {"dropout": 0.0, "output_range": output_range}
-    ours = encoder_lib.build_encoder(encoder, **options)
+    ours = build_encoder(encoder, **options)
     upstream = sources.build_upstream(encoder, **options)
     for model in (ours, upstream):
         model.set_weights(random_weights(model))
@@ -66,7 +67,7 @@ def test_outputs_and_gradients_are_upstreams(encoder, activation, output_range):
 @pytest.mark.nightly
 def test_first_position_is_the_same_if_the_others_are_left_out(encoder):
     whole, first = (
-        encoder_lib.build_encoder(encoder, dropout=0.0, output_range=output_range)
+        build_encoder(encoder, dropout=0.0, output_range=output_range)
         for output_range in (None, 1)
     )
     first.set_weights(whole.get_weights())
@@ -79,9 +80,9 @@ def test_first_position_is_the_same_if_the_others_are_left_out(encoder):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", nightly("float16")])
 def test_reduced_precision_is_as_accurate_as_upstreams(encoder, dtype):
-    exact = encoder_lib.build_encoder(encoder, dropout=0.0)
+    exact = build_encoder(encoder, dropout=0.0)
     with precision.compute_in(dtype):
-        ours = encoder_lib.build_encoder(encoder, dropout=0.0)
+        ours = build_encoder(encoder, dropout=0.0)
         upstream = sources.build_upstream(encoder, dropout=0.0)
     for model in (ours, upstream):
         model.set_weights(exact.get_weights())
@@ -128,7 +129,7 @@ def test_dropout_scales_what_it_keeps_and_drops_at_its_rate(rate):
 @pytest.mark.nightly
 def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(encoder):
     models = [
-        encoder_lib.build_encoder(encoder, dropout=0.3, output_range=1),
+        build_encoder(encoder, dropout=0.3, output_range=1),
         sources.build_upstream(encoder, dropout=0.3),
     ]
     sizes = []

@@ -10,8 +10,9 @@ import tf_keras
 from official.nlp.modeling import models
 from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
-from modules import encoder as encoder_lib
-from modules.encoder.tensors import variable_shapes
+from modules.encoder.directory import open_encoder
+from modules.encoder.model import build_encoder, variable_shapes
+from modules.encoder.restoring import restore_encoder
 from tests import tiny
 from tests.modules.encoder import sources
 from tests.nightly import nightly
@@ -25,7 +26,7 @@ BERT_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads":
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     path = tiny.write_encoder(tmp_path_factory.mktemp("model") / "encoder")
-    return encoder_lib.open_encoder(str(path))
+    return open_encoder(str(path))
 
 
 def with_config(encoder, **changes):
@@ -53,7 +54,7 @@ def test_configuration_determines_the_number_of_parameters(encoder, size, parame
 
 def test_model_has_the_variables_of_its_configuration(encoder):
     encoder = of_size(encoder, **BERT_TINY)
-    model = encoder_lib.build_encoder(encoder, dropout=0.1)
+    model = build_encoder(encoder, dropout=0.1)
     shapes = {v.name.removesuffix(":0"): tuple(v.shape) for v in model.variables}
     assert shapes == variable_shapes(encoder.config)
 
@@ -61,8 +62,8 @@ def test_model_has_the_variables_of_its_configuration(encoder):
 def restored(encoder, **changes):
     """Returns a model of a changed configuration, and its outputs."""
     encoder = with_config(encoder, **changes)
-    model = encoder_lib.build_encoder(encoder, dropout=0.0)
-    encoder_lib.restore_encoder(model, encoder)
+    model = build_encoder(encoder, dropout=0.0)
+    restore_encoder(model, encoder)
     return model, model(sources.inputs(), training=False)["sequence_output"].numpy()
 
 
@@ -104,7 +105,7 @@ def builders(encoder):
         return models.BertClassifier(build_encoder(encoder, dropout=0.1), num_classes=3)
 
     return {
-        "ours": lambda: build(encoder_lib.build_encoder),
+        "ours": lambda: build(build_encoder),
         "upstream": lambda: build(sources.build_upstream),
     }
 

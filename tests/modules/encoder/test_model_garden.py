@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from official.nlp.modeling import layers, models, networks
 
-from modules import encoder as encoder_lib
+from modules.encoder.directory import open_encoder
+from modules.encoder.restoring import check_tensor_names
 from tests import tiny
 from tests.modules.encoder import sources
 from tests.nightly import nightly
@@ -73,7 +74,7 @@ def test_numbered_checkpoint_restores_every_variable(tmp_path, pretrainer):
     checkpoint = tf.train.Checkpoint(encoder=pretrainer.encoder_network)
     directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint, save=True)
     assert (directory / "bert_model.ckpt-1.index").is_file()
-    encoder_lib.check_tensor_names(encoder_lib.open_encoder(str(directory)))
+    check_tensor_names(open_encoder(str(directory)))
     _, model, left_out = sources.stored(directory)
     assert left_out == []
     sources.assert_same_weights(model, pretrainer.encoder_network)
@@ -121,7 +122,7 @@ def directory(tmp_path, pretrainer):
 
 def check_refused(directory, kind, got, **fields):
     with sources.refused(kind, directory / "bert_model.ckpt", got, **fields):
-        encoder_lib.check_tensor_names(encoder_lib.open_encoder(str(directory)))
+        check_tensor_names(open_encoder(str(directory)))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_data_in_several_files_is_one_checkpoint(directory, pretrainer):
     sources.assert_same_weights(model, pretrainer.encoder_network)
     (directory / "bert_model.ckpt.data-00001-of-00002").unlink()
     with sources.refused("not-found", directory, "no .*data-00001-of-00002"):
-        encoder_lib.open_encoder(str(directory))
+        open_encoder(str(directory))
 
 
 def test_several_checkpoints_are_refused(tmp_path, pretrainer):
@@ -179,7 +180,7 @@ def test_several_checkpoints_are_refused(tmp_path, pretrainer):
     directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint, save=True)
     checkpoint.save(str(directory / "bert_model.ckpt"))
     with sources.refused("not-found", directory, r"ckpt-1, bert_model\.ckpt-2"):
-        encoder_lib.open_encoder(str(directory))
+        open_encoder(str(directory))
 
 
 @pytest.mark.parametrize(
@@ -219,4 +220,4 @@ def test_configuration_of_google_research_is_read(directory):
         "hidden_dropout_prob": 0.1,
     }
     (directory / "bert_config.json").write_text(json.dumps(google))
-    assert encoder_lib.open_encoder(str(directory)).is_gelu_approximate
+    assert open_encoder(str(directory)).is_gelu_approximate

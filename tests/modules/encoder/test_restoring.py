@@ -8,8 +8,10 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from contracts.packing import Packing
-from modules import encoder as encoder_lib
 from modules.data import preprocessing
+from modules.encoder.directory import open_encoder
+from modules.encoder.model import build_encoder
+from modules.encoder.restoring import restore_encoder
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
@@ -66,9 +68,9 @@ def reference_forward(tensors, config, word_ids, mask, type_ids):
 
 
 def restored(directory):
-    encoder = encoder_lib.open_encoder(str(directory))
-    model = encoder_lib.build_encoder(encoder, dropout=0.1)
-    encoder_lib.restore_encoder(model, encoder)
+    encoder = open_encoder(str(directory))
+    model = build_encoder(encoder, dropout=0.1)
+    restore_encoder(model, encoder)
     return encoder, model
 
 
@@ -152,7 +154,7 @@ def test_trained_pooler_is_restored(tiny_encoder):
 
 def test_every_variable_changes_when_it_is_restored(tiny_encoder):
     encoder, model = tiny_encoder
-    untrained = encoder_lib.build_encoder(encoder, dropout=0.0)
+    untrained = build_encoder(encoder, dropout=0.0)
     for variable, initial in zip(model.variables, untrained.variables, strict=True):
         assert not np.array_equal(variable.numpy(), initial.numpy()), variable.name
 

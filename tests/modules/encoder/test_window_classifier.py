@@ -7,7 +7,7 @@ import tensorflow as tf
 from contracts.packing import LongTextConfig, Packing
 from contracts.task.definition import TaskConfig
 from modules.data import inputs, preprocessing
-from modules.encoder.dropout_seeds import seeds_at_step
+from modules.encoder.layers import seeds_at_step
 from modules.export import serving_model
 from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask

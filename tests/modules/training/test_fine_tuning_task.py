@@ -12,9 +12,8 @@ from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from modules.data import inputs
 from modules.data.preprocessing import ENCODER_INPUTS
-from modules.encoder import EncoderError
-from modules.encoder.dropout_seeds import seeds_at_step
-from modules.encoder.layers import Dropout
+from modules.encoder.layers import Dropout, seeds_at_step
+from modules.encoder_files import EncoderError
 from modules.training import experiment, precision
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import (

@@ -11,7 +11,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from contracts.storage import files
 from contracts.versions import exported_model
-from modules import encoder as encoder_lib
+from modules.encoder.directory import describe_architecture, open_encoder
 from modules.training import (
     checkpoints,
     directory_lock,
@@ -333,8 +333,8 @@ def test_training_starts_from_the_champion_and_records_it(
 
 
 def test_training_can_start_from_the_exported_model(finished, transformed):
-    encoder = encoder_lib.open_encoder(str(transformed / "encoder"))
-    architecture = encoder_lib.describe_architecture(encoder)
+    encoder = open_encoder(str(transformed / "encoder"))
+    architecture = describe_architecture(encoder)
     expected = warm_start.describe(TASK, architecture)
     assert warm_start.find_incompatibility(str(finished / "serving"), expected) == ""
 

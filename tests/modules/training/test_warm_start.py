@@ -11,7 +11,7 @@ from contracts.packing import Packing
 from contracts.storage import files
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model
-from modules import encoder as encoder_lib
+from modules.encoder.directory import describe_architecture, open_encoder
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training import precision, run_fn, warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
@@ -175,7 +175,7 @@ def test_weight_that_the_champion_lacks_is_an_error(small_champion, tmp_path):
 
 
 def architecture(encoder):
-    return encoder_lib.describe_architecture(encoder_lib.open_encoder(encoder))
+    return describe_architecture(open_encoder(encoder))
 
 
 @pytest.fixture

@@ -19,9 +19,10 @@ from tensorflow_hub import compressed_module_resolver
 
 from contracts.packing import Packing
 from ingest.working_directory import WorkingDirectory
-from modules import encoder as encoder_lib
 from modules.data import preprocessing
 from modules.encoder import conversion
+from modules.encoder.directory import open_encoder
+from modules.encoder_files import EncoderError
 from modules.training import experiment
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
@@ -79,7 +80,7 @@ def test_weights_that_cannot_be_restored_are_refused_before_the_run(tmp_path, ab
         other = tiny.write_encoder(tmp_path / "other", **{absent: None})
         weights = (other / "model.safetensors").read_bytes()
     (tmp_path / "encoder" / "model.safetensors").write_bytes(weights)
-    kind = encoder_lib.EncoderError
+    kind = EncoderError
     with refused("E-encoder-file-damaged", kind, got=re.compile(re.escape(absent))):
         resolve_encoder(load_config(recipe))
 
@@ -141,7 +142,7 @@ def test_saved_model_is_imported_once_and_used_until_it_is_damaged(tmp_path):
     resolved = resolve_encoder(config, paths, reported.append)
     directory = Path(resolved.directory)
     assert directory.parent == paths.root / "encoders"
-    assert encoder_lib.open_encoder(resolved.directory).is_model_garden
+    assert open_encoder(resolved.directory).is_model_garden
     assert len(reported) == 1
     assert f"to {directory}" in reported[0]
     written = (directory / "bert_model.ckpt.index").stat().st_mtime_ns
@@ -470,9 +471,9 @@ def test_what_a_run_refuses_an_import_refuses_too(tmp_path, file, change, got):
     edited = tmp_path / "encoder" / file
     edited.write_text(edited.read_text().replace(*change))
     config = load_config(path)
-    with pytest.raises(encoder_lib.EncoderError, match=got):
+    with pytest.raises(EncoderError, match=got):
         experiment.check_settings(config.trainer, resolve_encoder(config).directory)
-    with pytest.raises(encoder_lib.EncoderError, match=got):
+    with pytest.raises(EncoderError, match=got):
         encoder_source.import_encoder(config.encoder.source, tmp_path / "imported")
     assert not (tmp_path / "imported").exists()
 

@@ -8,8 +8,8 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from contracts.packing import Packing
 from contracts.versions import exported_model
-from modules import encoder as encoder_lib
 from modules.data import preprocessing
+from modules.encoder.directory import open_encoder
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
@@ -20,9 +20,7 @@ LENGTH = 128
 
 def push(directory):
     """Exports MiniLM for pairs; returns the SavedModel."""
-    encoder = encoder_lib.open_encoder(
-        resolve_encoder(load_config(DEFAULT_CONFIG)).directory
-    )
+    encoder = open_encoder(resolve_encoder(load_config(DEFAULT_CONFIG)).directory)
     exported.export(directory, "pairs", encoder, LENGTH)
     return directory / "served" / "1"
 

@@ -15,7 +15,9 @@ from tokenizers import Tokenizer
 from contracts.packing import Packing
 from contracts.versions import exported_model, served_versions
 from modules.data import preprocessing, tokenizer_files
-from modules.encoder import EncoderError, hugging_face, open_encoder
+from modules.encoder import hugging_face
+from modules.encoder.directory import open_encoder
+from modules.encoder_files import EncoderError
 from modules.training import precision
 from pipeline.cli.main import main
 from prediction.portable import export

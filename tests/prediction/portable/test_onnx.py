@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from click.testing import CliRunner
 
-from modules import encoder as encoder_lib
+from modules.encoder.directory import open_encoder
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from prediction.portable import export, onnx_environment
@@ -71,7 +71,7 @@ def test_other_activations_are_those_of_the_encoder(tmp_path, activation):
     (path / "config.json").write_text(
         json.dumps({**tiny.CONFIG, "hidden_act": activation, "layer_norm_eps": 1e-3})
     )
-    encoder = encoder_lib.open_encoder(str(path))
+    encoder = open_encoder(str(path))
     model = exported.export(tmp_path, "pairs", encoder, exported.MAX_SEQ_LENGTH)
     assert_equals_served(model, tmp_path / "folder")
     folder = write(model.directory, tmp_path / "transformers")
@@ -84,7 +84,7 @@ def test_encoder_of_one_token_type_has_type_0_for_both_texts(tmp_path):
     name = "embeddings.token_type_embeddings.weight"
     path = tiny.write_encoder(tmp_path / "encoder", **{name: np.ones((1, tiny.HIDDEN))})
     (path / "config.json").write_text(json.dumps({**tiny.CONFIG, "type_vocab_size": 1}))
-    encoder = encoder_lib.open_encoder(str(path))
+    encoder = open_encoder(str(path))
     model = exported.export(tmp_path, "pairs", encoder, exported.MAX_SEQ_LENGTH)
     assert_equals_served(model, tmp_path / "folder")
     assert not bert.encode(tmp_path / "folder", TEXTS)[2].any()
