@@ -18,6 +18,7 @@ import numpy as np
 
 POSITIVE_CLASS = 1  # of two
 CONFIDENCE = 0.95  # of intervals
+VALIDATION_LOSS = "validation_loss"  # as the Model Garden's trainer names it
 
 # The least probability in the loss is that of Keras.
 _LEAST_LIKELIHOOD = 1e-7

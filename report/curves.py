@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from modules.training.summary_names import VALIDATION_LOSS
+from contracts.metrics import VALIDATION_LOSS
 from report.content import Curve, Training
 from report.formatting import number
 from report.svg import (
@@ -30,6 +30,17 @@ from report.svg import (
 
 _MAX_POINTS = 300
 _MAX_LABEL = 40  # the name of a run has to stay whole
+
+
+def draw_training(training: Training) -> dict[str, Markup]:
+    """Draws the curves of a training, by their titles."""
+    metric = training.metric
+    return {
+        "Loss": losses(training),
+        f"{metric} of the evaluation split": evaluations(training, metric),
+        "Other metrics of the evaluation split": other_evaluations(training),
+        "Learning rate": learning_rate(training),
+    }
 
 
 def losses(training: Training) -> Markup:

@@ -186,17 +186,9 @@ def _figures(report: Report) -> dict[str, Any]:
             )
         } | {name: search_plots.by_setting(search, name) for name in search.space}
     if report.training:
-        training = report.training
-        figures["training"] = {
-            "Loss": curves.losses(training),
-            f"{training.metric} of the evaluation split": curves.evaluations(
-                training, training.metric
-            ),
-            "Other metrics of the evaluation split": curves.other_evaluations(training),
-            "Learning rate": curves.learning_rate(training),
-        }
-        if training.decision:
-            figures["decision"] = plots.decision(training.decision)
+        figures["training"] = curves.draw_training(report.training)
+        if report.training.decision:
+            figures["decision"] = plots.decision(report.training.decision)
     if report.classification:
         by_class = report.classification.precision_recall
         if by_class:

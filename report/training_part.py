@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from contracts import wording
 from contracts.storage import files, uris
 from modules.training import model_run, record
-from modules.training.summary_names import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
+from modules.training.record import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
 from report.content import Batch, Curve, SeedTraining, Training
 
 _ALL = 0  # the accumulator samples the points of a tensor unless its size is 0

@@ -22,14 +22,14 @@ import orbit
 import tensorflow as tf
 from official.core import base_trainer, config_definitions
 
+from contracts.metrics import VALIDATION_LOSS
 from contracts.signals import Stopper, watch
 from modules.training import fine_tuning_task
 from modules.training.checkpoints import ResumableCheckpoints
-from modules.training.record import TrainingRecord
-from modules.training.summary_names import (
+from modules.training.record import (
     LEARNING_RATE,
     TRAINING_LOSS,
-    VALIDATION_LOSS,
+    TrainingRecord,
 )
 
 logger = logging.getLogger(__name__)

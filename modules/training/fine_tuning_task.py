@@ -12,6 +12,7 @@ import tf_keras
 from official.core import base_task, config_definitions
 from official.nlp.modeling import layers, models
 
+from contracts.metrics import VALIDATION_LOSS
 from contracts.task.definition import TaskConfig
 from modules.data import inputs
 from modules.encoder import model
@@ -22,7 +23,7 @@ from modules.encoder.restoring import restore_encoder
 from modules.encoder.window_classifier import WindowClassifier
 from modules.evaluation.decision import selection_threshold
 from modules.evaluation.prediction_files import Predictions
-from modules.training import strategies, summary_names, warm_start
+from modules.training import strategies, warm_start
 from modules.training.heads import ScoreScale, build_head
 
 GRADIENT_NORM = "gradient_norm"
@@ -302,7 +303,7 @@ class FineTuningTask(base_task.Task):
         rows = dataclasses.replace(rows, threshold=threshold)
         values = rows.compute_metrics(self.definition)
         del values["loss"]
-        return {summary_names.VALIDATION_LOSS: float(rows.losses.mean()), **values}
+        return {VALIDATION_LOSS: float(rows.losses.mean()), **values}
 
     def collect(self, batches: list[dict[str, np.ndarray]]) -> Predictions:
         """Joins the batches of `aggregate_logs` in the split's order."""

@@ -15,8 +15,11 @@ from contracts import signals
 from contracts.storage import uris
 from modules.training import actions, checkpoints, strategies
 from modules.training.fine_tuning_trainer import CoordinatorEvaluator
-from modules.training.record import TrainingRecord
-from modules.training.summary_names import TRAIN_DIRECTORY, VALIDATION_DIRECTORY
+from modules.training.record import (
+    TRAIN_DIRECTORY,
+    VALIDATION_DIRECTORY,
+    TrainingRecord,
+)
 
 logger = logging.getLogger(__name__)
 

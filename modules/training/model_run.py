@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import itertools
 import os
 from collections.abc import Iterable
 
 import numpy as np
+import tensorflow as tf
 import tf_keras
 from official.core import config_definitions, train_utils
 
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
-from modules.data import batch_view, inputs
+from modules.data import inputs, preprocessing
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
 from modules.training import checkpoints
@@ -25,6 +27,23 @@ METRICS_FILE = "metrics.json"
 MODEL_GRAPH = "model.dot"
 BATCH_TABLE = "batch.tsv"
 BATCH_FILE = "batch.json"
+# Of a larger split, only the first rows are read for a batch.
+MOST_ROWS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchRow:
+    """A row of a batch.
+
+    Attributes:
+      id: Its id.
+      label: Name of the class, or the score.
+      tokens: Its tokens without padding, from `[CLS]` on.
+    """
+
+    id: int
+    label: str
+    tokens: list[str]
 
 
 def write_params(params: config_definitions.ExperimentConfig, directory: str) -> None:
@@ -39,16 +58,68 @@ def write_batch(
     data: inputs.ExamplesConfig, task: TaskConfig, vocab_file: str, directory: str
 ) -> None:
     """Writes the first batch of a training: its tensors, and a table of its tokens."""
-    batch = batch_view.first_batch(data)
-    features = batch_view.list_features(batch)
+    batch = first_batch(data)
+    features = list_features(batch)
     files.write_record(uris.join(directory, BATCH_FILE), features)
     own_columns = map(task.own_name, ("length", "tokens"))
     table = [[task.id_column, task.label_column, *own_columns]]
     table += [
         [str(row.id), row.label, str(len(row.tokens)), " ".join(row.tokens)]
-        for row in batch_view.describe_rows(batch, task, vocab_file)
+        for row in describe_rows(batch, task, vocab_file)
     ]
     _write_table(uris.join(directory, BATCH_TABLE), table)
+
+
+def first_batch(data: inputs.ExamplesConfig) -> inputs.Batch:
+    """Returns the first batch of a training.
+
+    Args:
+      data: The training split. Only its first `MOST_ROWS` rows are used, in the order
+        of the files. With `host_examples`, it is this host's share of the batch.
+    """
+    examples = data.examples or inputs.count_examples(data)
+    rows = min(examples, MOST_ROWS)
+    first = dataclasses.replace(
+        data,
+        examples=rows,
+        first_rows=rows,
+        host_examples=[min(count, rows) for count in data.host_examples],
+        shuffle_buffer_size=max(rows, data.shuffle_buffer_size),
+        workers=1,
+    )
+    return next(iter(inputs.build_batches(first)))
+
+
+def list_features(batch: inputs.Batch) -> dict[str, list[list[int]]]:
+    """Returns the encoder's inputs of a batch by name, each int[batch][seq_len]."""
+    features, _ = batch
+    return {
+        name: features[name].numpy().tolist() for name in preprocessing.ENCODER_INPUTS
+    }
+
+
+def describe_rows(
+    batch: inputs.Batch, task: TaskConfig, vocab_file: str
+) -> list[BatchRow]:
+    """Returns the rows of a batch with their tokens and the names of their labels."""
+    features, targets = batch
+    vocabulary = preprocessing.read_vocab(vocab_file)
+    lengths = tf.reduce_sum(features[preprocessing.INPUT_MASK], axis=1).numpy()
+    rows = zip(
+        targets[inputs.IDS].numpy(),
+        targets[inputs.LABELS].numpy(),
+        features[preprocessing.INPUT_WORD_IDS].numpy(),
+        lengths,
+        strict=True,
+    )
+    return [
+        BatchRow(
+            id=int(row_id),
+            label=task.describe_label(label),
+            tokens=[vocabulary[index] for index in ids[:length]],
+        )
+        for row_id, label, ids, length in rows
+    ]
 
 
 def copy_records(source: str, destination: str) -> None:

@@ -11,10 +11,15 @@ from official.modeling import optimization
 
 from contracts import metrics
 from contracts.storage import files, uris
-from modules.training.summary_names import VALIDATION_LOSS
 
 BEST = "best"  # directory of the best weights
 _FILE = "record.json"
+# The summaries of a training. The Model Garden's trainer names them
+# (`official/core/base_trainer.py`).
+TRAIN_DIRECTORY = "train"
+VALIDATION_DIRECTORY = "validation"
+TRAINING_LOSS = "training_loss"
+LEARNING_RATE = "learning_rate"
 
 Metrics = dict[str, float]
 
@@ -28,7 +33,9 @@ class Evaluation:
 
     def rank(self, metric: str) -> tuple[float, float]:
         """Returns the rank by a metric; see `metrics.rank`."""
-        return metrics.rank(self.metrics[metric], self.metrics.get(VALIDATION_LOSS))
+        return metrics.rank(
+            self.metrics[metric], self.metrics.get(metrics.VALIDATION_LOSS)
+        )
 
 
 @dataclasses.dataclass(frozen=True)

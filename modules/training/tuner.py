@@ -20,6 +20,7 @@ from tfx.components.tuner.component import TunerFnResult
 
 from contracts import fingerprint, wording
 from contracts.errors import UsageError
+from contracts.metrics import VALIDATION_LOSS
 from contracts.settings.trainer import TrainerConfig
 from contracts.settings.tuner import Range, TunerConfig, Values, merge
 from contracts.storage import files, uris
@@ -37,7 +38,6 @@ from modules.training import (
 )
 from modules.training.loop import TrainingError
 from modules.training.record import TrainingRecord, seed_directory
-from modules.training.summary_names import VALIDATION_LOSS
 from modules.training.trials import Trial
 
 logger = logging.getLogger(__name__)

@@ -50,11 +50,11 @@ def show_batch_command(
     options.override_sources(overrides, data, encoder)
     config = recipe.load_config(config_file, overrides)
     environment.set_up(quiet=True)
-    from modules.data import batch_view
+    from modules.training import model_run
     from report import plots
 
     batch, vocab_file = read_first_batch(config, click.echo)
-    described = batch_view.describe_rows(batch, config.task, vocab_file)
+    described = model_run.describe_rows(batch, config.task, vocab_file)
     table = Table("id", "label", "length", "tokens", show_lines=True)
     for row in described[:rows]:
         tokens = Text(" ".join(row.tokens))
@@ -71,6 +71,6 @@ def show_batch_command(
         f"{wording.count(longest, 'token')}: {to_longest} "
         f"is padding; padded to {limit}: {to_limit}"
     )
-    heat_maps = plots.batch_picture(Batch(**batch_view.list_features(batch)))
+    heat_maps = plots.batch_picture(Batch(**model_run.list_features(batch)))
     heat_maps.savefig(output, format="png")
     console.print(f"heat maps: {output}", soft_wrap=True)

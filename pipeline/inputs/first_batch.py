@@ -36,8 +36,8 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     import tensorflow as tf
     from tensorflow_transform.tf_metadata import schema_utils
 
-    from modules.data import batch_view, preprocessing
-    from modules.training import experiment
+    from modules.data import preprocessing
+    from modules.training import experiment, model_run
     from pipeline.inputs import schema
 
     paths = OutputPaths.of(config)
@@ -49,7 +49,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     files = examples_lib.list_examples(examples, TRAIN_SPLIT)
     # TFRecordDataset does not detect the compression.
     compression = "GZIP" if files[0].endswith(".gz") else ""
-    records = tf.data.TFRecordDataset(files, compression).batch(batch_view.MOST_ROWS)
+    records = tf.data.TFRecordDataset(files, compression).batch(model_run.MOST_ROWS)
     try:
         serialized = next(iter(records), None)
     except tf.errors.DataLossError as e:
@@ -97,7 +97,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
                 writer.write(tf_examples.from_row(row))
         data = experiment.examples_config(task, [path], config.trainer)
         data.is_training, data.examples = True, len(serialized)
-        return batch_view.first_batch(data), encoder.vocab_file
+        return model_run.first_batch(data), encoder.vocab_file
 
 
 def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:
