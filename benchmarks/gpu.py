@@ -47,10 +47,10 @@ class Gpu:
     def precision(self) -> str:
         """The compute type that is measured."""
         # Imports TensorFlow, which takes seconds.
-        from modules.training import precision
+        from modules.training import computation
 
-        has_bfloat16 = self.capability >= precision.BFLOAT16_CAPABILITY
-        return precision.BFLOAT16 if has_bfloat16 else precision.FLOAT32
+        has_bfloat16 = self.capability >= computation.BFLOAT16_CAPABILITY
+        return computation.BFLOAT16 if has_bfloat16 else computation.FLOAT32
 
 
 def find_gpu() -> Gpu:

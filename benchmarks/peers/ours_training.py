@@ -22,7 +22,7 @@ from benchmarks.flops import (  # noqa: E402
 )
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT  # noqa: E402
 from modules.data import inputs, preprocessing  # noqa: E402
-from modules.training import experiment, precision, xla  # noqa: E402
+from modules.training import computation, experiment  # noqa: E402
 from modules.training.fine_tuning_task import FineTuningTask  # noqa: E402
 from modules.training.fine_tuning_trainer import FineTuningTrainer, build_trainer  # noqa: E402
 from pipeline.config.recipe import load_config  # noqa: E402
@@ -84,9 +84,11 @@ def _build(settings: peer.Settings) -> FineTuningTrainer:
         dtype=dtype,
     )
     if settings["xla"]:
-        params = xla.enable(params, inputs.fixed_lengths(config.preprocessing))
+        params = computation.enable_xla(
+            params, inputs.fixed_lengths(config.preprocessing)
+        )
     tf_keras.utils.set_random_seed(params.trainer.seed)
-    with precision.compute_in(dtype), strategy.scope():
+    with computation.compute_in(dtype), strategy.scope():
         trainer = build_trainer(FineTuningTask(params.task, config.task), params)
     trainer.initialize()
     return trainer

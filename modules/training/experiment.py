@@ -16,12 +16,7 @@ from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.data import inputs, preprocessing
 from modules.encoder.directory import open_encoder
 from modules.encoder.model import DropoutRates
-from modules.training import (
-    label_statistics,
-    optimization,
-    precision,
-    strategies,
-)
+from modules.training import computation, label_statistics, optimization, strategies
 from modules.training.fine_tuning_task import FineTuningConfig
 
 
@@ -61,7 +56,7 @@ def build_experiment(
     splits: dict[str, list[str]],
     strategy: tf.distribute.Strategy,
     base_model: str = "",
-    dtype: str = precision.FLOAT32,
+    dtype: str = computation.FLOAT32,
 ) -> ExperimentConfig:
     """Builds the configuration of one training.
 
@@ -74,7 +69,7 @@ def build_experiment(
       strategy: The distribution strategy.
       base_model: Directory of the exported model to start from; empty starts from the
         encoder.
-      dtype: The compute type; see `precision.choose`.
+      dtype: The compute type; see `computation.choose_precision`.
 
     Raises:
       ValueError: The training split is empty or lacks what `trainer.class_weights`

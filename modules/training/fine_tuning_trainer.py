@@ -14,7 +14,7 @@ from official.core import base_trainer, config_definitions
 
 from modules.data import inputs
 from modules.export.serving_model import TracedModel
-from modules.training import optimization, precision, strategies
+from modules.training import computation, optimization, strategies
 from modules.training.fine_tuning_task import FineTuningTask
 
 _PREFETCHED = 2  # batches
@@ -277,7 +277,7 @@ def build_trainer(
     optimizer = optimization.build_optimizer(
         params.trainer.optimizer_config,
         transform_gradients=task.transform_gradients,
-        mixed_precision=params.runtime.mixed_precision_dtype or precision.FLOAT32,
+        mixed_precision=params.runtime.mixed_precision_dtype or computation.FLOAT32,
     )
     model = task.build_model()
     # Keras creates an optimizer's moments at its first step; an earlier checkpoint

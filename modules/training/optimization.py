@@ -19,7 +19,7 @@ from official.modeling.optimization.configs import (
 from official.nlp import optimization as nlp_optimization
 
 from contracts.settings.trainer import TrainerConfig
-from modules.training import precision
+from modules.training import computation
 
 LAYERWISE_ADAMW = "layerwise_adamw"
 _LAYER = re.compile(r"\blayer_(\d+)/")
@@ -381,7 +381,7 @@ def build_optimizer(
     config: optimization_config.OptimizationConfig,
     *,
     transform_gradients: GradientTransformer | None = None,
-    mixed_precision: str = precision.FLOAT32,
+    mixed_precision: str = computation.FLOAT32,
 ) -> tf_keras.optimizers.Optimizer:
     """Builds the optimizer of a configuration.
 
@@ -393,7 +393,7 @@ def build_optimizer(
     Raises:
       ValueError: A moving average is combined with `float16`.
     """
-    if config.ema is not None and mixed_precision == precision.FLOAT16:
+    if config.ema is not None and mixed_precision == computation.FLOAT16:
         raise ValueError(
             "trainer.optimization.ema does not work with mixed_precision float16, "
             "whose loss scaling hides the averages from the trainer; use bfloat16"
@@ -404,5 +404,5 @@ def build_optimizer(
         factory.build_learning_rate(), gradient_transformers=transformers
     )
     return performance.configure_optimizer(
-        optimizer, use_float16=mixed_precision == precision.FLOAT16
+        optimizer, use_float16=mixed_precision == computation.FLOAT16
     )

@@ -29,15 +29,14 @@ from modules.export import serving_model
 from modules.export.serving_model import TracedModel, in_large_batches
 from modules.training import (
     checkpoints,
+    computation,
     directory_lock,
     experiment,
     fitted_outputs,
     label_statistics,
     model_run,
-    precision,
     strategies,
     warm_start,
-    xla,
 )
 from modules.training.fine_tuning_task import FineTuningTask
 from modules.training.fine_tuning_trainer import build_trainer, predict
@@ -122,7 +121,7 @@ def prepare(
     packing = Packing.model_validate(settings["packing"])
     base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
-    chosen = precision.choose(config.mixed_precision, strategy, directory)
+    chosen = computation.choose_precision(config.mixed_precision, strategy, directory)
     params = experiment.build_experiment(
         task,
         config,
@@ -133,7 +132,7 @@ def prepare(
         base_model=base_model,
         dtype=chosen.dtype,
     )
-    return xla.choose(
+    return computation.choose_xla(
         config.xla, params, strategy, directory, inputs.fixed_lengths(packing)
     )
 
@@ -190,7 +189,7 @@ def train(
     if is_chief:
         model_run.write_params(params, directory)
     dtype = params.runtime.mixed_precision_dtype
-    with precision.compute_in(dtype), strategy.scope():
+    with computation.compute_in(dtype), strategy.scope():
         trainer = build_trainer(FineTuningTask(params.task, task), params)
     # The coordinator of parameter servers evaluates by itself, outside their scope.
     is_asynchronous = strategies.is_asynchronous(strategy)
@@ -219,7 +218,7 @@ def train(
 
 
 def restore_best(
-    task: FineTuningTask, directory: str, dtype: str = precision.FLOAT32
+    task: FineTuningTask, directory: str, dtype: str = computation.FLOAT32
 ) -> tf_keras.Model:
     """Returns the best model of a training.
 
@@ -230,16 +229,16 @@ def restore_best(
       directory: Directory of the training.
       dtype: Type of weights and computation, `float32` or `bfloat16`.
     """
-    with precision.stored_in(precision.FLOAT32):
+    with computation.stored_in(computation.FLOAT32):
         model = task.build_model()
     # The chief of several processes writes the record. The others cannot build the
     # model before the chief does.
     TrainingRecord(directory, task.definition.metric).restore_best(model)
-    if dtype == precision.FLOAT32:
+    if dtype == computation.FLOAT32:
         return model
-    with precision.stored_in(dtype):
+    with computation.stored_in(dtype):
         served = task.build_model()
-    precision.copy_weights(model, served)
+    computation.copy_weights(model, served)
     return served
 
 
@@ -332,8 +331,8 @@ def _write_records(
     content = {
         "metric": task.metric,
         "started_from": warm_start.origin(params.task.base_model),
-        "precision": precision.read(directory),
-        "xla": xla.read(directory),
+        "precision": computation.read_precision(directory),
+        "xla": computation.read_xla(directory),
         "loss_weights": label_statistics.describe_weights(
             task, params.task.loss_weights
         ),

@@ -14,7 +14,7 @@ from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model
 from contracts.versions.exported_model import VARIABLES
-from modules.training import precision
+from modules.training import computation
 from modules.training.heads import ScoreProjection, ScoreScale
 
 # Written next to a copied champion: {"directory": where it was pushed}.
@@ -88,12 +88,12 @@ def restore(
       AssertionError: A weight of the classifier is missing.
     """
     described = exported_model.read_description(exported) or {}
-    dtype = described.get(exported_model.PRECISION, precision.FLOAT32)
-    if dtype != precision.FLOAT32:
-        with precision.stored_in(dtype):
+    dtype = described.get(exported_model.PRECISION, computation.FLOAT32)
+    if dtype != computation.FLOAT32:
+        with computation.stored_in(dtype):
             stored = build_model()
         _read(stored, exported)
-        precision.copy_weights(stored, model)
+        computation.copy_weights(stored, model)
     else:
         _read(model, exported)
     scale = ScoreScale(*described.get(exported_model.SCORE_SCALE, ()))

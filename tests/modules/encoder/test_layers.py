@@ -10,7 +10,7 @@ import tf_keras
 from modules.encoder import layers
 from modules.encoder.directory import open_encoder
 from modules.encoder.model import build_encoder
-from modules.training import precision
+from modules.training import computation
 from tests import tiny
 from tests.modules.encoder import sources
 from tests.nightly import nightly
@@ -81,7 +81,7 @@ def test_first_position_is_the_same_if_the_others_are_left_out(encoder):
 @pytest.mark.parametrize("dtype", ["bfloat16", nightly("float16")])
 def test_reduced_precision_is_as_accurate_as_upstreams(encoder, dtype):
     exact = build_encoder(encoder, dropout=0.0)
-    with precision.compute_in(dtype):
+    with computation.compute_in(dtype):
         ours = build_encoder(encoder, dropout=0.0)
         upstream = sources.build_upstream(encoder, dropout=0.0)
     for model in (ours, upstream):

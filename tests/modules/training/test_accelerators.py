@@ -12,8 +12,8 @@ import tensorflow as tf
 import tf_keras
 
 from modules.data import inputs
+from modules.training import computation, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
-from modules.training import precision, strategies
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import tiny
 from tests.modules.training import devices
@@ -136,7 +136,10 @@ def test_training_on_a_tpu_has_fixed_lengths_and_bfloat16(
     strategy = strategies.choose_strategy("auto", "my-tpu")
     with strategy.scope():
         _, _, params = tiny.build_experiment(tmp_path, batch_size=32, tpu="my-tpu")
-    assert precision.choose(setting, strategy, str(tmp_path / "run")).dtype == dtype
+    assert (
+        computation.choose_precision(setting, strategy, str(tmp_path / "run")).dtype
+        == dtype
+    )
     data = (params.task.train_data, params.task.validation_data)
     assert [split.lengths for split in data] == [LENGTHS, LENGTHS]
     assert params.runtime.distribution_strategy == "TPUStrategy"
@@ -222,7 +225,7 @@ class Steps:
         self._strategy = tf.distribute.TPUStrategy("CPU:0")
         self._masks = masks
         settings = {"dropout": 0.1, "learning_rate": 1e-3, "warmup_fraction": 0.0}
-        with self._strategy.scope(), precision.compute_in(dtype):
+        with self._strategy.scope(), computation.compute_in(dtype):
             definition, _, params = tiny.build_experiment(
                 directory, mixed_precision=dtype, **settings
             )

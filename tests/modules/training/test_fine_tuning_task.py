@@ -14,7 +14,7 @@ from modules.data import inputs
 from modules.data.preprocessing import ENCODER_INPUTS
 from modules.encoder.layers import Dropout, seeds_at_step
 from modules.encoder_files import EncoderError
-from modules.training import experiment, precision
+from modules.training import computation, experiment
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import (
     FineTuningConfig,
@@ -368,7 +368,7 @@ def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
     ],
 )
 def test_mixed_precision_trains_with_float32_weights(build, dtype, task_class):
-    with precision.compute_in(dtype):
+    with computation.compute_in(dtype):
         settings = {"mixed_precision": dtype, "learning_rate": 1e-3}
         trainer = build(task_class=task_class, **settings)
         before = float(trainer.evaluate(tf.constant(-1))["validation_loss"])

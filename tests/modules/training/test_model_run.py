@@ -12,8 +12,6 @@ from modules.evaluation import prediction_files
 from modules.training import model_run
 from tests import tiny
 
-pytestmark = pytest.mark.slow
-
 ROWS = 20
 
 
@@ -65,6 +63,7 @@ def batch(request, tmp_path_factory):
     return model_run.first_batch(data), data, task, str(vocab_file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", ["class"], indirect=True)
 def test_batch_is_the_first_one_of_the_training(batch):
     (_, targets), data, _, _ = batch
@@ -72,6 +71,7 @@ def test_batch_is_the_first_one_of_the_training(batch):
     assert targets["ids"].numpy().tolist() == expected["ids"].numpy().tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", ["class"], indirect=True)
 def test_only_the_first_rows_of_a_large_split_are_read(batch, monkeypatch):
     monkeypatch.setattr(model_run, "MOST_ROWS", 9)
@@ -80,6 +80,7 @@ def test_only_the_first_rows_of_a_large_split_are_read(batch, monkeypatch):
     assert set(targets["ids"].numpy()) < set(range(9))
 
 
+@pytest.mark.slow
 def test_table_has_the_tokens_of_each_row_without_padding(batch):
     loaded, _, task, vocab_file = batch
     texts = tiny.pairs(ROWS)
@@ -93,6 +94,7 @@ def test_table_has_the_tokens_of_each_row_without_padding(batch):
         assert row.label == label
 
 
+@pytest.mark.slow
 def test_shorter_row_is_padded_in_the_ids_and_not_in_the_table(tmp_path):
     words = tf.ragged.constant([[2, 6, 3], [2, 6, 7, 3]], dtype=tf.int64)
     labels = ids = tf.constant([0, 1], tf.int64)

@@ -12,8 +12,8 @@ from contracts.storage import files
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model
 from modules.encoder.directory import describe_architecture, open_encoder
+from modules.training import computation, run_fn, warm_start
 from modules.training import fine_tuning_trainer as trainer_lib
-from modules.training import precision, run_fn, warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import exported, tiny
 from tests.modules.training import champions
@@ -134,7 +134,7 @@ def test_reduced_precision_keeps_the_weights_in_full(small_champion, tmp_path):
     path, model = small_champion
     _, _, params = tiny.build_experiment(tmp_path, PAIRS)
     params.task.base_model = str(path)
-    with precision.compute_in("bfloat16"):
+    with computation.compute_in("bfloat16"):
         task = SmallTask(params.task, PAIRS)
         reduced = task.build_model()
         task.initialize(reduced)

@@ -18,7 +18,7 @@ from modules.data import preprocessing, tokenizer_files
 from modules.encoder import hugging_face
 from modules.encoder.directory import open_encoder
 from modules.encoder_files import EncoderError
-from modules.training import precision
+from modules.training import computation
 from pipeline.cli.main import main
 from prediction.portable import export
 from tests import exported, tiny
@@ -235,7 +235,7 @@ def test_version_that_is_not_served_is_refused(export, tmp_path):
 @pytest.mark.nightly
 def test_weights_in_bfloat16_are_exported_in_float32(tmp_path):
     path = tiny.write_encoder(tmp_path / "encoder")
-    with precision.stored_in("bfloat16"):
+    with computation.stored_in("bfloat16"):
         model = exported.export(
             tmp_path, "pairs", open_encoder(str(path)), exported.MAX_SEQ_LENGTH
         )
