@@ -10,8 +10,8 @@ from tensorboard.backend.event_processing import event_accumulator
 
 from contracts import wording
 from contracts.storage import files, uris
-from modules.training import model_run, record
-from modules.training.record import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
+from modules.training import model_run
+from modules.training.model_run import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
 from report.content import Batch, Curve, SeedTraining, Training
 
 _ALL = 0  # the accumulator samples the points of a tensor unless its size is 0
@@ -29,8 +29,8 @@ def read_training(directory: str) -> Training:
     has_labels = decision is not None and "labels" in decision
     seeds, rates = [], {}
     for fields in content["seeds"]:
-        result = record.Result(**fields)
-        seed_directory = record.seed_directory(directory, result.seed)
+        result = model_run.Result(**fields)
+        seed_directory = model_run.seed_directory(directory, result.seed)
         curves = _read_curves(seed_directory)
         rates[result.seed] = curves[LEARNING_RATE]
         seeds.append(
@@ -48,7 +48,7 @@ def read_training(directory: str) -> Training:
         best_seed=best,
         seeds=seeds,
         learning_rates=rates[best],
-        facts=_facts(content, record.seed_directory(directory, best)),
+        facts=_facts(content, model_run.seed_directory(directory, best)),
         calibration=content.get("calibration"),
         **({"label_decisions": decision} if has_labels else {"decision": decision}),
         splits=list(content["splits"]),
@@ -67,7 +67,7 @@ def read_batch(directory: str) -> Batch:
 def _read_evaluations(directory: str, metric: str) -> dict[str, Curve]:
     """Reads each metric of the evaluation split by step."""
     curves: dict[str, Curve] = {}
-    for evaluation in record.TrainingRecord(directory, metric).evaluations:
+    for evaluation in model_run.TrainingRecord(directory, metric).evaluations:
         for name, value in evaluation.metrics.items():
             curve = curves.setdefault(name, Curve(x=[], y=[]))
             curve.x.append(evaluation.step)

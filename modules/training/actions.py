@@ -26,7 +26,7 @@ from contracts.metrics import VALIDATION_LOSS
 from contracts.signals import Stopper, watch
 from modules.training import fine_tuning_task
 from modules.training.checkpoints import ResumableCheckpoints
-from modules.training.record import (
+from modules.training.model_run import (
     LEARNING_RATE,
     TRAINING_LOSS,
     TrainingRecord,

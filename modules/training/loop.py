@@ -15,7 +15,7 @@ from contracts import signals
 from contracts.storage import uris
 from modules.training import actions, checkpoints, strategies
 from modules.training.fine_tuning_trainer import CoordinatorEvaluator
-from modules.training.record import (
+from modules.training.model_run import (
     TRAIN_DIRECTORY,
     VALIDATION_DIRECTORY,
     TrainingRecord,

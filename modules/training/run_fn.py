@@ -42,7 +42,7 @@ from modules.training.fine_tuning_task import FineTuningTask
 from modules.training.fine_tuning_trainer import build_trainer, predict
 from modules.training.fitted_outputs import FittedOutputs
 from modules.training.loop import run_loop
-from modules.training.record import Result, TrainingRecord, seed_directory
+from modules.training.model_run import Result, TrainingRecord, seed_directory
 
 logger = logging.getLogger(__name__)
 

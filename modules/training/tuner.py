@@ -37,7 +37,7 @@ from modules.training import (
     warm_start,
 )
 from modules.training.loop import TrainingError
-from modules.training.record import TrainingRecord, seed_directory
+from modules.training.model_run import TrainingRecord, seed_directory
 from modules.training.trials import Trial
 
 logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ def warm_up() -> None:
     import tensorflow  # noqa: F401
 
     from modules.encoder import conversion  # noqa: F401
-    from modules.training import checkpoints, record  # noqa: F401
+    from modules.training import checkpoints, model_run  # noqa: F401
     from pipeline.cli import main  # noqa: F401
     from pipeline.onboarding import create  # noqa: F401
     from pipeline.operations import override  # noqa: F401
@@ -325,7 +325,7 @@ def check_checkpoint(directory: str) -> None:
 
 def record_best(directory: str, *steps: int) -> None:
     """Records that each of some steps is better than the one before."""
-    from modules.training.record import TrainingRecord
+    from modules.training.model_run import TrainingRecord
 
     training = _Training(directory)
     record = TrainingRecord(directory, "accuracy")
@@ -337,7 +337,7 @@ def record_best(directory: str, *steps: int) -> None:
 
 def best_step(directory: str) -> Any:
     """Returns the step of the best model, whose weights are restored."""
-    from modules.training.record import TrainingRecord
+    from modules.training.model_run import TrainingRecord
 
     training = _Training(directory)
     record = TrainingRecord(directory, "accuracy")

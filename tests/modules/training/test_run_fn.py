@@ -387,6 +387,6 @@ def test_precision_is_chosen_by_the_settings(transformed, tmp_path, monkeypatch)
     def choose(setting, strategy, directory):
         raise ChosenError(setting)
 
-    monkeypatch.setattr(run_fn.precision, "choose", choose)
+    monkeypatch.setattr(run_fn.computation, "choose_precision", choose)
     with pytest.raises(ChosenError, match="float32"):
         run_fn.run_fn(arguments(transformed, tmp_path))
