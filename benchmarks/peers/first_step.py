@@ -45,13 +45,13 @@ def measure(settings: peer.Settings) -> peer.Figures:
     began = time.perf_counter()
     # Imported here to measure it.
     from modules import environment
-    from modules.training import actions, loop, run_fn
+    from modules.training import loop, run_fn
 
     ended: dict[str, float] = {}
     figures: dict[str, float] = {"imports": time.perf_counter() - began}
-    progress = actions.Progress.__call__
+    progress = loop.Progress.__call__
 
-    def first_step(self: actions.Progress, output: dict[str, Any]) -> None:
+    def first_step(self: loop.Progress, output: dict[str, Any]) -> None:
         ended.setdefault("first_step", time.perf_counter())
         progress(self, output)
 
@@ -64,7 +64,7 @@ def measure(settings: peer.Settings) -> peer.Figures:
                 "evaluate",
                 _timed(loop.orbit.Controller.evaluate, figures, "evaluation"),
             ),
-            (actions.Progress, "__call__", first_step),
+            (loop.Progress, "__call__", first_step),
         ):
             stack.enter_context(mock.patch.object(owner, name, replacement))
         if not settings["autograph_is_kept_out"]:

@@ -1,22 +1,40 @@
-"""Orbit's loop: from the last checkpoint to the last step."""
+"""Orbit's loop: from the last checkpoint to the last step.
+
+Orbit calls actions with the outputs of each loop of steps or evaluation. Log records
+about progress have an attribute `training`, a dict of numbers to show: `step`, `steps`,
+`seed`, `loss` and `examples_per_second` after a loop; `metric`, `best` and `best_step`
+after an evaluation; `kept_step` if a signal stopped the training. The texts of a search
+(`tuner.py`) are `trial` before each trial and `note` after it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
 
 import orbit
 import tensorflow as tf
 from official.core import actions as official_actions
-from official.core import base_trainer
+from official.core import base_trainer, config_definitions
 
-from contracts import signals
+from contracts.metrics import VALIDATION_LOSS
+from contracts.signals import STOPPING, Stopper, watch
 from contracts.storage import uris
-from modules.training import actions, checkpoints, strategies
+from modules.training import fine_tuning_task, strategies
+from modules.training.checkpoints import ResumableCheckpoints
 from modules.training.fine_tuning_trainer import CoordinatorEvaluator
 from modules.training.model_run import (
+    LEARNING_RATE,
     TRAIN_DIRECTORY,
+    TRAINING_LOSS,
     VALIDATION_DIRECTORY,
     TrainingRecord,
 )
@@ -54,7 +72,7 @@ def run_loop(
       SystemExit: SIGTERM or SIGHUP was received; a checkpoint is saved.
     """
     params = trainer.config.trainer
-    manager = checkpoints.ResumableCheckpoints(
+    manager = ResumableCheckpoints(
         trainer.checkpoint,
         directory,
         step_counter=trainer.global_step,
@@ -65,8 +83,8 @@ def run_loop(
     )
     # Several workers must save at once, which TensorFlow coordinates.
     is_coordinated = params.preemption_on_demand_checkpoint
-    handled = [] if is_coordinated else list(signals.STOPPING)
-    with actions.StopOnSignal(
+    handled = [] if is_coordinated else list(STOPPING)
+    with StopOnSignal(
         manager, trainer.global_step, trainer.stop_requested, handled
     ) as stop_on_signal:
         controller = _build_controller(
@@ -97,15 +115,15 @@ def run_loop(
 
 def _build_controller(
     trainer: base_trainer.Trainer,
-    manager: checkpoints.ResumableCheckpoints,
+    manager: ResumableCheckpoints,
     record: TrainingRecord,
     directory: str,
     *,
     check_lock: Callable[[], None],
-    stop_on_signal: actions.StopOnSignal,
+    stop_on_signal: StopOnSignal,
 ) -> orbit.Controller:
     params = trainer.config.trainer
-    progress = actions.Progress(trainer.global_step, params.train_steps, params.seed)
+    progress = Progress(trainer.global_step, params.train_steps, params.seed)
     # The preemption checkpoint of several workers may be among these actions.
     recovery = official_actions.get_train_actions(
         trainer.config, trainer, manager.directory, manager
@@ -115,7 +133,7 @@ def _build_controller(
         for action in recovery
         if isinstance(action, orbit.actions.ConditionalAction)
     )
-    record_evaluation = actions.RecordEvaluation(
+    record_evaluation = RecordEvaluation(
         trainer, record, checkpoints=manager, recover=recover
     )
     is_chief = strategies.is_chief(trainer.strategy)
@@ -124,7 +142,7 @@ def _build_controller(
     validation_directory = (
         uris.join(directory, VALIDATION_DIRECTORY) if is_chief else None
     )
-    summaries = actions.TrainSummaries(train_directory, trainer.global_step, params)
+    summaries = TrainSummaries(train_directory, trainer.global_step, params)
     # Its `__init__` restores the newest checkpoint, or calls the manager's `init_fn`
     # (orbit/controller.py).
     controller = orbit.Controller(
@@ -159,7 +177,7 @@ def _train_and_evaluate(
     trainer: base_trainer.Trainer,
     record: TrainingRecord,
     manager: tf.train.CheckpointManager,
-    stop_on_signal: actions.StopOnSignal,
+    stop_on_signal: StopOnSignal,
     after_evaluation: Callable[[TrainingRecord], None],
 ) -> str | None:
     """Trains and evaluates from the restored step; returns why it stopped, or None.
@@ -206,3 +224,219 @@ def _train_and_evaluate(
             min((step // interval + 1) * interval, last),
             checkpoint_at_completion=False,
         )
+
+
+class Progress:
+    """Logs the training step, and adds `examples_per_second` to the outputs."""
+
+    def __init__(self, global_step: tf.Variable, train_steps: int, seed: int) -> None:
+        self._global_step = global_step
+        self._train_steps = train_steps
+        self._seed = seed
+        self._start = self._last = time.monotonic()
+
+    def restart(self, _: dict[str, Any]) -> None:
+        """Restarts the clock, so that an evaluation does not count as training."""
+        self._last = time.monotonic()
+
+    def __call__(self, output: dict[str, Any]) -> None:
+        """Logs a loop of training steps."""
+        now = time.monotonic()
+        # Orbit writes what is left in the output as summaries.
+        rows = float(output.pop(fine_tuning_task.EXAMPLES))
+        output["examples_per_second"] = rows / (now - self._last)
+        self._last = now
+        quality = {name: output[name] for name in ("accuracy", "mse") if name in output}
+        step = int(self._global_step.numpy())
+        logger.info(
+            "step %d/%d loss %.3f %s rate %.1e %.1f examples/s %d s",
+            step,
+            self._train_steps,
+            output[TRAINING_LOSS],
+            " ".join(f"{name} {value:.3f}" for name, value in quality.items()),
+            output[LEARNING_RATE],
+            output["examples_per_second"],
+            now - self._start,
+            extra={
+                "training": {
+                    "step": step,
+                    "steps": self._train_steps,
+                    "seed": self._seed,
+                    "loss": float(output[TRAINING_LOSS]),
+                    "examples_per_second": output["examples_per_second"],
+                }
+            },
+        )
+
+
+class TrainSummaries(orbit.utils.SummaryManager):
+    """Writes TensorBoard's training curves, a point for each summary interval.
+
+    Orbit writes one for each loop, and applies its interval only to summaries within
+    a training step. Loops end at checkpoints and evaluations too, so a point is due
+    after the loop that reaches or passes a multiple of the interval.
+    """
+
+    def __init__(
+        self,
+        directory: str | None,
+        global_step: tf.Variable,
+        params: config_definitions.TrainerConfig,
+    ) -> None:
+        super().__init__(directory, tf.summary.scalar, global_step=global_step)
+        self._step = global_step
+        self._interval = params.summary_interval
+        self._writes_all = params.summary_interval == params.steps_per_loop
+        self._last = 0  # interval of the last point
+
+    def start(self) -> None:
+        """Counts intervals from the current step."""
+        self._last = int(self._step.numpy()) // self._interval
+
+    def write_summaries(self, summary_dict: dict[str, Any]) -> None:
+        """Writes the outputs of a loop, if a point is due."""
+        interval = int(self._step.numpy()) // self._interval
+        # It is smaller after a recovery, whose steps are repeated.
+        if self._writes_all or interval != self._last:
+            self._last = interval
+            super().write_summaries(summary_dict)
+
+
+class RecordEvaluation:
+    """Logs and records an evaluation, or recovers if the outputs are not finite."""
+
+    def __init__(
+        self,
+        trainer: base_trainer.Trainer,
+        record: TrainingRecord,
+        *,
+        checkpoints: ResumableCheckpoints,
+        recover: orbit.Action,
+    ) -> None:
+        self._trainer = trainer
+        self._record = record
+        self._checkpoints = checkpoints
+        self._recover = recover
+
+    def __call__(self, output: dict[str, Any]) -> None:
+        """Records the metrics of an evaluation.
+
+        Raises:
+          RuntimeError: It recovered too often.
+        """
+        step = int(self._trainer.global_step.numpy())
+        if not math.isfinite(output[VALIDATION_LOSS]):
+            logger.warning("step %d evaluation: the outputs are not finite", step)
+            # Finite weights can overflow, so their checkpoint looks intact.
+            self._checkpoints.discard_current()
+            self._recover({TRAINING_LOSS: tf.constant(math.nan)})
+            output.clear()  # or its summaries would be written at the restored step
+            return
+        values = {name: float(value) for name, value in output.items()}
+        self._record.add(step, values, self._trainer)
+        metric, best = self._record.metric, self._record.best
+        logger.info(
+            "step %d evaluation loss %.3f %s %.4f",
+            step,
+            values[VALIDATION_LOSS],
+            metric,
+            values[metric],
+            extra={
+                "training": best
+                and {
+                    "metric": metric,
+                    "best": best.metrics[metric],
+                    "best_step": best.step,
+                }
+            },
+        )
+
+
+class StopOnSignal:
+    """Saves a checkpoint and stops the training on Ctrl-C, SIGTERM or SIGHUP.
+
+    Kubernetes and Vertex AI send SIGTERM before they stop a machine. The loop ends
+    after its current step; call this where saving is safe. If the current step is saved
+    already, training stops at once, for example while a function is traced or during an
+    evaluation. As a context manager it handles the signals.
+    """
+
+    def __init__(
+        self,
+        checkpoints: ResumableCheckpoints,
+        global_step: tf.Variable,
+        stop_requested: tf.Variable,
+        signals: Sequence[signal.Signals],
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._global_step = global_step
+        self._stop_requested = stop_requested
+        self._signals = signals
+        self._received: signal.Signals | None = None
+        self._step: int | None = None  # None before the end of the first loop
+        self._stopper = Stopper()
+        self._stopped_by: signal.Signals | None = None
+        self._handled = contextlib.ExitStack()
+
+    def __enter__(self) -> StopOnSignal:
+        """Handles the signals; Python allows only the main thread to."""
+        self._handled.callback(self._log_stop)
+        self._handled.enter_context(self._stopper.restored())
+        if threading.current_thread() is threading.main_thread():
+            self._handled.enter_context(watch(self._end_loop))
+            for number in self._signals:
+                if signal.getsignal(number) == signal.SIG_IGN:
+                    continue  # as a shell starts a job in the background
+                previous = signal.signal(number, self._receive)
+                self._handled.callback(signal.signal, number, previous)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Restores the previous handlers, and logs what a stopped training kept."""
+        self._handled.__exit__(*error)
+
+    def __call__(self, _: dict[str, Any]) -> None:
+        """Saves and stops if a signal was received.
+
+        Raises:
+          KeyboardInterrupt: It was SIGINT.
+          SystemExit: It was SIGTERM or SIGHUP.
+        """
+        self._step = int(self._global_step.numpy())
+        if self._received is not None:
+            logger.warning("%s: saving a checkpoint", self._received.name)
+            self._checkpoints.wait()
+            self._checkpoints.save(checkpoint_number=self._step, check_interval=False)
+            self._stop(self._received)
+
+    def _end_loop(self, number: int) -> None:
+        if number in self._signals:
+            self._stop_requested.assign(True)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        received = signal.Signals(number)
+        if received == signal.SIGHUP and (self._received or self._stopped_by):
+            return  # of a closed terminal, as the signal before; see `Stopper.stop`
+        # While TensorFlow traces a function, the step cannot be read, and is constant.
+        if tf.executing_eagerly():
+            self._step = int(self._global_step.numpy())
+        saved = self._checkpoints.saved_step
+        if saved is None or self._step in (None, saved):
+            self._stop(received)
+        self._received = received
+
+    def _stop(self, received: signal.Signals) -> None:
+        # A handler must not log: it may interrupt the write of a line, and then the
+        # file raises `RuntimeError: reentrant call`.
+        self._stopped_by = received
+        self._stopper.stop(received)
+
+    def _log_stop(self) -> None:
+        step = self._checkpoints.saved_step
+        if self._stopped_by is not None and step is not None:
+            logger.warning(
+                "%s: checkpoint of step %d saved; start again to resume from it",
+                self._stopped_by.name,
+                step,
+                extra={"training": {"kept_step": step}},
+            )

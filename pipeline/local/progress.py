@@ -51,7 +51,7 @@ class RunProgress(logging.Handler):
     """Shows the components of a run: a live list on a terminal, otherwise plain lines.
 
     LocalDagRunner logs when components start and finish. Log records of `modules` have
-    the numbers of a training (`modules/training/actions.py`). Warnings and bad rows are
+    the numbers of a training (`modules/training/loop.py`). Warnings and bad rows are
     shown immediately.
 
     Args:
@@ -293,7 +293,7 @@ class _Training:
         self.progress: TrainingProgress | None = None
 
     def update(self, numbers: dict[str, Any]) -> None:
-        """Reads the numbers of a log record of `modules/training/actions.py`."""
+        """Reads the numbers of a log record of `modules/training/loop.py`."""
         if "trial" in numbers:  # of a search; the seed is the same
             self._trial, self._seed = f"{numbers['trial']}, ", None
         elif "note" in numbers:

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from contracts.storage import files
-from modules.training import actions, checkpoints, fine_tuning_trainer, run_fn
+from modules.training import checkpoints, fine_tuning_trainer, loop, run_fn
 from tests.modules.training.conftest import train_in
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
@@ -209,7 +209,7 @@ def test_closed_terminal_does_not_stop_a_checkpoint_that_another_signal_requeste
     train, newest_step, after_steps, lines, monkeypatch
 ):
     """The shell and the kernel both send SIGHUP."""
-    original, saved = actions.ResumableCheckpoints.save, []
+    original, saved = loop.ResumableCheckpoints.save, []
 
     def save_and_hang_up(self, *arguments, **options):
         path = original(self, *arguments, **options)
@@ -220,7 +220,7 @@ def test_closed_terminal_does_not_stop_a_checkpoint_that_another_signal_requeste
 
     handlers = [signal.getsignal(other) for other in STOPS]
     after_steps(lambda t: t.global_step.numpy() == 5 and send(signal.SIGTERM))
-    monkeypatch.setattr(actions.ResumableCheckpoints, "save", save_and_hang_up)
+    monkeypatch.setattr(loop.ResumableCheckpoints, "save", save_and_hang_up)
     with pytest.raises(SystemExit) as stopped:
         train(steps_per_loop=1, **ASYNCHRONOUS)
     assert saved == [5]
@@ -330,7 +330,7 @@ def test_signal_in_an_evaluation_stops_at_once_and_loses_no_step(
 def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
     train, newest_step, monkeypatch, lines
 ):
-    original = actions.Progress.restart
+    original = loop.Progress.restart
 
     def restart_then_terminate(self, output):  # the last action of an evaluation
         original(self, output)
@@ -338,7 +338,7 @@ def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
             send(signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(actions.Progress, "restart", restart_then_terminate)
+        patch.setattr(loop.Progress, "restart", restart_then_terminate)
         with pytest.raises(SystemExit) as stopped:
             train()
     assert stopped.value.code == 128 + signal.SIGTERM
@@ -360,7 +360,7 @@ def test_evaluation_runs_while_a_checkpoint_is_written(train, monkeypatch):
             waits.append(is_evaluated.wait(60))
         record_state(self)
 
-    evaluate = actions.RecordEvaluation.__call__
+    evaluate = loop.RecordEvaluation.__call__
 
     def evaluate_and_signal(self, output):
         evaluate(self, output)
@@ -369,7 +369,7 @@ def test_evaluation_runs_while_a_checkpoint_is_written(train, monkeypatch):
     monkeypatch.setattr(
         checkpoints.ResumableCheckpoints, "_record_state", record_slowly
     )
-    monkeypatch.setattr(actions.RecordEvaluation, "__call__", evaluate_and_signal)
+    monkeypatch.setattr(loop.RecordEvaluation, "__call__", evaluate_and_signal)
     assert train(**ASYNCHRONOUS).steps == STEPS
     assert waits == [True]
 

@@ -19,7 +19,7 @@ from pipeline.operations.record import (
 )
 
 ABSL = logging.getLogger("absl")
-TRAINING = logging.getLogger("modules.training.actions")
+TRAINING = logging.getLogger("modules.training.loop")
 GATE = logging.getLogger("components.data_gate.component")
 FILES = logging.getLogger("pipeline.operations.cleaning")
 CARD = logging.getLogger("report.model_card")
