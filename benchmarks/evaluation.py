@@ -24,8 +24,7 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from benchmarks import rounds
 from contracts import metrics
-from contracts.settings import slice_features
-from contracts.task.definition import TaskConfig
+from contracts.task.definition import PAIR_LENGTH, WORD_OVERLAP, TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 
 TASKS = {
@@ -172,8 +171,8 @@ def _batch(
         labels[lengths == b"20-39"] = 1  # a slice of one class
     outputs = {name: _outputs(task, random, size, first) for name in models}
     features = {
-        slice_features.PAIR_LENGTH: lengths,
-        slice_features.WORD_OVERLAP: np.full(size, b"25-49"),
+        PAIR_LENGTH: lengths,
+        WORD_OVERLAP: np.full(size, b"25-49"),
     }
     output = task.label_kind.output
     predictions = {name: {output: values} for name, values in outputs.items()}

@@ -13,7 +13,6 @@ from pydantic import (
     model_validator,
 )
 
-from contracts import wording
 from contracts.errors import UsageError
 
 VARIABLE = "TF_CONFIG"
@@ -154,10 +153,10 @@ def check_local_run(strategy: str) -> str | None:
     # TensorFlow configures collective operations only in a process that has not run an
     # operation. Here Transform runs before the Trainer.
     if selected == MULTI_WORKER:
-        tasks = wording.count(content.count, "task")
+        jobs = " and ".join(content.cluster)
         raise UsageError(
             VARIABLE,
-            f"it names a cluster of {tasks}, which trainer.strategy {strategy} uses, "
+            f"it names a cluster of {jobs}, which trainer.strategy {strategy} uses, "
             "but a run on this machine trains in one process",
             advice=_IGNORE,
             name="E-tf-config",

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from contracts.section import Settings
-from contracts.settings.slice_features import slice_keys
 from contracts.task.definition import (
     EVAL_SPLIT,
     TOKENIZED_FEATURES,
@@ -194,7 +193,7 @@ def find_slice_problem(columns: Sequence[str], task: TaskConfig) -> str | None:
         "twice": {column for column in columns if columns.count(column) > 1},
         "a column of the task": {*columns}
         & {*task.columns, *task.label_columns, *tokens},
-        "by which each evaluation is sliced": {*columns} & {*slice_keys(task)},
+        "by which each evaluation is sliced": {*columns} & {*task.slice_features},
         "without a character": {column for column in columns if not column},
     }
     for problem, names in problems.items():

@@ -1,4 +1,8 @@
-"""A lock between processes of one machine; the kernel frees it when its owner ends."""
+"""Locks that are files, between processes.
+
+On one machine, the kernel frees a lock when its owner ends. A store without locks has a
+file that its owner renews.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import functools
 import hashlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -134,3 +139,42 @@ def _substitute(path: str) -> str:
         _SUBSTITUTES,
     )
     return substitute
+
+
+class Heartbeat:
+    """Calls a function regularly, in a thread.
+
+    Args:
+      beat: The function. Any error is logged, and the function is called again: the
+        clients of object stores raise errors of many types.
+      seconds: Time between two calls.
+      path: The file that the function renews, for the log.
+    """
+
+    def __init__(self, beat: Callable[[], None], *, seconds: float, path: str) -> None:
+        self._beat = beat
+        self._seconds = seconds
+        self._path = path
+        self._is_stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread. The first call is after `seconds`."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops the thread, and waits for a running call."""
+        self._is_stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_stopped.wait(self._seconds):
+            try:
+                self._beat()
+            except Exception:
+                logger.warning(
+                    "%s was not renewed; the next attempt is in %g s",
+                    self._path,
+                    self._seconds,
+                    exc_info=True,
+                )

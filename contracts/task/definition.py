@@ -29,6 +29,12 @@ LARGEST_SCORE = 3.4e38
 
 NO_ID = -1  # of an Example without an id
 
+# The features that evaluations are sliced by; see `TaskConfig.slice_features`.
+PAIR_LENGTH = "pair_length"
+WORD_OVERLAP = "word_overlap"
+SENTENCE_LENGTH = "sentence_length"
+TOKEN_LENGTH = "token_length"
+
 # The fields of a task that neither the Examples nor the weights depend on.
 NOT_TRAINED = {"decision"}
 
@@ -232,6 +238,20 @@ class TaskConfig(Settings):
         while name in self.columns:
             name = f"model_{name}"
         return name
+
+    @property
+    def slice_features(self) -> list[str]:
+        """The features of the model that its evaluation is sliced by.
+
+        TFMA would read a label from a slice feature of its name.
+        """
+        if self.is_tokenized:
+            names = [TOKEN_LENGTH]
+        elif self.has_single_text:
+            names = [SENTENCE_LENGTH]
+        else:
+            names = [PAIR_LENGTH, WORD_OVERLAP]
+        return [self.own_name(name) for name in names]
 
     def describe_label(self, label: Any) -> str:
         """Returns the name of a class by its index, or a score with its digits.

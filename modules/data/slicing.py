@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from contracts.settings.slice_features import (
+from contracts.task.definition import (
     PAIR_LENGTH,
     SENTENCE_LENGTH,
     TOKEN_LENGTH,

@@ -10,7 +10,6 @@ import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
 from contracts import fingerprint
-from contracts.settings.slice_features import slice_keys
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model
 from modules.evaluation import tfma_metrics, tfma_paired_test
@@ -45,7 +44,7 @@ def build_eval_config(
             config_pb2.SlicingSpec(),
             *(
                 config_pb2.SlicingSpec(feature_keys=[key])
-                for key in (*slice_keys(task), *slice_columns)
+                for key in (*task.slice_features, *slice_columns)
             ),
         ],
         metrics_specs=[

@@ -14,8 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from contracts.heartbeat import Heartbeat
 from contracts.storage import file_lock, files, uris
+from contracts.storage.file_lock import Heartbeat
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from apache_beam.io.filesystems import FileSystems
 
 from contracts.errors import UsageError
-from contracts.heartbeat import Heartbeat
 from contracts.storage import uris
+from contracts.storage.file_lock import Heartbeat
 from ingest.working_directory import WorkingDirectory
 
 SUMMARY = "summary.json"

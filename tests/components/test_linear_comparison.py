@@ -13,7 +13,6 @@ from contracts.records.evaluation import MetricVerdict
 from contracts.settings.data import DataConfig
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
-from contracts.settings.slice_features import slice_keys
 from contracts.task.definition import TaskConfig
 from modules.evaluation import linear_model
 from modules.evaluation.prediction_files import Predictions
@@ -203,7 +202,7 @@ def test_model_that_is_worse_than_a_linear_one_in_a_slice_is_refused(tmp_path, t
     assert south.linear < 0.7
     assert south.value == 1
     features = {feature: 0 for feature, _ in slices}
-    assert [*features] == [*slice_keys(task), "region"]
+    assert [*features] == [*task.slice_features, "region"]
     for (feature, _), part in slices.items():
         features[feature] += part.rows
     assert set(features.values()) == {ROWS}

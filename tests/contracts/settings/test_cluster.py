@@ -80,18 +80,18 @@ def test_auto_trains_in_this_process_if_no_other_is_named(monkeypatch, text):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "content", "tasks"),
+    ("strategy", "content", "jobs"),
     [
-        ("auto", JOB, "2 tasks"),
-        ("multi_worker_mirrored", JOB, "2 tasks"),
-        ("multi_worker_mirrored", SINGLE, "1 task"),
+        ("auto", JOB, "chief and worker"),
+        ("multi_worker_mirrored", JOB, "chief and worker"),
+        ("multi_worker_mirrored", SINGLE, "chief"),
     ],
 )
 def test_cluster_is_refused_before_a_run_on_this_machine(
-    monkeypatch, strategy, content, tasks
+    monkeypatch, strategy, content, jobs
 ):
     monkeypatch.setenv("TF_CONFIG", json.dumps(content))
-    with refuses(f"a cluster of {tasks}, which trainer.strategy {strategy} uses"):
+    with refuses(f"a cluster of {jobs}, which trainer.strategy {strategy} uses"):
         cluster.prepare_local_run(strategy)
 
 
