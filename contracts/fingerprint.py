@@ -91,7 +91,10 @@ def of_code(*modules: str) -> str:
 
 
 def closure(*modules: str) -> dict[str, str]:
-    """Returns the code of modules and of their first-party imports by file."""
+    """Returns the code of modules and of their first-party imports by file.
+
+    Files without code, such as the docstring of a package, are left out.
+    """
     programs: dict[str, str] = {}
     pending = list(modules)
     while pending:
@@ -105,7 +108,7 @@ def closure(*modules: str) -> dict[str, str]:
             continue
         programs[origin], imports = _parse(Path(origin).read_text(encoding="utf-8"))
         pending += imports
-    return programs
+    return {origin: code for origin, code in programs.items() if code}
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
@@ -181,12 +184,12 @@ class _WithoutTexts(ast.NodeTransformer):
 
 @functools.cache
 def _parse(code: str) -> tuple[str, tuple[str, ...]]:
-    """Returns the code without docstrings, and its first-party imports.
+    """Returns the code without docstrings, or "", and its first-party imports.
 
     Cached, because several components import the same file.
     """
     program = _Program().visit(ast.parse(code))
-    return ast.dump(program), tuple(_imports(program))
+    return ast.dump(program) if program.body else "", tuple(_imports(program))
 
 
 def _imports(program: ast.AST) -> list[str]:

@@ -22,7 +22,7 @@ from modules.encoder.model import (
     check_tensors,
     variable_shapes,
 )
-from modules.encoder.model_garden import (
+from modules.encoder.restoring import (
     ROOT,
     CheckpointWeights,
     ObjectCheckpoint,

@@ -20,7 +20,7 @@ from contracts.storage import files, uris
 from contracts.task.decision import DecisionConfig
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from contracts.versions import exported_model
-from modules import environment, remote_files
+from modules import remote_files
 from modules.data import inputs
 from modules.encoder.directory import open_encoder
 from modules.evaluation import prediction_files
@@ -60,7 +60,6 @@ def run_fn(fn_args: Any) -> None:
         `encoder` (a directory), the fingerprints of code and encoder, `checkpoints` (a
         directory), and `serving_precision`, the type of the exported weights.
     """
-    environment.set_up()
     settings = fn_args.custom_config
     task = TaskConfig.model_validate(settings["task"])
     config = TrainerConfig.model_construct(**fn_args.hyperparameters)

@@ -25,7 +25,6 @@ from contracts.settings.trainer import TrainerConfig
 from contracts.settings.tuner import Range, TunerConfig, Values, merge
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
-from modules import environment
 from modules.training import (
     checkpoints,
     directory_lock,
@@ -58,7 +57,6 @@ def tuner_fn(fn_args: Any) -> TunerFnResult:
       fn_args: `tfx.v1.components.FnArgs`. Its `custom_config` is that of the Trainer,
         with the sections `trainer` and `tuner` of the recipe.
     """
-    environment.set_up()
     return TunerFnResult(tuner=SettingsTuner(fn_args), fit_kwargs={})
 
 

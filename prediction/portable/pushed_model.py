@@ -20,7 +20,7 @@ from modules.data import tokenizer_files
 from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import hugging_face
 from modules.encoder.model import Shape, check_tensors, variable_shapes
-from modules.encoder.model_garden import ROOT, ObjectCheckpoint
+from modules.encoder.restoring import ROOT, ObjectCheckpoint
 from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS, EncoderError
 from prediction.predictor import find_model, not_pushed
 

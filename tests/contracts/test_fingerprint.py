@@ -48,6 +48,13 @@ def test_fingerprint_of_code_changes_with_the_code_and_its_imports(
     assert (fingerprint.of_code("modules.a.f") != before) == changes
 
 
+def test_files_without_code_are_left_out(package):
+    assert {Path(path).name for path in fingerprint.closure("modules.a")} == {
+        "a.py",
+        "b.py",
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
