@@ -8,13 +8,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from contracts import fingerprint, wording, written_files
 from contracts.errors import UsageError
 from contracts.settings.data import SPAN, TEST, TFDS_PREFIX, DataConfig
 from contracts.storage import uris
 from contracts.task.definition import (
-    EVAL_SPLIT,
     NOT_TRAINED,
     TOKENIZED_FEATURES,
     TRAIN_SPLIT,
@@ -127,9 +127,8 @@ def _resolve(
     number = "" if span is None else str(span.number)
     # The rows are the same.
     reading = settings.model_dump_json(exclude={"span", "source"})
-    if halving and not _is_halved(source, task, settings, files, halving):
-        halving = None
-    kind = "halved" if halving else ""
+    halves = halving is not None and _is_halved(source, task, settings, files, halving)
+    kind = "halved" if halves else ""
     key = fingerprint.of_text(
         key, task.model_dump_json(exclude=NOT_TRAINED), reading, code, number, kind
     )
@@ -141,7 +140,7 @@ def _resolve(
     before = _find_last_card(source, destination.parent) if span is None else None
     # The name is a hash of the content: an existing directory has the same files.
     with contextlib.suppress(DestinationExistsError):
-        prepare(source, str(destination), task, report, settings, files, halving)
+        prepare(source, str(destination), task, report, settings, files, halves)
     examples = find_examples(str(destination))
     if span is None:
         os.utime(destination)  # those of the last run are the newest
@@ -175,10 +174,9 @@ def _is_halved(
         # The rows are read again, and their faults logged then.
         BadRows(settings.on_bad_rows, Path(directory), logs=False) as bad_rows,
     ):
-        arguments = task, settings, lambda _: None, bad_rows
         try:
-            opened = _open(source, files, *arguments)
-            if opened.get(EVAL_SPLIT) is None or opened.get(TEST) is not None:
+            opened = _open(source, files, task, settings, lambda _: None, bad_rows)
+            if opened.get(TEST) is not None:
                 return False
             completed = splitting.complete_splits(
                 opened, bad_rows, task, settings, halving
@@ -186,22 +184,15 @@ def _is_halved(
         except NotAnIndexError:
             task = task.model_copy(update={"labels": "name"})
             return _is_halved(source, task, settings, files, halving)
-    return TEST in completed
+    return completed.get(TEST) is not None
 
 
 def _open(
-    source: str,
-    files: sources.Source | None,
-    task: TaskConfig,
-    settings: DataConfig,
-    report: Report,
-    bad_rows: BadRows,
-    halving: Halving | None = None,
+    source: str, files: sources.Source | None, *arguments: Any
 ) -> dict[str, Iterator[GoodRow] | None]:
-    arguments = task, settings, report, bad_rows
     if files is None:
-        return tfds_source.open_splits(source, *arguments, halving=halving)
-    return text_source.open_splits(files, *arguments, halving=halving)
+        return tfds_source.open_splits(source, *arguments)
+    return text_source.open_splits(files, *arguments)
 
 
 def prepare(
@@ -211,7 +202,7 @@ def prepare(
     report: Report = lambda _: None,
     settings: DataConfig = DEFAULTS,
     files: sources.Source | None = None,
-    halving: Halving | None = None,
+    halves: bool = False,
 ) -> dict[str, int]:
     """Writes the rows of a source as TFRecords, a folder for each split.
 
@@ -222,7 +213,7 @@ def prepare(
       report: Called with a line for the user.
       settings: How the source is read and split, and what happens to bad rows.
       files: The source's files, if they were found already.
-      halving: When `eval` is halved, if there is no `test`; None: never.
+      halves: Whether `eval` is halved. The source has no labelled `test`.
 
     Returns:
       The number of examples of each split.
@@ -235,7 +226,10 @@ def prepare(
     refuse_existing(target)
     _refuse_tokenized(source, task)
     card = DataCard(
-        source=source, on_bad_rows=settings.on_bad_rows, license=settings.license
+        source=source,
+        on_bad_rows=settings.on_bad_rows,
+        license=settings.license,
+        is_halved=halves,
     )
     if not source.startswith(TFDS_PREFIX):
         files = files or sources.find_source(source, settings)
@@ -245,7 +239,7 @@ def prepare(
             card.splitting = describe_splitting(settings)
         card.origin = read_card(source)
     with WorkingDirectory.creating(target, report) as working:
-        arguments = settings, report, files, halving, card, working.path
+        arguments = settings, report, files, card, working.path
         try:
             bad_rows = _write_splits(source, task, *arguments)
         except NotAnIndexError as error:
@@ -285,17 +279,18 @@ def _write_splits(
     settings: DataConfig,
     report: Report,
     files: sources.Source | None,
-    halving: Halving | None,
     card: DataCard,
     directory: Path,
 ) -> BadRows:
     """Writes the splits, completes their card, and returns the skipped rows."""
     with BadRows(settings.on_bad_rows, directory) as bad_rows:
-        opened = _open(source, files, task, settings, report, bad_rows, halving)
+        opened = _open(source, files, task, settings, report, bad_rows)
+        opened = splitting.complete_splits(
+            opened, bad_rows, task, settings, card.is_halved
+        )
         card.files = [] if files is None else files.describe_reading()
         for line in card.files:
             report(line)
-        card.is_halved = bool(halving and opened.get(TEST) is not None)
         for name, rows in opened.items():
             if rows is None:
                 continue  # the split has no labels

@@ -86,7 +86,7 @@ def complete_splits(
     bad_rows: BadRows,
     task: TaskConfig,
     settings: DataConfig,
-    halving: Halving | None,
+    halving: Halving | bool | None,
 ) -> dict[str, Iterator[GoodRow] | None]:
     """Halves `eval` if it may, checks the groups, and numbers rows without an id.
 
@@ -95,8 +95,11 @@ def complete_splits(
       bad_rows: Those that were left out of them.
       task: Names the columns.
       settings: `group_column` and `split_seed`.
-      halving: When the rows of `eval`, which are then read here, are halved into `eval`
-        and `test`; None: never.
+      halving: Whether `eval` is halved into `eval` and `test` if there is no `test`, or
+        what decides it by the labels; None: never. Its rows are then read here.
+
+    Raises:
+      UsageError: While the rows are read: a group is in two splits.
     """
     completed = dict(opened)
     rows = completed.get(EVAL_SPLIT)
@@ -114,7 +117,7 @@ def _halve(
     bad_rows: BadRows,
     task: TaskConfig,
     settings: DataConfig,
-    halving: Halving,
+    halving: Halving | bool,
 ) -> dict[str, Iterator[GoodRow]]:
     units = Units(task)
     spool: _Spool = Spool(bad_rows.directory)
@@ -123,7 +126,7 @@ def _halve(
     splits = units.split(EVAL_SPLIT, {TEST: 0.5}, f"halves {settings.split_seed}")
     names = [EVAL_SPLIT, TEST]
     halves = [np.array(labels, float)[np.array(splits) == name] for name in names]
-    if not halving.allows(task, halves):
+    if isinstance(halving, Halving) and not halving.allows(task, halves):
         names, splits = [EVAL_SPLIT], [EVAL_SPLIT] * len(splits)
     return {name: _take(name, lambda: splits, spool) for name in names}
 

@@ -9,7 +9,6 @@ from contracts.settings.data import TEST, DataConfig
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from ingest.examples import splits, splitting
 from ingest.examples.bad_rows import BadRows
-from ingest.examples.halving import Halving
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.sources import Source
@@ -26,9 +25,8 @@ def open_splits(
     report: Report,
     bad_rows: BadRows,
     watch: Callable[[Row | RowError], None] | None = None,
-    halving: Halving | None = None,
 ) -> dict[str, Iterator[GoodRow] | None]:
-    """Returns the rows of each split of a source.
+    """Returns the rows of each split of a source, for `splitting.complete_splits`.
 
     Args:
       source: The files. Rows of no split are split into `train` and `eval`, and into
@@ -38,14 +36,12 @@ def open_splits(
       report: Called with a line for the user.
       bad_rows: Collects the bad rows.
       watch: Called with each row of `train`, or of a source without splits.
-      halving: When `eval` is halved, if there is no `test`; None: never.
 
     Returns:
       The splits; None for one without labels.
 
     Raises:
-      UsageError: A column is missing, or a split that a run needs has no rows. While
-        the rows are read: a group is in two splits.
+      UsageError: A column is missing, or a split that a run needs has no rows.
       NotAnIndexError: See `LabelParser`; the rows raise it, too.
     """
     opened: dict[str, Iterator[GoodRow] | None] = {}
@@ -81,7 +77,7 @@ def open_splits(
             )
         else:
             opened[split] = rows_of_split
-    return splitting.complete_splits(opened, bad_rows, task, settings, halving)
+    return opened
 
 
 def find_class_names(source: Source, split: str | None, column: str) -> dict[str, str]:

@@ -11,9 +11,8 @@ from typing import Any
 from contracts.errors import UsageError
 from contracts.settings.data import TFDS_PREFIX, DataConfig
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
-from ingest.examples import splits, splitting
+from ingest.examples import splits
 from ingest.examples.bad_rows import BadRows
-from ingest.examples.halving import Halving
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.splits import GoodRow, LocatedRow, Report, Row, by_index
@@ -29,9 +28,8 @@ def open_splits(
     report: Report,
     bad_rows: BadRows,
     watch: Callable[[Row | RowError], None] | None = None,
-    halving: Halving | None = None,
 ) -> dict[str, Iterator[GoodRow] | None]:
-    """Returns the rows of each split of a data set.
+    """Returns the rows of each split of a data set, for `splitting.complete_splits`.
 
     The source is `tfds:NAME`. Other arguments are explained in
     `text_source.open_splits`.
@@ -85,7 +83,7 @@ def open_splits(
         if labelled is not None:
             opened[split] = bad_rows.filter(split, labelled, parser)
     splits.require_splits(source, opened, "or another name of it", data)
-    return splitting.complete_splits(opened, bad_rows, task, settings, halving)
+    return opened
 
 
 def _require_network(urls: Iterable[str]) -> None:

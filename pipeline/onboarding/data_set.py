@@ -12,7 +12,7 @@ from contracts.errors import UsageError
 from contracts.settings.data import TFDS_PREFIX, DataConfig
 from contracts.storage import uris
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from ingest.examples import text_source
+from ingest.examples import splitting, text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving
 from ingest.examples.sources import Source, find_source
@@ -112,9 +112,9 @@ class DataSet:
     ) -> dict[str, Iterator[GoodRow]]:
         """Returns the rows of each split with labels, `train` and `eval` among them.
 
-        The arguments are those of `text_source.open_splits`.
+        The arguments are those of `text_source.open_splits` and
+        `splitting.complete_splits`.
         """
-        arguments = self.task, self.settings, report, bad_rows
         source = self.source
         if self.needs_split and source.has_splits:
             source = dataclasses.replace(
@@ -125,8 +125,10 @@ class DataSet:
                 },
                 kept={None: source.kept[TRAIN_SPLIT]},
             )
-        opened = text_source.open_splits(source, *arguments, halving=halving)
-        return {name: rows for name, rows in opened.items() if rows is not None}
+        task, settings = self.task, self.settings
+        opened = text_source.open_splits(source, task, settings, report, bad_rows)
+        completed = splitting.complete_splits(opened, bad_rows, task, settings, halving)
+        return {name: rows for name, rows in completed.items() if rows is not None}
 
 
 def remote_error(location: str) -> UsageError:

@@ -12,7 +12,7 @@ from contracts.errors import UsageError
 from contracts.settings.data import TFDS_PREFIX
 from contracts.storage import uris
 from ingest import examples as examples_lib
-from ingest.examples import sources, spans, text_source, tfds_source
+from ingest.examples import sources, spans, splitting, text_source, tfds_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.label_parser import NotAnIndexError
 from ingest.examples.splits import GoodRow, Report, Row
@@ -75,10 +75,11 @@ def _open(
     watch: Callable[[Row | RowError], None],
 ) -> dict[str, Iterator[GoodRow] | None]:
     location, task, settings = config.data_source, config.task, config.data
+    arguments = task, settings, report, bad_rows, watch
+    reading = bad_rows, task, settings
     if location.startswith(TFDS_PREFIX):
-        return tfds_source.open_splits(
-            location, task, settings, report, bad_rows, watch, config.halving
-        )
+        opened = tfds_source.open_splits(location, *arguments)
+        return splitting.complete_splits(opened, *reading, config.halving)
     if not uris.is_local(location):
         raise remote_error(location)
     if spans.has_span(location):
@@ -92,9 +93,8 @@ def _open(
             {s: examples_lib.list_examples(records, s) for s in records.patterns},
             settings,
         )
-    opened = text_source.open_splits(
-        source, task, settings, report, bad_rows, watch, halving
-    )
+    opened = text_source.open_splits(source, *arguments)
+    completed = splitting.complete_splits(opened, *reading, halving)
     for line in source.describe_reading():
         report(line)
-    return opened
+    return completed

@@ -8,7 +8,7 @@ import pytest
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
-from ingest.examples import sources, text_source
+from ingest.examples import sources, splitting, text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving
 from tests.refusals import refused
@@ -43,7 +43,8 @@ def read(directory, halving=HALVING, task=TASK, **settings):
     source = sources.find_source(str(directory), settings)
     with BadRows("refuse", directory) as bad_rows:
         arguments = task, settings, lambda line: None, bad_rows
-        opened = text_source.open_splits(source, *arguments, halving=halving)
+        opened = text_source.open_splits(source, *arguments)
+        opened = splitting.complete_splits(opened, bad_rows, task, settings, halving)
         return {
             name: {row.features["text"]: row.features["label"] for row in rows}
             for name, rows in opened.items()
