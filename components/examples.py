@@ -48,23 +48,22 @@ def sample_records(examples: types.Artifact, split: str, most: int) -> list[byte
     )
 
 
-def read_column(records: Sequence[bytes], column: str, size: int = 1) -> np.ndarray:
-    """Returns the values of a column with numbers, float64[rows].
+def read_column(records: Sequence[bytes], column: str) -> np.ndarray:
+    """Returns the values of a column with numbers, float64[rows * values of a row].
 
     Args:
       records: Serialized Examples.
       column: The column.
-      size: The numbers in each row. More than one are float64[rows, size].
     """
     parsed = map(tf.train.Example.FromString, records)
     values = (value for example in parsed for value in read_values(example, column))
-    numbers = np.fromiter(values, float, len(records) * size)
-    return numbers if size == 1 else numbers.reshape(len(records), size)
+    return np.fromiter(values, float)
 
 
 def read_labels(records: Sequence[bytes], task: TaskConfig) -> np.ndarray:
     """Returns the labels of Examples, float64[rows], or [rows, classes] of several."""
-    return read_column(records, task.label_column, task.label_size)
+    values = read_column(records, task.label_column)
+    return task.label_kind.from_table(values.reshape(len(records), task.label_size))
 
 
 def read_slices(

@@ -58,8 +58,7 @@ def classification(
     predicted = rows.predictions
     is_finite = np.isfinite(probabilities).all(axis=1)
     probabilities = np.where(is_finite[:, np.newaxis], probabilities, np.nan)
-    is_binary = kind.decides_on == "positive class"
-    shown = [metrics.POSITIVE_CLASS] if is_binary else list(classes)
+    shown = kind.decided_names or kind.names
     has_class = labels == 1 if rows.has_label_sets else labels[:, None] == classes
     return Classification(
         confusion=[]
@@ -75,7 +74,7 @@ def classification(
                 probabilities[:, index],
             )
             for index, name in enumerate(kind.names)
-            if index in shown
+            if name in shown
         ],
         calibration=calibration.fill_bins(labels, probabilities),
         expected_calibration_error=calibration.measure(

@@ -104,6 +104,11 @@ def asks_for_kind(node):
             return True
         case ast.Compare(left=ast.Attribute(attr="kind", value=owner)):
             return "task" in ast.unparse(owner)
+        case ast.Compare(
+            left=ast.Attribute(attr="label_size" | "metric_kind" | "noun", value=owner),
+            comparators=[ast.Constant()],
+        ):
+            return any(name in ast.unparse(owner) for name in ("task", "kind"))
     return False
 
 

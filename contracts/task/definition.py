@@ -384,15 +384,14 @@ class TaskConfig(Settings):
     def _check_decision(self) -> TaskConfig:
         if self.decision is None:
             return self
-        decides_on = self.label_kind.decides_on
-        if decides_on is None:
+        kind = self.label_kind
+        if not kind.decided_names:
             raise ValueError(
                 "decision is set, which chooses between two classes; the task has "
                 f"{len(self.classes) if self.classes else 'a score and no'} classes. "
                 "With task.kind multilabel, it chooses for each label"
             )
-        is_binary = decides_on == "positive class"
-        classes = self.label_kind.names if is_binary else ONE_LABEL
+        classes = ONE_LABEL if kind.has_flags else kind.names
         allowed = [
             name
             for name, metric in metrics.for_kind("binary", classes).items()
@@ -400,9 +399,9 @@ class TaskConfig(Settings):
             and not metric.needs_probabilities
             and not name.startswith(("precision", "recall"))
             # One setting decides on all labels.
-            and (is_binary or "/" not in name)
+            and not (kind.has_flags and "/" in name)
         ]
-        if not is_binary:
+        if kind.has_flags:
             allowed.insert(0, MICRO_F1)
         if self.decision.maximize not in (None, *allowed):
             raise ValueError(

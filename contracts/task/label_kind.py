@@ -24,6 +24,7 @@ class LabelKind(abc.ABC):
       names: The names of the classes or labels by index; empty for a score.
       noun: What one output of the model is.
       dtype: Type of the label in an Example, as NumPy's and TensorFlow's name.
+      has_flags: Whether an Example has 0 or 1 for each name instead of one value.
       output: The output of the exported model that is evaluated.
       drift_test: The test that compares the labels of two splits; see
         `modules.data.profile`.
@@ -35,6 +36,10 @@ class LabelKind(abc.ABC):
       baseline_model: That model, in words.
       better_metrics: Metrics that no constant model reaches a high value of.
       rare_class_setting: The setting that helps with rare classes.
+      suggested_maximum: The metric that `task.decision` of a new project maximizes;
+        empty for no decision.
+      default_rule: When a name is predicted without a decision, as a sentence; empty
+        for the most probable one.
       changed_output: The output that swapped words change, in words.
       calibrated: What the calibration error compares, in words.
       problem_type: The name of the kind in Hugging Face's configuration.
@@ -44,6 +49,7 @@ class LabelKind(abc.ABC):
 
     noun: ClassVar[Literal["class", "label", "score"]]
     dtype: ClassVar[Literal["int64", "float32"]] = "int64"
+    has_flags: ClassVar[bool] = False
     output: ClassVar[str] = "probabilities"
     drift_test: ClassVar[Literal["classes", "labels", "histogram"]]
     sections: ClassVar[frozenset[str]]
@@ -53,6 +59,8 @@ class LabelKind(abc.ABC):
     baseline_model: ClassVar[str] = ""
     better_metrics: ClassVar[str] = "accuracy or f1"
     rare_class_setting: ClassVar[str] = "trainer.class_weights"
+    suggested_maximum: ClassVar[str] = ""
+    default_rule: ClassVar[str] = ""
     changed_output: ClassVar[str]
     calibrated: ClassVar[str] = ""
     problem_type: ClassVar[str]
@@ -63,9 +71,9 @@ class LabelKind(abc.ABC):
         """The kind in the table of metrics."""
 
     @property
-    def decides_on(self) -> Literal["positive class", "labels"] | None:
-        """What `task.decision` chooses thresholds for; None if it cannot."""
-        return None
+    def decided_names(self) -> tuple[str, ...]:
+        """The names that `task.decision` chooses a threshold for."""
+        return ()
 
     @property
     def outputs(self) -> int:

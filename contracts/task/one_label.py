@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from contracts import metrics
-from contracts.metrics import Rows, Threshold
+from contracts.metrics import POSITIVE_CLASS, Rows, Threshold
 from contracts.task.label_kind import (
     LabelKind,
     describe_number,
@@ -41,9 +41,9 @@ class Classes(LabelKind):
         return "binary" if len(self.names) == 2 else "multiclass"
 
     @property
-    def decides_on(self) -> Literal["positive class"] | None:
-        """Only two classes have a threshold."""
-        return "positive class" if len(self.names) == 2 else None
+    def decided_names(self) -> tuple[str, ...]:
+        """The positive class of two."""
+        return self.names[POSITIVE_CLASS:] if len(self.names) == 2 else ()
 
     def describe(self, label: Any) -> str:
         """Returns the name of a class by its index."""

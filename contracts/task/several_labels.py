@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from contracts import metrics
 from contracts.metrics import Rows, Threshold
 from contracts.task import label_cells
+from contracts.task.decision import MICRO_F1
 from contracts.task.label_cells import canonical_label, to_text
 from contracts.task.label_kind import Label, LabelKind, is_nan, measure_constant
 
@@ -25,6 +26,7 @@ class SeveralLabels(LabelKind):
     """Each row has any number of the labels, or none: 0 or 1 for each of them."""
 
     noun = "label"
+    has_flags = True
     drift_test = "labels"
     sections = frozenset({"classification"})
     fits_log_odds = True
@@ -33,6 +35,8 @@ class SeveralLabels(LabelKind):
     better_metrics = "micro_f1"
     # Weights do not change how often a label is predicted.
     rare_class_setting = "task.decision"
+    suggested_maximum = MICRO_F1
+    default_rule = "A label is predicted from a probability of 0.5 on."
     changed_output = "the probability that changes most"
     calibrated = "the probability of a label and the share of rows with it"
     problem_type = "multi_label_classification"
@@ -43,9 +47,9 @@ class SeveralLabels(LabelKind):
         return "multilabel"
 
     @property
-    def decides_on(self) -> Literal["labels"]:
-        """Each label has a threshold."""
-        return "labels"
+    def decided_names(self) -> tuple[str, ...]:
+        """All labels."""
+        return self.names
 
     @property
     def label_size(self) -> int:

@@ -35,7 +35,7 @@ class LabelParser:
         self._task = task
         self._kind = task.label_kind
         has_schema = settings.schema_file is not None
-        self._allows_all_values = has_schema and task.label_size == 1
+        self._allows_all_values = has_schema and not self._kind.has_flags
         self._skips = settings.on_bad_rows == "skip"
         names = enumerate(task.classes or ())
         self._names = {canonical_label(name): index for index, name in names}
@@ -94,9 +94,8 @@ class LabelParser:
             self._names or self._allows_all_values or self._kind.allows(number)
         ):
             return number
-        column = f"{self._task.label_column} is"
-        if self._task.label_size > 1:
-            column = f"{self._task.label_column} has"
+        verb = "has" if self._kind.has_flags else "is"
+        column = f"{self._task.label_column} {verb}"
         if row_values.is_missing(value):
             raise RowError(f"{column} {text!r}, which stands for a missing value")
         raise RowError(

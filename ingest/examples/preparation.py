@@ -353,7 +353,7 @@ def _check_records(path: str, task: TaskConfig) -> str:
                 raise record
             assert isinstance(record, bytes)
             features = tf_examples.parse(record).features.feature
-            if task.label_size > 1:
+            if task.label_kind.has_flags:
                 label = task.label_column
                 # Reading a missing key of a protobuf map would add it.
                 flags = features[label].int64_list.value if label in features else ()

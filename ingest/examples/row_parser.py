@@ -50,7 +50,7 @@ class RowParser:
         self._class_of_value: Mapping[str, str] = {}
         if class_of_value and {*class_of_value.values()} == {*(task.classes or ())}:
             self._class_of_value = class_of_value
-        self._has_flags = has_examples and task.label_size > 1
+        self._has_flags = has_examples and task.label_kind.has_flags
         self._class_of_integer = (
             by_index(task.classes) if has_examples else self._class_of_value
         )

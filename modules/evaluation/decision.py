@@ -194,8 +194,7 @@ def selection_threshold(
     kind, _, name = task.metric.partition("/")
     if metric.needs_probabilities:
         return None
-    decides_on = task.label_kind.decides_on
-    if decides_on == "labels":
+    if labels.ndim == 2:
         if kind == "macro_f1" or name:
             return [
                 choose_threshold(ONE_LABEL, _F1, rows, of_two_classes(p))[0].threshold
@@ -204,7 +203,7 @@ def selection_threshold(
         return find_threshold(
             _F1, labels.ravel(), of_two_classes(probabilities.ravel())
         )
-    if decides_on is None or metric.is_share_of_right:
+    if not task.label_kind.decided_names or metric.is_share_of_right:
         return None
     kind = kind if kind in _MAXIMIZED else "f1"
     by = metrics.class_metric(kind, name) if name else kind

@@ -98,7 +98,7 @@ def fit(
         return FittedOutputs(predictions, temperature, calibration=calibrated)
     decided: Decision | LabelDecisions = (
         _decide_on_labels(kind.names, decision, predictions)
-        if kind.decides_on == "labels"
+        if predictions[EVAL_SPLIT].rows.has_label_sets
         else _decide(kind.names, decision, predictions)
     )
     threshold = decided.threshold

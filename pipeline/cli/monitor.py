@@ -379,14 +379,14 @@ def _task_of(
             name="E-model-not-found",
         )
     kind = find_described_kind(described)
-    if label_separator is not None and kind.label_size == 1:
+    if label_separator is not None and not kind.has_flags:
         raise UsageError(
             "label_separator",
             "it is for a model of several labels, and this one predicts one",
             advice="leave it out",
             name="E-options-conflict",
         )
-    has_label_columns = kind.label_size > 1 and label_separator is None
+    has_label_columns = kind.has_flags and label_separator is None
     if label_column is not None and has_label_columns:
         raise UsageError(
             "label_column",

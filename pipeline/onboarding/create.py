@@ -22,7 +22,6 @@ from contracts.packing import MIN_SEQ_LENGTH
 from contracts.settings.data import TEST
 from contracts.settings.data_gate import DataGateConfig
 from contracts.task import label_cells
-from contracts.task.decision import MICRO_F1
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
 from ingest.examples.data_card import DataCard, SplitCard, describe_splitting
@@ -268,11 +267,11 @@ class _Builder:
             add_gate(settings, task, counts, gated.labels, config.data_gate)
         else:
             settings.set("evaluator.thresholds", {task.metric: 0.0})
-        if task.label_kind.decides_on == "labels":
+        if metric := task.label_kind.suggested_maximum:
             reason = (
                 "one threshold for all labels; few probabilities of rare ones reach 0.5"
             )
-            settings.set("task.decision", {"maximize": MICRO_F1}, reason)
+            settings.set("task.decision", {"maximize": metric}, reason)
         elif task.label_kind.names and len(train):
             counts = inspector.count_labels(TRAIN_SPLIT)
             add_class_weights(settings, counts, len(train))

@@ -321,7 +321,7 @@ class Inspector:
             split.tokens_per_word = round(profile.tokens_per_word, 2)
             if self._task.label_kind.names:
                 split.labels = dict(profile.labels)
-            if self._task.label_size > 1:
+            if self._task.label_kind.has_flags:
                 split.unlabelled = int((facts.labels == 0).all(axis=1).sum())
             split.lengths = {
                 label: profile.length_at(quantile)
