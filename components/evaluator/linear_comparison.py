@@ -227,8 +227,7 @@ def _slice(
             tf.constant([b"".join(read_values(e, column)) for e in examples])
             for column in task.text_columns
         ]
-        slice_texts = (slicing.slice_sentences, slicing.slice_pairs)[len(texts) - 1]
-        features = slice_texts(*texts)
+        features = slicing.slice_texts(*texts)
     for name, values in features.items():
         yield task.own_name(name), [value.decode() for value in values.numpy()]
     for column in columns:

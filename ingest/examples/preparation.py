@@ -119,7 +119,12 @@ def _resolve(
     else:
         files = sources.find_source(source, settings)
         if task.is_tokenized or not files.files:
-            return _find_local(files, task, settings, span)
+            try:
+                return _use_records(source, task, settings, span)
+            except MissingSplitError:
+                if files.files:
+                    _refuse_tokenized(source, task)
+                raise
         key = files.sha256
     _refuse_tokenized(source, task)
     code = fingerprint.of_code(__name__)
@@ -373,17 +378,6 @@ def _check_records(path: str, task: TaskConfig) -> str:
                 name="E-file-damaged",
             ) from error
     return file.sha256
-
-
-def _find_local(
-    files: sources.Source, task: TaskConfig, settings: DataConfig, span: Span | None
-) -> ExamplesDirectory:
-    try:
-        return _use_records(files.location, task, settings, span)
-    except MissingSplitError:
-        if files.files:
-            _refuse_tokenized(files.location, task)
-        raise
 
 
 def _refuse_tokenized(source: str, task: TaskConfig) -> None:

@@ -12,17 +12,29 @@ from contracts.task.definition import (
 )
 
 
-def slice_sentences(text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Computes the slice features of single sentences.
+def slice_texts(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Computes the slice features of single sentences or of pairs.
 
     Args:
-      text: string[batch].
+      *texts: The sentences, or both texts of each pair, string[batch].
 
     Returns:
-      `sentence_length` (words, as "10-19"), string[batch].
+      Of sentences `sentence_length` (words, as "10-19"). Of pairs `pair_length` (words
+      of both texts, as "20-39") and `word_overlap` (Jaccard index of the lower-cased
+      word sets in percent, as "50-74"). Each is string[batch].
     """
-    lengths = _words(text).row_lengths()
-    return {SENTENCE_LENGTH: _bucket(lengths, (10, 20, 30))}
+    words = [_words(text) for text in texts]
+    lengths = tf.add_n([text.row_lengths() for text in words])
+    if len(texts) == 1:
+        return {SENTENCE_LENGTH: _bucket(lengths, (10, 20, 30))}
+    sets = [tf.sets.union(text.to_sparse(), text.to_sparse()) for text in words]
+    shared = tf.sets.size(tf.sets.intersection(*sets))
+    union = tf.sets.size(tf.sets.union(*sets))
+    overlap = 100 * shared // tf.maximum(union, 1)
+    return {
+        PAIR_LENGTH: _bucket(lengths, (20, 40, 60)),
+        WORD_OVERLAP: _bucket(overlap, (25, 50, 75)),
+    }
 
 
 def slice_tokens(word_ids: tf.RaggedTensor) -> dict[str, tf.Tensor]:
@@ -35,29 +47,6 @@ def slice_tokens(word_ids: tf.RaggedTensor) -> dict[str, tf.Tensor]:
       `token_length` (special tokens included, as "32-63"), string[batch].
     """
     return {TOKEN_LENGTH: _bucket(word_ids.row_lengths(), (32, 64, 96))}
-
-
-def slice_pairs(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Computes the slice features of pairs.
-
-    Args:
-      first: Texts, string[batch].
-      second: Texts, string[batch].
-
-    Returns:
-      `pair_length` (words of both texts, as "20-39") and `word_overlap` (Jaccard
-      index of the lower-cased word sets in percent, as "50-74"), string[batch].
-    """
-    words = [_words(text) for text in (first, second)]
-    lengths = tf.add_n([text.row_lengths() for text in words])
-    sets = [tf.sets.union(text.to_sparse(), text.to_sparse()) for text in words]
-    shared = tf.sets.size(tf.sets.intersection(*sets))
-    union = tf.sets.size(tf.sets.union(*sets))
-    overlap = 100 * shared // tf.maximum(union, 1)
-    return {
-        PAIR_LENGTH: _bucket(lengths, (20, 40, 60)),
-        WORD_OVERLAP: _bucket(overlap, (25, 50, 75)),
-    }
 
 
 def _words(text: tf.Tensor) -> tf.RaggedTensor:

@@ -91,7 +91,9 @@ class TokenizerSettings:
 def list_files(directory: str) -> tuple[str, ...]:
     """Returns the names of an encoder's files that are about its tokenizer alone."""
     names = (TOKENIZER_CONFIG, TOKENIZER_FILE, SPECIAL_TOKENS_FILE, ADDED_TOKENS_FILE)
-    return tuple(name for name in names if _exists(directory, name))
+    return tuple(
+        name for name in names if tf.io.gfile.exists(os.path.join(directory, name))
+    )
 
 
 def read_words(path: str) -> list[str]:
@@ -318,7 +320,3 @@ def _read_tokenizer(
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
         _LONGEST: model.get(_LONGEST),
     }
-
-
-def _exists(directory: str, name: str) -> bool:
-    return tf.io.gfile.exists(os.path.join(directory, name))

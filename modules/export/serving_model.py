@@ -305,10 +305,8 @@ class ServingModel(tf.Module):
         if self._task.is_tokenized:
             word_ids, _ = self._shared.pack_examples(examples)
             slices = slicing.slice_tokens(word_ids)
-        elif len(texts := self._parse_text(examples)) == 1:
-            slices = slicing.slice_sentences(*texts)
         else:
-            slices = slicing.slice_pairs(*texts)
+            slices = slicing.slice_texts(*self._parse_text(examples))
         return {self._task.own_name(name): slices[name] for name in slices}
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
