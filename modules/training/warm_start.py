@@ -34,15 +34,8 @@ def find_incompatibility(model: str, expected: dict[str, Any]) -> str:
     """Returns why training cannot start from a model; empty if it can."""
     described = description.read_description(model)
     if described is None:
-        problem = f"it has no {description.FILE}, which describes its weights"
-    else:
-        problem = description.differences(described, expected)
-    if not problem:
-        return ""
-    return (
-        f"training cannot start from the champion {model}: {problem}. Start from the "
-        "pre-trained encoder with --set trainer.warm_start=encoder"
-    )
+        return f"it has no {description.FILE}, which describes its weights"
+    return description.differences(described, expected)
 
 
 def find_base_model(path: str | None) -> str:

@@ -20,7 +20,6 @@ from contracts import metrics, wording
 from contracts.errors import UsageError
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig, find_described_kind
-from contracts.versions import description
 from modules import environment
 from pipeline import exit_status
 from pipeline.cli import options, refusals
@@ -28,7 +27,7 @@ from pipeline.config import recipe, secrets
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import make_task
 from pipeline.console import Console
-from prediction.predictor import find_model
+from prediction.predictor import find_model, read_description
 
 if TYPE_CHECKING:
     from pipeline.operations.monitoring.delayed_labels import LiveMetric
@@ -370,14 +369,7 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
 def _task_of(
     directory: str, label_column: str | None, label_separator: str | None
 ) -> TaskConfig:
-    described = description.read_description(directory)
-    if described is None:
-        raise UsageError(
-            "labels",
-            f"the model {directory} has no description of its classes",
-            advice="give a model that this pipeline pushed",
-            name="E-model-not-found",
-        )
+    described = read_description(directory)
     kind = find_described_kind(described)
     if label_separator is not None and kind.label_size == 1:
         raise UsageError(
