@@ -121,5 +121,22 @@ def _restore(
     return error
 
 
+class SettingError(UsageError, ValueError):
+    """A setting is refused by its section or type, to which its key is relative.
+
+    pydantic reports it, as any ValueError of a validator, with those of other settings;
+    `pipeline.config.problems` completes the key.
+    """
+
+    def __init__(
+        self,
+        setting: str | None = None,
+        got: str | None = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(setting, got, allowed, advice, name="E-settings-refused")
+
+
 class DataRefusedError(UsageError):
     """The rows were refused; the message names some of them."""
