@@ -122,10 +122,11 @@ def _restore(
 
 
 class SettingError(UsageError, ValueError):
-    """A setting is refused by its section or type, to which its key is relative.
+    """A setting or an argument is refused.
 
-    pydantic reports it, as any ValueError of a validator, with those of other settings;
-    `pipeline.config.problems` completes the key.
+    pydantic reports it, as any ValueError of a validator, with those of other settings.
+    There, the setting is relative to the section, or None if it is the validated one;
+    `pipeline.config.problems` completes it.
     """
 
     def __init__(

@@ -353,8 +353,9 @@ def _without_clipping(section: dict[str, Any], config: TrainerConfig) -> dict[st
             raise SettingError(
                 "trainer.optimization",
                 f"{name} of {kind} is {limit}",
-                "null and 0. trainer.gradient_clip_norm, which is "
-                f"{config.gradient_clip_norm}, clips the sum of the replicas' gradients",
+                "null and 0",
+                "leave it out: trainer.gradient_clip_norm, which is "
+                f"{config.gradient_clip_norm}, clips the gradients' sum",
             )
         if name in settings:
             settings[name] = 0.0 if name == "gradient_clip_norm" else None

@@ -17,7 +17,7 @@ import prometheus_client
 from rich.table import Table
 
 from contracts import metrics, wording
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig, find_described_kind
 from modules import environment
@@ -332,11 +332,10 @@ def _parse_limits(texts: tuple[str, ...]) -> Limits:
     except pydantic.ValidationError as error:
         problem = error.errors()[0]
         name = ".".join(map(str, problem["loc"]))
-        raise UsageError(
+        raise SettingError(
             "limits",
             f"{name}={values.get(name, '')}: {problem['msg']}",
             f"CHECK=NUMBER for the checks {', '.join(Limits.model_fields)}",
-            name="E-settings-refused",
         ) from error
 
 
@@ -345,11 +344,10 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
     for text in texts:
         name, _, number = text.partition("=")
         if name not in task.metrics:
-            raise UsageError(
+            raise SettingError(
                 "thresholds",
                 f"{text}: the model has no such metric",
                 metrics.shorten(task.metrics),
-                name="E-settings-refused",
             )
         low, high = task.metric_table[name].low, task.metric_table[name].high
         try:
@@ -357,11 +355,8 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
         except ValueError:
             thresholds[name] = math.nan
         if not low <= thresholds[name] <= high:
-            raise UsageError(
-                "thresholds",
-                text,
-                f"{low:g} to {high:g}, such as {name}={high:g}",
-                name="E-settings-refused",
+            raise SettingError(
+                "thresholds", text, f"{low:g} to {high:g}, such as {name}={high:g}"
             )
     return thresholds
 

@@ -13,7 +13,7 @@ import yaml
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from contracts import metrics
-from contracts.errors import SettingError, UsageError
+from contracts.errors import SettingError
 from contracts.packing import Packing
 from contracts.section import Settings
 from contracts.settings import cluster
@@ -296,11 +296,10 @@ class Config(Settings):
         names = sorted(splits)
         split = self.evaluator.split or (TEST if TEST in names else EVAL_SPLIT)
         if split not in names:
-            raise UsageError(
+            raise SettingError(
                 "evaluator.split",
                 repr(split),
                 f"the splits of the data, {', '.join(names)}",
-                name="E-settings-refused",
             )
         if self.tuner is not None and split == EVAL_SPLIT:
             raise SettingError("evaluator.split", _SEARCHED, advice=_OTHER_SPLIT)
@@ -367,11 +366,8 @@ def parse_override(text: str) -> tuple[str, Any]:
     """
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
-        raise UsageError(
-            "overrides",
-            repr(text),
-            "KEY=VALUE, such as trainer.epochs=2",
-            name="E-settings-refused",
+        raise SettingError(
+            "overrides", repr(text), "KEY=VALUE, such as trainer.epochs=2"
         )
     return key.strip(), parse_value(key.strip(), value, "overrides")
 
@@ -386,11 +382,8 @@ def parse_value(key: str, text: str, argument: str) -> Any:
     try:
         return typed_yaml.load_value(text, kind)
     except yaml.YAMLError as error:
-        raise UsageError(
-            argument,
-            f"{text!r} is not YAML: {error}",
-            advice="quote the value",
-            name="E-settings-refused",
+        raise SettingError(
+            argument, f"{text!r} is not YAML: {error}", advice="quote the value"
         ) from error
 
 
@@ -420,11 +413,10 @@ def set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
     for parent in parents:
         child = node.setdefault(parent, {})
         if not isinstance(child, dict):
-            raise UsageError(
+            raise SettingError(
                 key,
                 f"{parent} is {child!r}, not a group of settings",
                 advice="docs/settings.md has the keys",
-                name="E-settings-refused",
             )
         node = child
     node[leaf] = value
@@ -498,7 +490,7 @@ def _load(
         # The name of a file may have bytes that are not UTF-8.
         if key not in _PATH_KEYS and (surrogate := find_surrogate(text)):
             got, _, advice = surrogate.partition("; ")
-            raise UsageError(key, got, advice=advice, name="E-settings-refused")
+            raise SettingError(key, got, advice=advice)
     try:
         return model.model_validate(settings)
     except ValidationError as error:
