@@ -139,13 +139,14 @@ def find_model(directory: str) -> str:
         if served_versions.is_saved_model(directory):
             if problem := served_versions.find_problem(directory):
                 raise served_versions.VersionError(
-                    f"{directory} is incomplete: {problem}; give another version"
+                    directory,
+                    f"incomplete: {problem}",
+                    advice="give another version",
+                    name="E-model-damaged",
                 )
             return _verify(directory)
         for version in served_versions.list_complete(directory):
             return _verify(uris.join(directory, version))
-    except served_versions.VersionError as error:
-        raise UsageError("model", str(error), name="E-model-damaged") from error
     except OSError as error:
         raise UsageError(
             "model",

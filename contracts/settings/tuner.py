@@ -157,8 +157,5 @@ def _validate(setting: str, name: str, value: Any, trainer: TrainerConfig) -> An
     except ValidationError as error:
         (problem, *_) = error.errors()
         cause = problem.get("ctx", {}).get("error")
-        if isinstance(cause, SettingError):
-            raise SettingError(
-                setting, f"it has {value!r}: {cause.sentence()}"
-            ) from error
-        raise SettingError(setting, f"it has {value!r}: {problem['msg']}") from error
+        message = cause.sentence() if cause else problem["msg"]
+        raise SettingError(setting, f"it has {value!r}: {message}") from error
