@@ -220,7 +220,7 @@ def test_optimizer_json_of_a_training_is_accepted(settings):
 def test_layers_of_another_encoder_are_refused():
     content = build(layer_decay=0.8).as_dict()
     content["optimizer"]["layerwise_adamw"]["layers"] = 12
-    with pytest.raises(ValueError, match=r"layers is 12, but the encoder has 2"):
+    with pytest.raises(ValueError, match=r"layers: 12, but the encoder has 2"):
         build(optimization=content)
 
 
@@ -268,7 +268,7 @@ def test_warmup_over_the_whole_training_ends_at_the_peak(schedule):
 
 @pytest.mark.parametrize("steps", [-1, 2.5])
 def test_invalid_warmup_steps_are_refused(steps):
-    with pytest.raises(ValueError, match=rf"linear\.warmup_steps is {steps}; allowed"):
+    with pytest.raises(ValueError, match=rf"linear\.warmup_steps: {steps}; allowed"):
         build(optimization={"warmup": {"linear": {"warmup_steps": steps}}})
 
 
