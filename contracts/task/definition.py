@@ -326,11 +326,9 @@ class TaskConfig(Settings):
             # `|` may be in the name of a label that files have in lists.
             if self.separator != label_cells.SEPARATOR and self.separator in name:
                 raise SettingError(
-                    "classes",
-                    f"the label {name!r} has {self.separator!r} in it, which separates "
-                    "labels",
-                    advice="rename the label, or set label_separator to what no label "
-                    "has in it",
+                    "label_separator",
+                    f"{self.separator!r}, but the label {name!r} has it, too",
+                    advice="set it to what no label has in it, or rename the label",
                 )
         if not self.has_label_columns:
             return self

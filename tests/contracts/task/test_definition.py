@@ -107,7 +107,7 @@ def test_row_of_several_labels_may_have_any_number_of_the_classes():
     assert TaskConfig.model_validate(task.model_dump()) == task
 
 
-SEVERAL = "task.text_columns=[text]; task.classes=[rude, threat]; task.kind=multilabel"
+SEVERAL = "task.kind=multilabel; task.text_columns=[text]; task.classes=[rude, threat]"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ SEVERAL = "task.text_columns=[text]; task.classes=[rude, threat]; task.kind=mult
                 ("task.classes=[rude, label]", "advice", "set task.label_column to"),
                 ("task.decision={maximize: macro_f1}", "allowed", "micro_f1, a"),
                 ("task.metric=hamming_loss", "allowed", "micro_f1"),
-                ("task.label_separator=' '; task.classes=[a b, c]", "advice", "or set"),
+                ("task.classes=[a b, c]; task.label_separator=' '", "advice", "or ren"),
             ]
         ),
         ("task={kind: multilabel, label_range: [0, 1]}", "got", "neither a label_ran"),
