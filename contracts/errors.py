@@ -121,5 +121,23 @@ def _restore(
     return error
 
 
+class SettingError(UsageError, ValueError):
+    """A setting or an argument is refused.
+
+    pydantic reports it, as any ValueError of a validator, with those of other settings.
+    There, the setting is relative to the section, or None if it is the validated one;
+    `pipeline.config.problems` completes it.
+    """
+
+    def __init__(
+        self,
+        setting: str | None = None,
+        got: str | None = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(setting, got, allowed, advice, name="E-settings-refused")
+
+
 class DataRefusedError(UsageError):
     """The rows were refused; the message names some of them."""

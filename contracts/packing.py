@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
+from contracts.errors import SettingError
 from contracts.section import Settings
 
 MIN_SEQ_LENGTH = 8
@@ -47,10 +48,11 @@ class LongTextConfig(Settings):
     @model_validator(mode="after")
     def _check_stride(self) -> LongTextConfig:
         if self.stride > self.content:
-            raise ValueError(
-                f"stride is {self.stride}: windows of {self.window} tokens have "
-                f"{self.content} of the text, and would leave some out; allowed are 1 "
-                f"to {self.content}"
+            raise SettingError(
+                "stride",
+                f"{self.stride}: windows of {self.window} tokens have {self.content} "
+                "of the text, and would leave some out",
+                f"1 to {self.content}",
             )
         return self
 
@@ -85,11 +87,12 @@ class Packing(Settings):
     @model_validator(mode="after")
     def _check_window(self) -> Packing:
         if self.long_text and self.long_text.window >= self.max_seq_length:
-            raise ValueError(
-                f"long_text.window is {self.long_text.window}, but max_seq_length, the "
-                f"most tokens of a text in all its windows, is {self.max_seq_length}: "
-                "no text would have a second window; raise max_seq_length, or leave "
-                "long_text out"
+            raise SettingError(
+                "long_text.window",
+                f"{self.long_text.window}, but max_seq_length, the most tokens of a "
+                f"text in all its windows, is {self.max_seq_length}: no text would "
+                "have a second window",
+                advice="raise max_seq_length, or leave long_text out",
             )
         return self
 

@@ -266,7 +266,6 @@ def create_pipeline(
         data_verdict=gate.outputs["verdict"],
         hyperparameters=hyperparameters.outputs["hyperparameters"],
         model_run=model_run,
-        evaluation=evaluator.outputs["evaluation"],
         model_verdict=evaluator.outputs["verdict"],
         infra_blessing=serving_check.outputs["blessing"],
         pushed_model=pusher.outputs["pushed_model"],

@@ -18,7 +18,7 @@ from contracts.versions.exported_model import (
 from ingest.examples import tf_examples
 from ingest.rows.row_errors import RowError
 from modules.data import row_values
-from prediction.predictor import not_pushed, read_labels
+from prediction.predictor import not_pushed, read_description
 
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}
 
@@ -79,7 +79,9 @@ def describe_model(directory: str) -> ModelDescription:
         columns=tuple(sorted(signature.inputs)),
         features=features,
         is_score=SCORE in signature.outputs,
-        labels=read_labels(directory) if LABELS in signature.outputs else None,
+        labels=tuple(read_description(directory)["classes"])
+        if LABELS in signature.outputs
+        else None,
     )
 
 

@@ -72,18 +72,18 @@ def not_pushed(directory: str, absent: str) -> UsageError:
     )
 
 
-def read_labels(directory: str) -> tuple[str, ...]:
-    """Reads the labels of a SavedModel that predicts several, in their order.
+def read_description(directory: str) -> dict[str, Any]:
+    """Reads the description of a SavedModel, as `write_description` writes it.
 
     Raises:
-      UsageError: The model has no file with their names.
+      UsageError: The model has none.
     """
     described = exported_model.read_description(directory)
     if described is None:
         raise not_pushed(
             directory, f"{exported_model.DESCRIPTION_FILE} with the names of its labels"
         )
-    return tuple(described["classes"])
+    return described
 
 
 def example_columns(
@@ -141,13 +141,14 @@ def find_model(directory: str) -> str:
         if served_versions.is_saved_model(directory):
             if problem := served_versions.find_problem(directory):
                 raise served_versions.VersionError(
-                    f"{directory} is incomplete: {problem}; give another version"
+                    directory,
+                    f"incomplete: {problem}",
+                    advice="give another version",
+                    name="E-model-damaged",
                 )
             return _verify(directory)
         for version in served_versions.list_complete(directory):
             return _verify(uris.join(directory, version))
-    except served_versions.VersionError as error:
-        raise UsageError("model", str(error), name="E-model-damaged") from error
     except OSError as error:
         raise UsageError(
             "model",
@@ -202,7 +203,7 @@ class Predictor:
       columns: Its text columns, in the order of the task.
       signatures: Its signatures by name.
       is_score: Whether it predicts a score instead of a class.
-      labels: The names of several labels; None for any other.
+      labels: The names of several labels, in their order; None for any other.
 
     Raises:
       UsageError: There is a least probability, and the model predicts no class. Or the
@@ -220,7 +221,9 @@ class Predictor:
         self.columns = [name.decode() for name in self._model.text_columns().numpy()]
         outputs = self.signatures[SERVING_DEFAULT].structured_outputs
         self.is_score = SCORE in outputs
-        self.labels = read_labels(directory) if LABELS in outputs else None
+        self.labels = None
+        if LABELS in outputs:
+            self.labels = tuple(read_description(directory)["classes"])
         check_min_probability(
             min_probability, is_score=self.is_score, labels=self.labels
         )

@@ -360,7 +360,6 @@ class Report(RecordFile):
     verdict: Verdict | None = None
     intervals: dict[str, tuple[float, float]] = {}
     majority: dict[str, float] = {}
-    slices: list[Slice] = []
     serving_check: ServingReport | None = None
     ages: ModelAges | None = None
     commits: Commits | None = None
@@ -398,6 +397,11 @@ class Report(RecordFile):
         """The metrics of a linear model on words; empty without one."""
         compared = self.verdict.linear_model if self.verdict else None
         return compared.metrics if compared else {}
+
+    @property
+    def slices(self) -> list[Slice]:
+        """The slices; empty if the model was not evaluated."""
+        return self.verdict.slices if self.verdict else []
 
     @property
     def slice_gaps(self) -> list[tuple[Slice, Slice]]:

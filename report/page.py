@@ -244,9 +244,7 @@ def _confusions(report: Report) -> list[tuple[str, str, int, float]]:
 def _slice_metrics(report: Report, overall: list[MetricVerdict]) -> list[str]:
     names = [metric.metric for metric in overall]
     known = {name for part in report.slices for name in part.metrics}
-    bounded = (
-        [metric.metric for metric in report.verdict.slices] if report.verdict else []
-    )
+    bounded = [name for part in report.slices for name in part.thresholds]
     first = [report.task.metric, *names, *bounded]
     return [name for name in dict.fromkeys(first) if name in known]
 

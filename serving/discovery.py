@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.versions import served_versions
 
 logger = logging.getLogger(__name__)
@@ -123,13 +123,12 @@ def check_name(name: str, setting: str) -> None:
       UsageError: No URL can reach the name. Clients remove `.` and `..` from a path.
     """
     if name in (".", "..") or not re.fullmatch(NAME, name):
-        raise UsageError(
+        raise SettingError(
             setting,
             f"no URL can reach {name!r}",
             "a name that is not empty, . or .., and has no /, :, ?, # or control "
             "character",
             f"choose another `{setting}`",
-            name="E-settings-refused",
         )
 
 

@@ -15,7 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from contracts.errors import UsageError
+from contracts.errors import UsageError, named
 from serving import private_files
 
 logger = logging.getLogger(__name__)
@@ -70,9 +70,10 @@ class Tls:
         try:
             context, configuration = self._load()
         except UsageError as error:
-            if str(error) != self._problem:
-                logger.warning("the earlier TLS files stay in use: %s", error)
-            self._problem = str(error)
+            problem = named(error.sentence(_show_option), error.name)
+            if problem != self._problem:
+                logger.warning("the earlier TLS files stay in use: %s", problem)
+            self._problem = problem
             return
         if self._read_stamp() != stamp:  # changed while they were read
             return
@@ -179,6 +180,11 @@ def load(
                 option, str(path), advice=f"add `{missing}`", name="E-option-missing"
             )
     return None
+
+
+def _show_option(name: str, value: str | None) -> str:
+    option = f"--{name.replace('_', '-')}"
+    return option if value is None else f"{option} {value}"
 
 
 def _parse_certificates(

@@ -1,5 +1,5 @@
 """Finds the model in production, which a candidate is compared with."""
 
-from components.champion.component import Champion, ChampionCheck, ChampionError
+from components.champion.component import Champion, ChampionCheck
 
-__all__ = ["Champion", "ChampionCheck", "ChampionError"]
+__all__ = ["Champion", "ChampionCheck"]

@@ -9,18 +9,10 @@ from tfx.utils import path_utils
 
 from components.artifacts import NOT_COMPARED
 from components.version_driver import VersionDriver
+from contracts.errors import UsageError
 from contracts.storage import uris
 from contracts.verdicts import PUSHED_DESTINATION
 from contracts.versions import exported_model, served_versions
-
-_ADVICE = (
-    ". Give the recipe another name, or push without a comparison with --set "
-    "evaluator.incompatible_champion=ignore"
-)
-
-
-class ChampionError(Exception):
-    """The champion was trained for another task, and a comparison is required."""
 
 
 class Driver(VersionDriver):
@@ -74,7 +66,7 @@ def Champion(
       version: Set by the driver, empty without a champion; None if no driver runs.
 
     Raises:
-      ChampionError: The tasks differ and `incompatible` is `refuse`.
+      UsageError: The tasks differ and `incompatible` is `refuse`.
       VersionError: The champion's files are damaged.
     """
     if version is None:
@@ -82,10 +74,11 @@ def Champion(
     if not version:
         return
     champion = uris.join(directory, version)
-    reason = _find_reason(champion, expected)
-    if reason and incompatible == "refuse":
-        raise ChampionError(reason + _ADVICE)
-    if reason:
+    difference = exported_model.find_task_difference(champion, json.loads(expected))
+    if difference and incompatible == "refuse":
+        raise _refusal(champion, difference)
+    if difference:
+        reason = f"not compared with the champion {champion}: {difference}"
         model.set_string_custom_property(NOT_COMPARED, reason)
         return
     served_versions.copy(champion, path_utils.serving_model_dir(model.uri))
@@ -105,23 +98,25 @@ def ChampionCheck(
     either.
 
     Raises:
-      ChampionError: The tasks differ.
+      UsageError: The tasks differ.
     """
     if version is None:
         version = find_version(directory)
     if version:
         champion = uris.join(directory, version)
-        reason = _find_reason(champion, expected)
-        if reason:
-            raise ChampionError(reason + _ADVICE)
+        difference = exported_model.find_task_difference(champion, json.loads(expected))
+        if difference:
+            raise _refusal(champion, difference)
 
 
-def _find_reason(champion: str, expected: str) -> str:
-    """Returns why a champion cannot be compared; empty if it can."""
-    difference = exported_model.find_task_difference(champion, json.loads(expected))
-    if not difference:
-        return ""
-    return f"not compared with the champion {champion}: {difference}"
+def _refusal(champion: str, difference: str) -> UsageError:
+    return UsageError(
+        "evaluator.incompatible_champion",
+        f"refuse, and the champion {champion} has another task: {difference}",
+        advice="give the recipe another name, or push without a comparison with "
+        "`evaluator.incompatible_champion=ignore`",
+        name="E-runs-not-comparable",
+    )
 
 
 Champion.DRIVER_CLASS = Driver

@@ -5,7 +5,7 @@ import json
 import logging
 import re
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 import tensorflow_data_validation as tfdv
@@ -18,6 +18,7 @@ from components.artifacts import DataVerdict
 from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
 from contracts import wording
+from contracts.errors import DataRefusedError
 from contracts.records import data
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class DataAnomaliesError(Exception):
+class DataAnomaliesError(DataRefusedError):
     """The data are refused. The message names columns or limits, counts and rows.
 
     Attributes:
@@ -39,8 +40,8 @@ class DataAnomaliesError(Exception):
         the outputs of a failed component.
     """
 
-    def __init__(self, problems: list[str], report: "Report") -> None:
-        super().__init__("the data are refused:\n  " + "\n  ".join(problems))
+    def __init__(self, report: "Report", **fields: Any) -> None:
+        super().__init__(**fields)
         self.report = report
 
 
@@ -163,7 +164,11 @@ def DataGate(
 
         report = describe_refused_data(config, concluded, statistics_files(statistics))
         write_report(verdict.uri, report)
-        raise DataAnomaliesError(concluded.problems, report)
+        raise DataAnomaliesError(
+            got="the data are refused:\n  " + "\n  ".join(concluded.problems),
+            name="E-data-refused",
+            report=report,
+        )
     concluded.write(verdict.uri)
     if span is not None and TRAIN_SPLIT in described:
         span_profiles.write(profiles, span, described[TRAIN_SPLIT])

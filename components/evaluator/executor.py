@@ -16,6 +16,7 @@ from tfx.utils import io_utils, path_utils, proto_utils
 
 from components.artifacts import NOT_COMPARED
 from components.evaluator import linear_comparison, verdict
+from components.evaluator.slices import SliceKey, read_slices
 from contracts import metrics as task_metrics
 from contracts.records.evaluation import Verdict, lowest
 from contracts.settings.evaluator import EvaluatorConfig
@@ -90,9 +91,9 @@ class Executor(executor.Executor):
         examples = artifact_utils.get_single_instance(
             input_dict[standard_component_specs.EXAMPLES_KEY]
         )
-        linear_model = None
+        linear_model, linear = None, dict[SliceKey, float]()
         if limits.linear_model != "ignore":
-            linear_model, reasons = linear_comparison.compare(
+            linear_model, linear, reasons = linear_comparison.compare(
                 settings,
                 examples,
                 artifact_utils.get_single_uri(input_dict[MODEL_RUN_KEY]),
@@ -106,8 +107,11 @@ class Executor(executor.Executor):
             splits=json.loads(splits),
             champion=champion,
             metrics=metrics,
-            slices=verdict.read_slice_metrics(
-                evaluation, examples, settings, has_champion=has_champion
+            slices=read_slices(
+                evaluation,
+                verdict.find_slice_thresholds(examples, settings),
+                linear,
+                has_champion=has_champion,
             ),
             linear_model=linear_model,
             paired=tests[()] if has_champion else None,

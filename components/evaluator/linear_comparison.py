@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -24,7 +25,6 @@ from contracts.errors import named
 from contracts.metrics import Rows
 from contracts.records.evaluation import (
     LinearComparison,
-    LinearSlice,
     MetricVerdict,
     PairedTest,
 )
@@ -51,7 +51,7 @@ def compare(
     model_run: str,
     evaluated: Iterable[MetricVerdict],
     significance: float,
-) -> tuple[LinearComparison, list[str]]:
+) -> tuple[LinearComparison, dict[SliceKey, float], list[str]]:
     """Trains a linear model, and compares the model with it on all rows and in slices.
 
     Both predict as `task.decision` says: the model as it is exported, and the linear
@@ -69,7 +69,8 @@ def compare(
       significance: As in `verdict.find_worse`.
 
     Returns:
-      The comparison, and why the model is worse; empty if it may not be.
+      The comparison, the linear model's finite metrics of the task by slice, which are
+      empty without a test, and why the model is worse; empty if it may not be.
     """
     task, split = settings.task, settings.evaluator.gate_split
     records = sample_records(examples, TRAIN_SPLIT, linear_model.most_rows(task))
@@ -94,7 +95,7 @@ def compare(
             task.decision, eval_labels, eval_outputs, task.classes or ()
         )
     rows = Rows.of(labels, outputs, threshold=threshold)
-    test, reasons, compared = None, [], list[LinearSlice]()
+    test, reasons, linear_values = None, [], dict[SliceKey, float]()
     recorded = prediction_files.read_predictions(model_run, task, split)
     order, recorded_order = np.argsort(ids), np.argsort(recorded.ids)
     has_unique_ids = len(np.unique(ids)) == len(ids)
@@ -107,7 +108,7 @@ def compare(
             for value in sorted(set(values))
         }
         min_rows = settings.evaluator.min_slice_rows
-        compared, tests = compare_slices(task, linear, own, parts, min_rows)
+        linear_values, tests = compare_slices(task, linear, own, parts, min_rows)
         count = wording.count(len(records), "row")
         other = f"that of a linear model on words, trained on {count}"
         if reason := verdict.find_reason(test, other, significance):
@@ -130,9 +131,8 @@ def compare(
         metrics=metrics.compute(task.classes, rows),
         rows=len(records),
         paired=test,
-        slices=compared,
     )
-    return comparison, reasons
+    return comparison, linear_values, reasons
 
 
 def compare_slices(
@@ -141,7 +141,7 @@ def compare_slices(
     model: Rows,
     slices: Mapping[tuple[str, str], np.ndarray],
     min_rows: int,
-) -> tuple[list[LinearSlice], dict[SliceKey, PairedTest]]:
+) -> tuple[dict[SliceKey, float], dict[SliceKey, PairedTest]]:
     """Compares a model with a linear one in slices.
 
     Args:
@@ -152,28 +152,22 @@ def compare_slices(
       min_rows: A slice with fewer rows that the metric counts is not tested.
 
     Returns:
-      Both models in each slice, and the tests.
+      The linear model's metric in each slice where it is finite, and the tests.
     """
-    compared, tests, name = [], {}, task.metric
+    values, tests, name = {}, {}, task.metric
     for (feature, value), chosen in slices.items():
         a, b = linear.take(chosen), model.take(chosen)
-        compared.append(
-            LinearSlice(
-                feature=feature,
-                feature_value=value,
-                rows=len(chosen),
-                value=metrics.compute(task.classes, b, [name])[name],
-                linear=metrics.compute(task.classes, a, [name])[name],
-            )
-        )
+        key: SliceKey = ((feature, value),)
+        metric = metrics.compute(task.classes, a, [name])[name]
+        if math.isfinite(metric):
+            values[key] = metric
         counts: Counts = {}
         for label in a.labels.tolist():
             slice_sizes.count_row(counts, value, label, task)
         rows, _ = slice_sizes.count_deciding(name, counts[value], task)
         if rows >= min_rows:
-            key: SliceKey = ((feature, value),)
             tests[key] = resampling.paired_test(task, a, b, name)
-    return compared, tests
+    return values, tests
 
 
 def _predict(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
 import tensorflow_model_analysis as tfma
@@ -15,7 +14,6 @@ from contracts.errors import named
 from contracts.records.evaluation import (
     MetricVerdict,
     PairedTest,
-    SliceVerdict,
     describe_slice,
 )
 from contracts.settings.evaluator import EvaluatorConfig
@@ -54,21 +52,16 @@ def read_metrics(
     return sorted(metrics, key=lambda metric: not metric.is_bounded)
 
 
-def read_slice_metrics(
-    evaluation: str,
-    examples: types.Artifact,
-    settings: Sections,
-    *,
-    has_champion: bool,
-) -> list[SliceVerdict]:
-    """Reads the metrics that have a threshold in slices by columns.
+def find_slice_thresholds(
+    examples: types.Artifact, settings: Sections
+) -> dict[slices.SliceKey, dict[str, float]]:
+    """Returns the thresholds of slices by columns, by slice and metric.
+
+    A metric has none in slices with fewer rows that it counts than their least number.
 
     Args:
-      evaluation: Directory of TFMA's results.
-      examples: The Examples that were evaluated.
-      settings: The thresholds. A metric has none in slices with fewer rows that it
-        counts than their least number.
-      has_champion: As in `read_metrics`.
+      examples: The Examples that are evaluated.
+      settings: The task and the thresholds.
     """
     task, thresholds = settings.task, settings.evaluator.slice_thresholds
     counts: dict[str, Counts] = {column: {} for column in thresholds}
@@ -76,26 +69,16 @@ def read_slice_metrics(
         for record in read_records(examples, settings.evaluator.gate_split):
             for column, (value, label) in read_slices(record, [*thresholds], task):
                 slice_sizes.count_row(counts[column], value, label, task)
-    results = []
-    for part in slices.read_slices(evaluation, has_champion=has_champion):
-        feature, value = part.feature, part.value
-        for metric, threshold in thresholds.get(feature, {}).items():
-            labels = counts[feature].get(value, {})
-            rows, _ = slice_sizes.count_deciding(metric, labels, task)
-            if rows < settings.evaluator.min_slice_rows:
-                continue
-            results.append(
-                SliceVerdict(
-                    metric=metric,
-                    slice=describe_slice(feature, value, part.rows),
-                    feature=feature,
-                    feature_value=value,
-                    value=part.metrics.get(metric, math.nan),
-                    champion=part.champion.get(metric),
-                    threshold=threshold,
-                )
-            )
-    return results
+    return {
+        ((column, value),): {
+            metric: threshold
+            for metric, threshold in thresholds[column].items()
+            if slice_sizes.count_deciding(metric, labels, task)[0]
+            >= settings.evaluator.min_slice_rows
+        }
+        for column, values in counts.items()
+        for value, labels in values.items()
+    }
 
 
 def read_paired_tests(evaluation: str) -> dict[slices.SliceKey, PairedTest]:

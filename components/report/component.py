@@ -36,7 +36,6 @@ def Report(
     data_verdict: tfx.dsl.components.InputArtifact[DataVerdict],
     hyperparameters: tfx.dsl.components.InputArtifact[standard.HyperParameters],
     model_run: tfx.dsl.components.InputArtifact[standard.ModelRun],
-    evaluation: tfx.dsl.components.InputArtifact[standard.ModelEvaluation],
     model_verdict: tfx.dsl.components.InputArtifact[ModelVerdict],
     infra_blessing: tfx.dsl.components.InputArtifact[standard.InfraBlessing],
     pushed_model: tfx.dsl.components.InputArtifact[standard.PushedModel],
@@ -64,7 +63,6 @@ def Report(
       data_verdict: DataGate's.
       hyperparameters: The training settings, including the run's parameters.
       model_run: The Trainer's records and predictions.
-      evaluation: Evaluator's, with the slices.
       model_verdict: Evaluator's.
       infra_blessing: ServingCheck's.
       pushed_model: Pusher's. The card is written into the pushed version.
@@ -103,7 +101,6 @@ def Report(
             hyperparameters=json.loads(io_utils.read_string_file(trainer)),
             search=best_hyperparameters and best_hyperparameters.uri,
             model_run=model_run.uri,
-            evaluation=evaluation.uri,
             model_verdict=model_verdict.uri,
             infra_blessing=infra_blessing.uri,
             ages=ages and ages.uri,

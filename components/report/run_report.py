@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.evaluator import read_slices
 from components.serving_check import PermutedColumns
 from contracts import fingerprint, run_states, verdicts
 from contracts.commits import Commits
@@ -40,7 +39,6 @@ def describe_run(
     hyperparameters: dict[str, Any],
     search: str | None,
     model_run: str,
-    evaluation: str,
     model_verdict: str,
     infra_blessing: str,
     ages: str | None,
@@ -62,7 +60,6 @@ def describe_run(
       hyperparameters: The training settings, which replace those of the recipe.
       search: Directory of what the Tuner found; None without a search.
       model_run: Directory of the Trainer's `ModelRun`.
-      evaluation: Directory of TFMA's results.
       model_verdict: Directory of the Evaluator's verdict.
       infra_blessing: Directory of ServingCheck's blessing.
       ages: Directory of OlderVersions' result; None if the recipe measures none.
@@ -109,7 +106,6 @@ def describe_run(
         majority=task.label_kind.majority_metrics(
             labels, data.labels(TRAIN_SPLIT), task.metric
         ),
-        slices=read_slices(evaluation, has_champion=verdict.champion is not None),
         serving_check=check,
         ages=measured if measured and measured.versions else None,
         commits=ran,

@@ -1,5 +1,5 @@
 """Chooses the model that a training starts from."""
 
-from components.warm_start.component import WarmStart, WarmStartError
+from components.warm_start.component import WarmStart
 
-__all__ = ["WarmStart", "WarmStartError"]
+__all__ = ["WarmStart"]

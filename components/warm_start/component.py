@@ -5,13 +5,10 @@ import json
 from tfx import v1 as tfx
 from tfx.utils import path_utils
 
+from contracts.errors import UsageError
 from contracts.storage import files, uris
 from contracts.versions import served_versions
 from modules.training import warm_start
-
-
-class WarmStartError(Exception):
-    """Training cannot start from the pushed model."""
 
 
 @tfx.dsl.components.component
@@ -37,7 +34,7 @@ def WarmStart(
       expected: JSON: the `modules.training.warm_start.describe` of the model to train.
 
     Raises:
-      WarmStartError: Training cannot start from the newest version.
+      UsageError: Training cannot start from the newest version.
       VersionError: The files of the newest version are damaged.
     """
     del examples
@@ -47,7 +44,13 @@ def WarmStart(
     champion = uris.join(directory, version)
     incompatibility = warm_start.find_incompatibility(champion, json.loads(expected))
     if incompatibility:
-        raise WarmStartError(incompatibility)
+        raise UsageError(
+            "trainer.warm_start",
+            f"champion, but training cannot start from {champion}: {incompatibility}",
+            advice="start from the pre-trained encoder with "
+            "`trainer.warm_start=encoder`",
+            name="E-runs-not-comparable",
+        )
     served_versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
     path = uris.join(base_model.uri, warm_start.CHAMPION_FILE)
     files.write_record(path, {"directory": champion})

@@ -17,7 +17,6 @@ from contracts.verdicts import NOT_BLESSED
 # How far beyond a bound a metric may be: 0.925 - 0.895 is above 0.03 by rounding.
 TOLERANCE = 1e-9
 
-ALL_ROWS = "all rows"
 EXAMPLE_COUNT = "example_count"  # TFMA's name of the number of rows, not a metric
 
 # JSON has no NaN or infinity.
@@ -92,11 +91,10 @@ class PairedTest(Record, extra="ignore"):
 
 
 class MetricVerdict(Record, extra="ignore"):
-    """A metric of the candidate, and its bounds.
+    """A metric of the candidate on some rows, and its bounds.
 
     Attributes:
       metric: The metric's name.
-      slice: The rows it was computed on.
       value: The candidate's value.
       champion: The champion's value; None if there is no champion.
       threshold: Lowest allowed value, or None.
@@ -104,7 +102,6 @@ class MetricVerdict(Record, extra="ignore"):
     """
 
     metric: str
-    slice: str = ALL_ROWS
     value: Number
     champion: Number | None = None
     threshold: Number | None = None
@@ -162,18 +159,6 @@ class MetricVerdict(Record, extra="ignore"):
         return failures
 
 
-class SliceVerdict(MetricVerdict):
-    """A metric with a threshold in a slice by a column.
-
-    Attributes:
-      feature: The column.
-      feature_value: Its value in the rows of the slice.
-    """
-
-    feature: str
-    feature_value: str
-
-
 class Slice(Record):
     """Metrics of a part of the evaluated split.
 
@@ -183,6 +168,8 @@ class Slice(Record):
       rows: How many rows it has.
       metrics: Its metrics by name; those that are not finite are left out.
       champion: The champion's metrics by name; empty if there is no champion.
+      linear: The linear model's metric of the task; None if it was not compared.
+      thresholds: Lowest allowed values by metric.
     """
 
     feature: str
@@ -190,27 +177,24 @@ class Slice(Record):
     rows: int
     metrics: dict[str, float]
     champion: dict[str, float]
+    linear: float | None = None
+    thresholds: dict[str, float] = {}
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why it does not reach its thresholds, by metric."""
+        return {
+            name: reason
+            for name, threshold in self.thresholds.items()
+            for reason in MetricVerdict(
+                metric=name,
+                value=self.metrics.get(name, math.nan),
+                threshold=threshold,
+            ).failures
+        }
 
 
-class LinearSlice(Record):
-    """The metric of the task of a linear model and of the model in a slice.
-
-    Attributes:
-      feature: What the rows are sliced by.
-      feature_value: Its value in the rows of the slice.
-      rows: The rows of the slice.
-      value: The model's value.
-      linear: The linear model's value.
-    """
-
-    feature: str
-    feature_value: str
-    rows: int
-    value: Number
-    linear: Number
-
-
-class LinearComparison(Record):
+class LinearComparison(Record, extra="ignore"):
     """A linear model on words, trained on rows of `train`, and the model.
 
     Attributes:
@@ -219,7 +203,6 @@ class LinearComparison(Record):
       metrics: The linear model's values by metric, on the same rows.
       rows: Rows that the linear model was trained on.
       paired: A test of both on the same rows; None if they have no unique ids.
-      slices: Both models in the slices of the evaluation; empty without a test.
     """
 
     metric: str
@@ -227,7 +210,6 @@ class LinearComparison(Record):
     metrics: dict[str, Number]
     rows: int
     paired: PairedTest | None
-    slices: list[LinearSlice] = []
 
     @property
     def sentence(self) -> str:
@@ -261,7 +243,7 @@ class Verdict(RecordFile):
     Attributes:
       champion: Directory that serves the baseline; None without a baseline.
       metrics: All metrics on all rows, those with bounds first.
-      slices: The metrics with a threshold in slices.
+      slices: The slices, in the order of their feature and value.
       linear_model: The comparison with a linear model; None without one.
       not_compared: Why the model was not compared with the champion; None if it was, or
         without a champion.
@@ -279,7 +261,7 @@ class Verdict(RecordFile):
     splits: list[str]
     champion: str | None
     metrics: list[MetricVerdict]
-    slices: list[SliceVerdict] = []
+    slices: list[Slice] = []
     linear_model: LinearComparison | None = None
     not_compared: str | None = None
     paired: PairedTest | None = None
@@ -287,32 +269,15 @@ class Verdict(RecordFile):
     worse: list[str] = []
     override: Override | None = None
 
-    def slice_verdicts(self, part: Slice) -> dict[str, SliceVerdict]:
-        """Returns the metrics with a threshold in a slice, by name."""
-        name = (part.feature, part.value)
-        return {
-            metric.metric: metric
-            for metric in self.slices
-            if (metric.feature, metric.feature_value) == name
-        }
-
-    def linear_value(self, part: Slice) -> float | None:
-        """Returns the metric of the task of the linear model in a slice, or None."""
-        name = (part.feature, part.value)
-        for other in self.linear_model.slices if self.linear_model else ():
-            if (other.feature, other.feature_value) == name:
-                return other.linear
-        return None
-
     @property
     def failures(self) -> list[str]:
         """Why the model is refused, by thresholds and by comparisons."""
         bounds = [text for metric in self.metrics for text in metric.failures]
         slices = [
-            f"in the slice {metric.slice}, by "
-            f"evaluator.slice_thresholds.{metric.feature}: {text}"
-            for metric in self.slices
-            for text in metric.failures
+            f"in the slice {describe_slice(part.feature, part.value, part.rows)}, by "
+            f"evaluator.slice_thresholds.{part.feature}: {reason}"
+            for part in self.slices
+            for reason in part.failures.values()
         ]
         return [*bounds, *slices, *self.worse]
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from contracts.errors import SettingError
 from contracts.section import Settings
 from contracts.task.definition import (
     EVAL_SPLIT,
@@ -103,9 +104,9 @@ class DataConfig(Settings):
     @classmethod
     def _check_delimiter(cls, delimiter: str | None) -> str | None:
         if delimiter is not None and delimiter in '"\r\n':
-            raise ValueError(
-                "a quote or the end of a line cannot separate fields; give any other "
-                f"character, or {', '.join(DELIMITERS)}"
+            raise SettingError(
+                got="a quote or the end of a line cannot separate fields",
+                advice=f"give any other character, or {', '.join(DELIMITERS)}",
             )
         return delimiter
 
@@ -113,9 +114,9 @@ class DataConfig(Settings):
     @classmethod
     def _check_quote(cls, quote: str | None) -> str | None:
         if quote is not None and (quote.isalnum() or quote.isspace() or quote == "\\"):
-            raise ValueError(
-                "a letter, a digit, a backslash or white space cannot quote fields; "
-                "give another character, such as '"
+            raise SettingError(
+                got="a letter, a digit, a backslash or white space cannot quote fields",
+                advice="give another character, such as '",
             )
         return quote
 
@@ -132,7 +133,7 @@ class DataConfig(Settings):
     def _check_columns(cls, columns: list[str] | None) -> list[str] | None:
         names = columns or []
         if not all(map(str.strip, names)) or len({*names}) < len(names):
-            raise ValueError("each column needs a different name, and none is empty")
+            raise SettingError(allowed="a different name for each column, not empty")
         return columns
 
     @field_validator("encoding")
@@ -145,49 +146,55 @@ class DataConfig(Settings):
             return codecs.lookup(encoding).name
         except (LookupError, UnicodeError):
             examples = ", ".join(f"{name} ({use})" for name, use in ENCODINGS.items())
-            raise ValueError(
-                f"not an encoding of Python; examples are utf-8, utf-16, {examples}"
+            raise SettingError(
+                allowed=f"Python's encodings, such as utf-8, utf-16, {examples}"
             ) from None
 
     @model_validator(mode="after")
     def _check_dialect(self) -> DataConfig:
         if self.quote is not None and self.quote == self.delimiter:
-            raise ValueError(
-                f"quote and delimiter are both {self.quote}; they must be different"
+            raise SettingError(
+                "quote", f"{self.quote}, the delimiter", advice="choose another one"
             )
         if self.quote is not None and self.quoting == "none":
-            raise ValueError(
-                f"quote is {self.quote}, but quoting is none, which reads quotes as "
-                "text; leave one of them out"
+            raise SettingError(
+                "quote",
+                f"{self.quote}, but quoting is none, which reads quotes as text",
+                advice="leave one of them out",
             )
         if self.columns and (self.source or "").startswith(TFDS_PREFIX):
-            raise ValueError(
-                "columns is for files without a header, but source is "
-                f"{self.source}, whose columns have names; leave data.columns out"
+            raise SettingError(
+                "columns",
+                f"for files without a header, but source is {self.source}, whose "
+                "columns have names",
+                advice="leave data.columns out",
             )
         return self
 
     @model_validator(mode="after")
     def _check_sizes(self) -> DataConfig:
         if self.test_size + self.eval_size >= 1:
-            raise ValueError(
-                f"test_size is {self.test_size:g} and eval_size {self.eval_size:g}, "
-                "which leaves no rows for train; their sum must be below 1"
+            raise SettingError(
+                "test_size",
+                f"{self.test_size:g} and eval_size {self.eval_size:g}, which leaves no "
+                "rows for train",
+                "a sum below 1",
             )
         return self
 
     @model_validator(mode="after")
     def _check_span(self) -> DataConfig:
         if self.span is not None and SPAN not in (self.source or ""):
-            raise ValueError(
-                f"span is {self.span}, but source is {self.source}, without {SPAN} in "
-                "it; leave data.span out"
+            raise SettingError(
+                "span",
+                f"{self.span}, but source is {self.source}, without {SPAN} in it",
+                advice="leave data.span out",
             )
         return self
 
 
-def find_slice_problem(columns: Sequence[str], task: TaskConfig) -> str | None:
-    """Returns why an evaluation cannot be sliced by some columns, or None."""
+def check_slice_columns(columns: Sequence[str], task: TaskConfig) -> None:
+    """Raises a SettingError if an evaluation cannot be sliced by some columns."""
     tokens = TOKENIZED_FEATURES if task.is_tokenized else ()
     problems: dict[str, set[str]] = {
         "twice": {column for column in columns if columns.count(column) > 1},
@@ -198,5 +205,8 @@ def find_slice_problem(columns: Sequence[str], task: TaskConfig) -> str | None:
     }
     for problem, names in problems.items():
         for name in sorted(names):
-            return f"data.slice_columns names {name!r}, {problem}; leave it out"
-    return None
+            raise SettingError(
+                "data.slice_columns",
+                f"names {name!r}, {problem}",
+                advice="leave it out",
+            )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
+from contracts.errors import SettingError
 from contracts.section import Settings
 from contracts.settings.data import SPLITS, TEST
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT
@@ -81,7 +82,7 @@ class EvaluatorConfig(Settings):
     def _check_split(cls, split: str | None) -> str | None:
         allowed = [name for name in SPLITS if name != TRAIN_SPLIT]
         if split is not None and split not in allowed:
-            raise ValueError(f"allowed are {', '.join(allowed)}")
+            raise SettingError(allowed=", ".join(allowed))
         return split
 
     @field_validator("group_words")
@@ -90,24 +91,26 @@ class EvaluatorConfig(Settings):
         for name, rows in (lists or {}).items():
             sizes = {len(row) for row in rows}
             if len(sizes) != 1 or min(sizes) < 2:
-                raise ValueError(
-                    f"{name!r} has rows of {sorted(sizes)} words; give one row or "
-                    "more, and in each a word for each of the same two or more "
-                    "groups, such as [[he, she], [man, woman]]"
+                raise SettingError(
+                    got=f"{name!r} has rows of {sorted(sizes)} words",
+                    advice="give one row or more, and in each a word for each of the "
+                    "same two or more groups, such as [[he, she], [man, woman]]",
                 )
             for word in (word for row in rows for word in row):
                 if not WORD.fullmatch(word):
-                    raise ValueError(
-                        f"{name!r} has {word!r}, which is not one word; leave its row "
-                        "out, or write words of letters, digits and hyphens"
+                    raise SettingError(
+                        got=f"{name!r} has {word!r}, which is not one word",
+                        advice="leave its row out, or write words of letters, digits "
+                        "and hyphens",
                     )
             columns = [
                 {word.lower() for word in column} for column in zip(*rows, strict=True)
             ]
             counts = Counter(word for column in columns for word in column)
             for word in (word for word, count in counts.items() if count > 1):
-                raise ValueError(
-                    f"{name!r} has {word!r} for two groups; a word names one of them"
+                raise SettingError(
+                    got=f"{name!r} has {word!r} for two groups",
+                    advice="let a word name one of them",
                 )
         return lists
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from contracts import fingerprint
+from contracts.errors import SettingError
 from contracts.section import Settings
 
 ClassWeights = Literal["auto"] | dict[str, float] | None
@@ -153,7 +154,7 @@ class TrainerConfig(Settings):
             return weights
         numbers = weights.values() if isinstance(weights, dict) else [weights]
         if not all(isinstance(n, int | float) and 0 < n < math.inf for n in numbers):
-            raise ValueError("allowed are auto and numbers above 0 as {CLASS: NUMBER}")
+            raise SettingError(allowed="auto and numbers above 0 as {CLASS: NUMBER}")
         return weights
 
     def fingerprint(self) -> str:
@@ -164,20 +165,23 @@ class TrainerConfig(Settings):
     def _check_combination(self) -> TrainerConfig:
         interval = self.summary_interval
         if interval is not None and interval % self.steps_per_loop:
-            raise ValueError(
-                f"summary_interval is {interval}; allowed are multiples of "
-                f"steps_per_loop, {self.steps_per_loop}, and None"
+            raise SettingError(
+                "summary_interval",
+                str(interval),
+                f"multiples of steps_per_loop, {self.steps_per_loop}, and None",
             )
         if self.async_checkpoints and self.seeds > 1:
-            raise ValueError(
-                f"async_checkpoints requires one seed, but seeds is {self.seeds}: "
-                "TensorFlow keeps the copy of each training in memory; set "
-                "async_checkpoints to false or seeds to 1"
+            raise SettingError(
+                "async_checkpoints",
+                f"requires one seed, but seeds is {self.seeds}: TensorFlow keeps the "
+                "copy of each training in memory",
+                advice="set async_checkpoints to false or seeds to 1",
             )
         multiple = ("mirrored", "multi_worker_mirrored", "parameter_server")
         if self.xla == "on" and self.strategy in multiple:
-            raise ValueError(
-                f"xla is on, which requires a single device, but strategy is "
-                f"{self.strategy}; set xla to auto or off"
+            raise SettingError(
+                "xla",
+                f"on, which requires a single device, but strategy is {self.strategy}",
+                advice="set xla to auto or off",
             )
         return self

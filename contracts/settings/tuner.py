@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
+from contracts.errors import SettingError
 from contracts.section import Settings
 from contracts.settings.trainer import TrainerConfig
 
@@ -81,7 +82,7 @@ class TunerConfig(Settings):
           trainer: The other settings.
 
         Raises:
-          ValueError: A setting cannot be searched, or a value of it is not allowed.
+          SettingError: A setting cannot be searched, or a value of it is not allowed.
         """
         return {
             name: _parse(name, values, trainer) for name, values in self.space.items()
@@ -110,32 +111,37 @@ def _parse(name: str, values: list[Any], trainer: TrainerConfig) -> Values:
     setting = f"tuner.space.{name}"
     if name not in SEARCHED:
         close = difflib.get_close_matches(name, SEARCHED, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(
-            f"{setting} cannot be searched{hint}; allowed are {', '.join(SEARCHED)}"
+        advice = f"did you mean {close[0]}?" if close else None
+        raise SettingError(
+            setting, "it cannot be searched", ", ".join(SEARCHED), advice
         )
     scale = values[-1] if values and values[-1] in _SCALES else None
     ends = values if scale is None else values[:-1]
     parsed = [_validate(setting, name, value, trainer) for value in ends]
     if any(first == second for first, second in itertools.combinations(parsed, 2)):
-        raise ValueError(f"{setting} is {values}: a value is repeated; name it once")
+        raise SettingError(
+            setting, f"{values}: a value is repeated", advice="name it once"
+        )
     if scale is None:
         if len(parsed) < 2:
-            raise ValueError(
-                f"{setting} is {values}; write at least two values, or a range such as "
-                f"[1e-5, 1e-4, log]; a single value belongs to trainer.{name}"
+            raise SettingError(
+                setting,
+                str(values),
+                advice="write at least two values, or a range such as "
+                f"[1e-5, 1e-4, log]; a single value belongs to trainer.{name}",
             )
         return parsed
     is_numeric = all(isinstance(end, int | float) for end in parsed)
     if not is_numeric or len(parsed) != 2 or parsed[0] > parsed[1]:
-        raise ValueError(
-            f"{setting} is {values}; a range is [LOW, HIGH, {scale}], with LOW below "
-            "HIGH"
+        raise SettingError(
+            setting, str(values), f"a range [LOW, HIGH, {scale}], with LOW below HIGH"
         )
     if scale == "log" and parsed[0] <= 0:
-        raise ValueError(
-            f"{setting} is {values}; a logarithmic range begins above 0: raise "
-            f"{parsed[0]:g}, or write linear"
+        raise SettingError(
+            setting,
+            str(values),
+            "a logarithmic range that begins above 0",
+            f"raise {parsed[0]:g}, or write linear",
         )
     low, high = parsed
     return Range(low, high, is_log=scale == "log")
@@ -143,9 +149,13 @@ def _parse(name: str, values: list[Any], trainer: TrainerConfig) -> Values:
 
 def _validate(setting: str, name: str, value: Any, trainer: TrainerConfig) -> Any:
     if value is None:
-        raise ValueError(f"{setting} has null, which cannot be searched; leave it out")
+        raise SettingError(
+            setting, "it has null, which cannot be searched", advice="leave it out"
+        )
     try:
         return getattr(merge(trainer, {name: value}), name)
     except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise ValueError(f"{setting} has {value!r}: {message}") from error
+        (problem, *_) = error.errors()
+        cause = problem.get("ctx", {}).get("error")
+        message = cause.sentence() if cause else problem["msg"]
+        raise SettingError(setting, f"it has {value!r}: {message}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
+from contracts.errors import SettingError
 from contracts.section import Settings
 
 # A label of several is decided on as two classes: rows without it, and with it.
@@ -66,17 +67,18 @@ class DecisionConfig(Settings):
     def _check_one(self) -> DecisionConfig:
         kind = (self.maximize or "").partition("/")[0]
         if kind in ("precision", "recall"):
-            raise ValueError(
-                f"maximize is {self.maximize!r}, which is highest if the class is "
-                f"predicted for {'all' if kind == 'recall' else 'few'} rows; set "
-                "min_precision, such as 0.9, for the highest recall with that "
-                "precision, or set maximize to f1"
+            raise SettingError(
+                "maximize",
+                f"{self.maximize!r}, which is highest if the class is predicted for "
+                f"{'all' if kind == 'recall' else 'few'} rows",
+                advice="set min_precision, such as 0.9, for the highest recall with "
+                "that precision, or set maximize to f1",
             )
         names = [name for name in type(self).model_fields if getattr(self, name)]
         if len(names) != 1:
-            raise ValueError(
-                f"{' and '.join(names) or 'nothing'} is set; set one of maximize, "
-                "costs and min_precision"
+            raise SettingError(
+                got=f"{' and '.join(names) or 'nothing'} is set",
+                advice="set one of maximize, costs and min_precision",
             )
         return self
 

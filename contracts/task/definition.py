@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from contracts import metrics
+from contracts.errors import SettingError
 from contracts.section import Settings
 from contracts.task import label_cells
 from contracts.task.decision import MICRO_F1, ONE_LABEL, DecisionConfig
@@ -271,9 +272,7 @@ class TaskConfig(Settings):
         values = dict(values)
         name = values.get("name")
         if name is not None and name not in GLUE:
-            raise ValueError(
-                f"name is {name!r}, not a GLUE task; allowed are {', '.join(GLUE)}"
-            )
+            raise SettingError("name", f"{name!r}, not a GLUE task", ", ".join(GLUE))
         if name is not None:
             values = {**GLUE[name], **values}
         if values.get("label_range") is not None:
@@ -291,7 +290,9 @@ class TaskConfig(Settings):
         columns = (self.columns, "columns")
         for names, what in (columns, (self.classes or [], "classes")):
             if len(set(names)) < len(names) or not all(names):
-                raise ValueError(f"the {what} {names} must be distinct and not empty")
+                raise SettingError(
+                    got=f"the {what} {names} must be distinct and not empty"
+                )
         return self
 
     @model_validator(mode="after")
@@ -300,17 +301,20 @@ class TaskConfig(Settings):
         for name in self.classes or []:
             other = by_label.setdefault(canonical_label(name), name)
             if other != name:
-                raise ValueError(
-                    f"the classes {other!r} and {name!r} are spellings of one label; "
-                    "keep one of them"
+                raise SettingError(
+                    "classes",
+                    f"{other!r} and {name!r} are spellings of one label",
+                    advice="keep one of them",
                 )
         for index, name in enumerate(self.classes or []):
             other = by_label.get(str(index), name)
             if self.labels is None and other != name and not self.has_label_columns:
-                raise ValueError(
-                    f"class {other!r} is the index of the class {name!r}, so a label "
-                    f"{other} is ambiguous; set task.labels to name or index, rename "
-                    "the class, or give it that index"
+                raise SettingError(
+                    "classes",
+                    f"the class {other!r} is the index of the class {name!r}, so a "
+                    f"label {other} is ambiguous",
+                    advice="set task.labels to name or index, rename the class, or "
+                    "give it that index",
                 )
         return self
 
@@ -318,35 +322,40 @@ class TaskConfig(Settings):
     def _check_multilabel(self) -> TaskConfig:
         if self.kind != "multilabel":
             if self.label_separator is not None:
-                raise ValueError(
-                    f"label_separator is {self.label_separator!r}, but a row has one "
-                    "label; set task.kind to multilabel, or leave it out"
+                raise SettingError(
+                    "label_separator",
+                    f"{self.label_separator!r}, but a row has one label",
+                    advice="set task.kind to multilabel, or leave it out",
                 )
             return self
         is_named = "classes" in self.model_fields_set and self.name is None
         if self.classes is None or not is_named:
-            raise ValueError(
-                "kind is multilabel, which takes the names of the labels as classes, "
-                "and neither a label_range nor the name of a GLUE task"
+            raise SettingError(
+                "kind",
+                "multilabel, which takes the names of the labels as classes, and "
+                "neither a label_range nor the name of a GLUE task",
             )
         for name in self.classes:
             if name != name.strip():
-                raise ValueError(
-                    f"the label {name!r} has blanks around it; rename the label"
+                raise SettingError(
+                    "classes",
+                    f"the label {name!r} has blanks around it",
+                    advice="rename the label",
                 )
             # `|` may be in the name of a label that files have in lists.
             if self.separator != label_cells.SEPARATOR and self.separator in name:
-                raise ValueError(
-                    f"the label {name!r} has {self.separator!r} in it, which separates "
-                    "labels; rename the label, or set label_separator to what no label "
-                    "has in it"
+                raise SettingError(
+                    "label_separator",
+                    f"{self.separator!r}, but the label {name!r} has it, too",
+                    advice="set it to what no label has in it, or rename the label",
                 )
         if not self.has_label_columns:
             return self
         if self.labels == "index":
-            raise ValueError(
-                "labels is index, but files have a column for each label; leave it "
-                "out, or set label_separator for a column of indices"
+            raise SettingError(
+                "labels",
+                "index, but files have a column for each label",
+                advice="leave it out, or set label_separator for a column of indices",
             )
         if shared := set(self.classes) & set(self.columns):
             name = min(shared)
@@ -354,29 +363,32 @@ class TaskConfig(Settings):
             setting = next(
                 (key for key in settings if getattr(self, key) == name), "text_columns"
             )
-            raise ValueError(
-                f"the label {name!r} is also the name of another column of the task: "
-                f"set task.{setting} to another name, or rename the label"
+            raise SettingError(
+                "classes",
+                f"the label {name!r} is also the name of another column of the task",
+                advice=f"set task.{setting} to another name, or rename the label",
             )
         return self
 
     @model_validator(mode="after")
     def _check_kind(self) -> TaskConfig:
         if (self.classes is None) == (self.label_range is None):
-            raise ValueError("give either classes or a label_range, not both")
+            raise SettingError(allowed="either classes or a label_range, not both")
         if self.label_range and not self.label_range[0] < self.label_range[1]:
-            raise ValueError(
-                f"label_range {self.label_range} must rise: lowest score, highest score"
+            raise SettingError(
+                "label_range",
+                f"{self.label_range} must rise",
+                "lowest score, highest score",
             )
         if any(abs(score) > LARGEST_SCORE for score in self.label_range or ()):
-            raise ValueError(
-                f"label_range is {self.label_range}; allowed are numbers from "
-                f"-{LARGEST_SCORE} to {LARGEST_SCORE}"
+            raise SettingError(
+                "label_range",
+                str(self.label_range),
+                f"numbers from -{LARGEST_SCORE} to {LARGEST_SCORE}",
             )
         if self.metric not in self.metrics:
-            raise ValueError(
-                f"metric is {self.metric!r}; allowed are "
-                f"{metrics.shorten(self.metrics)}"
+            raise SettingError(
+                "metric", repr(self.metric), metrics.shorten(self.metrics)
             )
         return self
 
@@ -386,10 +398,12 @@ class TaskConfig(Settings):
             return self
         kind = self.label_kind
         if not kind.decided_names:
-            raise ValueError(
-                "decision is set, which chooses between two classes; the task has "
-                f"{len(self.classes) if self.classes else 'a score and no'} classes. "
-                "With task.kind multilabel, it chooses for each label"
+            count = len(self.classes) if self.classes else "a score and no"
+            raise SettingError(
+                "decision",
+                f"it chooses between two classes, but the task has {count} classes",
+                advice="leave it out; with task.kind multilabel, it chooses for each "
+                "label",
             )
         classes = ONE_LABEL if kind.has_flags else kind.names
         allowed = [
@@ -404,8 +418,9 @@ class TaskConfig(Settings):
         if kind.has_flags:
             allowed.insert(0, MICRO_F1)
         if self.decision.maximize not in (None, *allowed):
-            raise ValueError(
-                f"decision.maximize is {self.decision.maximize!r}; allowed are "
-                f"{metrics.shorten(allowed)}"
+            raise SettingError(
+                "decision.maximize",
+                repr(self.decision.maximize),
+                metrics.shorten(allowed),
             )
         return self

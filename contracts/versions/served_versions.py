@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from contracts import fingerprint
+from contracts.errors import UsageError
 from contracts.storage import file_format, files, uris
 from contracts.versions import exported_model
 from contracts.versions.exported_model import EXTRA_ASSETS, GRAPH_FILE, VARIABLES
@@ -56,7 +57,7 @@ _SHARD = re.compile(VARIABLES + r"\.data-[0-9]{5}-of-([0-9]{5})")
 _VARIABLE_OPS = (b"VarHandleOp", b"VariableV2")
 
 
-class VersionError(Exception):
+class VersionError(UsageError):
     """A version is missing, or its files differ from those that were pushed."""
 
 
@@ -190,8 +191,10 @@ def choose_version(directory: str, model: str) -> str:
     highest = max(map(int, filter(is_version, names)), default=0)
     if highest == _HIGHEST:
         raise VersionError(
-            f"{directory} has the highest version that a model server loads, "
-            f"{_HIGHEST}; delete or rename it"
+            directory,
+            f"it has the highest version that a model server loads, {_HIGHEST}",
+            advice="delete or rename it",
+            name="E-model-damaged",
         )
     return str(max(int(time.time() * _MILLISECONDS), highest + 1))
 
@@ -285,8 +288,10 @@ def push(
     damage = _find_damage(incomplete, manifest, compare_hashes=True)
     if damage:
         raise VersionError(
-            f"the copy {incomplete} of the model {model} is damaged: {damage}. Check "
-            "the storage and run the pipeline again"
+            incomplete,
+            f"a damaged copy of the model {model}: {damage}",
+            advice="check the storage and run the pipeline again",
+            name="E-storage-failed",
         )
     if examples is not None:
         path = uris.join(incomplete, EXAMPLES_FILE)
@@ -358,7 +363,9 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> str:
     version = next(complete, "")
     if os.path.basename(version) != name:
         raise VersionError(
-            f"version {pushed} is missing or incomplete, so its card is not written"
+            pushed,
+            "missing or incomplete, so its card is not written",
+            name="E-model-damaged",
         )
     # Lazily: on an object store each check of a version costs a request per file.
     described = itertools.chain([version], complete)
@@ -398,8 +405,11 @@ def _verify(directory: str, version: str) -> bool:
         manifest, damage = {}, f"{GRAPH_FILE} is missing"
     if damage:
         raise VersionError(
-            f"version {version} is damaged: {damage}. Restore the file, or delete the "
-            "version so that the previous one is used"
+            version,
+            f"damaged: {damage}",
+            advice="restore the file, or delete the version so that the previous one "
+            "is used",
+            name="E-model-damaged",
         )
     return bool(manifest)
 
@@ -411,8 +421,10 @@ def _read_card(version: str) -> str | None:
         return None if content is None else content.decode()
     except UnicodeDecodeError as error:
         raise VersionError(
-            f"the card {path} is not UTF-8 (byte {error.start + 1}), so its entries "
-            "cannot be kept; save it as UTF-8"
+            path,
+            f"not UTF-8 (byte {error.start + 1}), so its entries cannot be kept",
+            advice="save it as UTF-8",
+            name="E-record-damaged",
         ) from error
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from contracts.errors import UsageError
-from contracts.settings.data import DataConfig, find_slice_problem
+from contracts.settings.data import DataConfig, check_slice_columns
 from contracts.task.definition import TaskConfig
 from contracts.task.label_cells import canonical_label, to_text
 from ingest.examples.label_parser import Label, LabelParser, read_column
@@ -42,8 +42,7 @@ class RowParser:
         self._labels = labels
         self._group_column = settings.group_column
         self._slice_columns = settings.slice_columns
-        if problem := find_slice_problem(settings.slice_columns, task):
-            raise UsageError(got=problem, name="E-settings-refused")
+        check_slice_columns(settings.slice_columns, task)
         self._allows_empty = settings.schema_file is not None
         # The rows of GLUE are complete; MNLI has the texts `n/a` and `none`.
         self._allows_marks = self._allows_empty or task.name is not None

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections import defaultdict
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.settings.data import SPAN
 from contracts.storage import files, uris
 from ingest import remote_errors
@@ -55,12 +55,11 @@ def find_span(
       UsageError: There is no such span, or it has two directories.
     """
     if source.count(SPAN) != 1 or _OTHERS.search(source):
-        raise UsageError(
+        raise SettingError(
             "data.source",
             source,
             f"{SPAN} once, for digits with or without leading zeros (TFX's other "
             "notations are not supported)",
-            name="E-settings-refused",
         )
     names = source.rstrip("/").split("/")
     index = next(index for index, name in enumerate(names) if SPAN in name)

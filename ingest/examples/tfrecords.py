@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.settings.data import DataConfig
 from contracts.storage import files, uris
 from contracts.storage.files import refuse_missing_shards
@@ -79,20 +79,18 @@ def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirec
     """
     uris.refuse_pattern("data.source", source)
     if settings.on_bad_rows != "refuse":
-        raise UsageError(
+        raise SettingError(
             "data.on_bad_rows",
             f"{settings.on_bad_rows}, but {source} has TFRecords, whose rows are not "
             "checked here",
             advice="use `data.on_bad_rows=refuse`",
-            name="E-settings-refused",
         )
     if settings.group_column is not None:
-        raise UsageError(
+        raise SettingError(
             "data.group_column",
             f"{settings.group_column}, but {source} has TFRecords, whose groups are "
             "not checked here",
             advice="leave `data.group_column` out",
-            name="E-settings-refused",
         )
     if settings.columns:
         raise columns_error(source, TFRECORD)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 from official.core import config_definitions
 
+from contracts.errors import SettingError
 from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.storage import files
@@ -176,9 +177,10 @@ def check_settings(config: TrainerConfig, encoder: str) -> None:
     """
     layers = count_layers(encoder)
     if config.frozen_layers > layers:
-        raise ValueError(
-            f"trainer.frozen_layers is {config.frozen_layers}; allowed are 0 to "
-            f"{layers}, the encoder's layers"
+        raise SettingError(
+            "trainer.frozen_layers",
+            str(config.frozen_layers),
+            f"0 to {layers}, the encoder's layers",
         )
     dropout_rates(config, encoder)
     _check_cluster(
@@ -268,13 +270,16 @@ def _check_cluster(
 ) -> None:
     """Refuses settings that do not work on a cluster."""
     if config.optimization.get("ema") and is_asynchronous:
-        raise ValueError(
-            "trainer.optimization.ema does not work with the strategy "
-            "parameter_server, whose workers have no common step; choose another "
-            "strategy"
+        raise SettingError(
+            "trainer.optimization.ema",
+            "does not work with the strategy parameter_server, whose workers have no "
+            "common step",
+            advice="choose another strategy",
         )
     if config.async_checkpoints and (is_asynchronous or is_multi_worker):
-        raise ValueError(
-            "trainer.async_checkpoints works only on one machine, not with the "
-            "strategies multi_worker_mirrored and parameter_server; leave it out"
+        raise SettingError(
+            "trainer.async_checkpoints",
+            "works only on one machine, not with the strategies multi_worker_mirrored "
+            "and parameter_server",
+            advice="leave it out",
         )

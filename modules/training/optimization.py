@@ -18,6 +18,7 @@ from official.modeling.optimization.configs import (
 )
 from official.nlp import optimization as nlp_optimization
 
+from contracts.errors import SettingError
 from contracts.settings.trainer import TrainerConfig
 from modules.training import computation
 
@@ -263,9 +264,10 @@ def _initial_rate(schedule: dict[str, Any]) -> float:
     names = ("initial_learning_rate", "learning_rate")
     rates = [settings[name] for name in names if name in settings]
     if not rates:
-        raise ValueError(
-            f"trainer.optimization.warmup is to_peak, but {schedule['type']} has no "
-            "initial rate; set warmup.to_peak.peak_learning_rate"
+        raise SettingError(
+            "trainer.optimization.warmup",
+            f"to_peak, but {schedule['type']} has no initial rate",
+            advice="set warmup.to_peak.peak_learning_rate",
         )
     return float(rates[0])
 
@@ -276,9 +278,10 @@ def _count_warmup_steps(warmup: dict[str, Any]) -> int:
         return 0
     steps = warmup[kind]["warmup_steps"]
     if not isinstance(steps, int) or steps < 0:
-        raise ValueError(
-            f"trainer.optimization.warmup.{kind}.warmup_steps is {steps}; allowed are "
-            "whole numbers from 0; the default follows from trainer.warmup_fraction"
+        raise SettingError(
+            f"trainer.optimization.warmup.{kind}.warmup_steps",
+            str(steps),
+            "whole numbers from 0; the default follows from trainer.warmup_fraction",
         )
     return steps
 
@@ -286,9 +289,10 @@ def _count_warmup_steps(warmup: dict[str, Any]) -> int:
 def _check_keys(settings: Iterable[str], section: str, allowed: set[str]) -> None:
     unknown = set(settings) - allowed
     if unknown:
-        raise ValueError(
-            f"trainer.optimization{'.' if section else ''}{section}: unknown "
-            f"{', '.join(sorted(unknown))}; allowed are {', '.join(sorted(allowed))}"
+        raise SettingError(
+            f"trainer.optimization.{section}".rstrip("."),
+            f"unknown {', '.join(sorted(unknown))}",
+            ", ".join(sorted(allowed)),
         )
 
 
@@ -317,9 +321,8 @@ def _choose(
     known = (*OPTIMIZERS, LAYERWISE_ADAMW) if section == "optimizer" else factories
     allowed = sorted(set(known) - {"type"})
     if kind not in allowed:
-        raise ValueError(
-            f"trainer.optimization.{section}.type is {kind!r}; allowed are "
-            f"{', '.join(allowed)}"
+        raise SettingError(
+            f"trainer.optimization.{section}.type", repr(kind), ", ".join(allowed)
         )
     _check_keys(settings, section, {"type", kind})
     names = _fields(factories[kind].default_factory)
@@ -347,10 +350,12 @@ def _without_clipping(section: dict[str, Any], config: TrainerConfig) -> dict[st
         limit = settings.get(name)
         is_equal = name in _GLOBAL_CLIPPING and limit == config.gradient_clip_norm
         if limit and not is_equal:
-            raise ValueError(
-                f"trainer.optimization: {name} of {kind} is {limit}; allowed are null "
-                "and 0. trainer.gradient_clip_norm, which is "
-                f"{config.gradient_clip_norm}, clips the sum of the replicas' gradients"
+            raise SettingError(
+                "trainer.optimization",
+                f"{name} of {kind} is {limit}",
+                "null and 0",
+                "leave it out: trainer.gradient_clip_norm, which is "
+                f"{config.gradient_clip_norm}, clips the gradients' sum",
             )
         if name in settings:
             settings[name] = 0.0 if name == "gradient_clip_norm" else None
@@ -363,16 +368,18 @@ def _with_layer_decay(
     kind = optimizer["type"]
     settings = {"layer_decay": config.layer_decay, "layers": layers, **optimizer[kind]}
     if kind == LAYERWISE_ADAMW and settings["layers"] != layers:
-        raise ValueError(
-            f"trainer.optimization.optimizer.{kind}.layers is {settings['layers']}, "
-            f"but the encoder has {layers}; leave it out"
+        raise SettingError(
+            f"trainer.optimization.optimizer.{kind}.layers",
+            f"{settings['layers']}, but the encoder has {layers}",
+            advice="leave it out",
         )
     if config.layer_decay == 1 and kind != LAYERWISE_ADAMW:
         return optimizer
     if kind not in ("adamw", LAYERWISE_ADAMW):
-        raise ValueError(
-            f"trainer.layer_decay is {config.layer_decay}, which works only with "
-            f"the optimizer adamw; it is {kind}"
+        raise SettingError(
+            "trainer.layer_decay",
+            f"{config.layer_decay}, which works only with the optimizer adamw",
+            advice=f"the optimizer is {kind}",
         )
     return {"type": LAYERWISE_ADAMW, LAYERWISE_ADAMW: settings}
 
@@ -394,9 +401,11 @@ def build_optimizer(
       ValueError: A moving average is combined with `float16`.
     """
     if config.ema is not None and mixed_precision == computation.FLOAT16:
-        raise ValueError(
-            "trainer.optimization.ema does not work with mixed_precision float16, "
-            "whose loss scaling hides the averages from the trainer; use bfloat16"
+        raise SettingError(
+            "trainer.optimization.ema",
+            "does not work with mixed_precision float16, whose loss scaling hides the "
+            "averages from the trainer",
+            advice="use bfloat16",
         )
     factory = optimization.OptimizerFactory(config)
     transformers = [transform_gradients] if transform_gradients else None

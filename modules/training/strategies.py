@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from official.common import distribute_utils
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError
 from contracts.settings import cluster
 
 _TPU_SECONDS = 10
@@ -68,12 +68,11 @@ def refuse_several_processes(strategy: tf.distribute.Strategy, user: str) -> Non
         tf.distribute.experimental.ParameterServerStrategy,
     )
     if isinstance(strategy, several):
-        raise UsageError(
+        raise SettingError(
             "trainer.strategy",
             f"{type(strategy).__name__}; {user} works in one process",
             "one_device, mirrored or tpu",
             f"or leave `{user}` out",
-            name="E-settings-refused",
         )
 
 

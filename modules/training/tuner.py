@@ -19,7 +19,7 @@ from keras_tuner.engine import trial as keras_trial
 from tfx.components.tuner.component import TunerFnResult
 
 from contracts import fingerprint, wording
-from contracts.errors import UsageError
+from contracts.errors import SettingError
 from contracts.metrics import VALIDATION_LOSS
 from contracts.settings.trainer import TrainerConfig
 from contracts.settings.tuner import Range, TunerConfig, Values, merge
@@ -145,12 +145,11 @@ class SettingsTuner(base_tuner.BaseTuner):
         strategies.refuse_several_processes(strategy, "tuner")
         sizes = self._space.get("batch_size", [self._trainer.batch_size])
         if isinstance(sizes, Range) and strategy.num_replicas_in_sync > 1:
-            raise UsageError(
+            raise SettingError(
                 "tuner.space.batch_size",
                 f"a range; {type(strategy).__name__} has "
                 f"{strategy.num_replicas_in_sync} replicas",
                 advice="list multiples of that number",
-                name="E-settings-refused",
             )
         for size in () if isinstance(sizes, Range) else sizes:
             strategies.check_batches(

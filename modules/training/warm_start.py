@@ -34,17 +34,10 @@ def find_incompatibility(model: str, expected: dict[str, Any]) -> str:
     """Returns why training cannot start from a model; empty if it can."""
     described = exported_model.read_description(model)
     if described is None:
-        problem = (
+        return (
             f"it has no {exported_model.DESCRIPTION_FILE}, which describes its weights"
         )
-    else:
-        problem = exported_model.differences(described, expected)
-    if not problem:
-        return ""
-    return (
-        f"training cannot start from the champion {model}: {problem}. Start from the "
-        "pre-trained encoder with --set trainer.warm_start=encoder"
-    )
+    return exported_model.differences(described, expected)
 
 
 def find_base_model(path: str | None) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from contracts import wording
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.storage import uris
 from pipeline.config.paths import OutputPaths
 from pipeline.onboarding.data_set import MOST_TEST_SIZE
@@ -101,11 +101,8 @@ def _check(
         details = error.errors()
         messages = dict.fromkeys(detail["msg"] for detail in details)
         allowed = (m.removeprefix(_ALLOWED) for m in messages if _ALLOWED in m)
-        raise UsageError(
-            name,
-            reprlib.repr(details[-1]["input"]),
-            " or ".join(allowed),
-            name="E-settings-refused",
+        raise SettingError(
+            name, reprlib.repr(details[-1]["input"]), " or ".join(allowed)
         ) from error
 
 
@@ -142,9 +139,8 @@ def check_model(model: str) -> None:
 def check_count(compared: Sized, most: int) -> None:
     """Refuses fewer than two compared runs, or too many."""
     if not 2 <= len(compared) <= most:
-        raise UsageError(
+        raise SettingError(
             "compared",
             wording.count(len(compared), "run"),
             f"2 to {most}, such as the id of a run and `latest`",
-            name="E-settings-refused",
         )

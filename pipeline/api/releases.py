@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import InstanceOf
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError
 from pipeline.api.arguments import Keep, Version, checked
 from pipeline.api.looking import Output, Run, find_output
 from pipeline.api.quiet import quiet
@@ -90,11 +90,8 @@ def override(run: InstanceOf[Run], *, reason: str) -> Release:
 def check_reason(reason: str) -> None:
     """Refuses an empty reason of an override."""
     if not reason.strip():
-        raise UsageError(
-            "reason",
-            "empty",
-            advice="state why the model is pushed anyway",
-            name="E-settings-refused",
+        raise SettingError(
+            "reason", "empty", advice="state why the model is pushed anyway"
         )
 
 

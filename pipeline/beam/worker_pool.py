@@ -29,7 +29,7 @@ from apache_beam.runners.worker.worker_pool_main import (
 )
 from apache_beam.utils import thread_pool_executor
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError
 from modules import environment
 
 _LOGGER = logging.getLogger(__name__)
@@ -130,11 +130,10 @@ def main(address: str) -> None:
     try:
         server.add_insecure_port(address)
     except RuntimeError as error:
-        refused = UsageError(
+        refused = SettingError(
             "address",
             f"the pool cannot listen on {address}",
             "HOST:PORT with a free port of this machine, such as localhost:50000",
-            name="E-settings-refused",
         )
         raise click.BadArgumentUsage(str(refused)) from error
     pool = WorkerPool()

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 from pydantic import BaseModel
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError
 from pipeline.config.recipe import Config
 from pipeline.config.typed_yaml import member
 
@@ -35,9 +35,7 @@ def completion_command(shell: str | None) -> None:
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in _INSTALL:
         allowed = ", ".join(_INSTALL)
-        raise UsageError(
-            "shell", shell or "unknown", allowed, name="E-settings-refused"
-        )
+        raise SettingError("shell", shell or "unknown", allowed)
     complete = get_completion_class(shell)
     assert complete is not None
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"

@@ -17,10 +17,9 @@ import prometheus_client
 from rich.table import Table
 
 from contracts import metrics, wording
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig, find_described_kind
-from contracts.versions import exported_model
 from modules import environment
 from pipeline import exit_status
 from pipeline.cli import options, refusals
@@ -28,7 +27,7 @@ from pipeline.config import recipe, secrets
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import make_task
 from pipeline.console import Console
-from prediction.predictor import find_model
+from prediction.predictor import find_model, read_description
 
 if TYPE_CHECKING:
     from pipeline.operations.monitoring.delayed_labels import LiveMetric
@@ -333,11 +332,10 @@ def _parse_limits(texts: tuple[str, ...]) -> Limits:
     except pydantic.ValidationError as error:
         problem = error.errors()[0]
         name = ".".join(map(str, problem["loc"]))
-        raise UsageError(
+        raise SettingError(
             "limits",
             f"{name}={values.get(name, '')}: {problem['msg']}",
             f"CHECK=NUMBER for the checks {', '.join(Limits.model_fields)}",
-            name="E-settings-refused",
         ) from error
 
 
@@ -346,11 +344,10 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
     for text in texts:
         name, _, number = text.partition("=")
         if name not in task.metrics:
-            raise UsageError(
+            raise SettingError(
                 "thresholds",
                 f"{text}: the model has no such metric",
                 metrics.shorten(task.metrics),
-                name="E-settings-refused",
             )
         low, high = task.metric_table[name].low, task.metric_table[name].high
         try:
@@ -358,11 +355,8 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
         except ValueError:
             thresholds[name] = math.nan
         if not low <= thresholds[name] <= high:
-            raise UsageError(
-                "thresholds",
-                text,
-                f"{low:g} to {high:g}, such as {name}={high:g}",
-                name="E-settings-refused",
+            raise SettingError(
+                "thresholds", text, f"{low:g} to {high:g}, such as {name}={high:g}"
             )
     return thresholds
 
@@ -370,14 +364,7 @@ def _parse_thresholds(texts: tuple[str, ...], task: TaskConfig) -> dict[str, flo
 def _task_of(
     directory: str, label_column: str | None, label_separator: str | None
 ) -> TaskConfig:
-    described = exported_model.read_description(directory)
-    if described is None:
-        raise UsageError(
-            "labels",
-            f"the model {directory} has no description of its classes",
-            advice="give a model that this pipeline pushed",
-            name="E-model-not-found",
-        )
+    described = read_description(directory)
     kind = find_described_kind(described)
     if label_separator is not None and not kind.has_flags:
         raise UsageError(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import click
 
-from contracts.errors import UsageError, named
+from contracts.errors import SettingError, UsageError, named
 from pipeline.cli.options import OVERRIDING
 from pipeline.config.recipe import Config
 
@@ -31,19 +31,12 @@ def from_click(error: click.UsageError) -> UsageError:
         case click.NoSuchOption(option_name=option, possibilities=similar):
             if similar:
                 advice = f"did you mean {' or '.join(sorted(similar))}?"
-            return UsageError(
-                option, "no such option", advice=advice, name="E-settings-refused"
-            )
+            return SettingError(option, "no such option", advice=advice)
         case click.BadParameter(param=click.Parameter() as parameter):
-            return UsageError(
-                parameter.name,
-                error.message.rstrip("."),
-                advice=advice,
-                name="E-settings-refused",
+            return SettingError(
+                parameter.name, error.message.rstrip("."), advice=advice
             )
-    return UsageError(
-        got=error.message.rstrip("."), advice=advice, name="E-settings-refused"
-    )
+    return SettingError(got=error.message.rstrip("."), advice=advice)
 
 
 def _show_for(command: click.Command) -> Callable[[str, str | None], str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.versions import served_versions
 from modules import environment
 from pipeline.api.arguments import Port, check_model
@@ -223,7 +223,7 @@ def _parse_label(text: str) -> tuple[str, int]:
     label, _, version = text.rpartition("=")
     if not label or not served_versions.is_version(version):
         allowed = "LABEL=VERSION, such as stable=1700000000"
-        raise UsageError("labels", text, allowed, name="E-settings-refused")
+        raise SettingError("labels", text, allowed)
     return label, int(version)
 
 
@@ -286,11 +286,10 @@ def check_host(host: str) -> str:
     name = host.removeprefix("*.")
     is_host = re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", name)
     if host != "*" and not is_host:
-        raise UsageError(
+        raise SettingError(
             "allowed_hosts",
             host,
             "a host name without scheme and port, such as bert.example.com, or "
             "*.example.com",
-            name="E-settings-refused",
         )
     return host

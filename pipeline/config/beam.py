@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
+from contracts.errors import SettingError
 from contracts.section import Settings
 
 Runner = Literal[
@@ -77,9 +78,10 @@ class BeamConfig(Settings):
     @model_validator(mode="after")
     def _check_combination(self) -> BeamConfig:
         if self.runner == "portable" and self.job_endpoint is None:
-            raise ValueError(
-                "job_endpoint: required by the runner portable, but not set; write "
-                "HOST:PORT of a job service"
+            raise SettingError(
+                "job_endpoint",
+                "required by the runner portable, but not set",
+                advice="write HOST:PORT of a job service",
             )
         if self.environment != "loopback" and self.environment_config is None:
             what = {
@@ -87,14 +89,16 @@ class BeamConfig(Settings):
                 "docker": "the image that `make image` builds",
                 "external": "HOST:PORT of the pool of workers",
             }[self.environment]
-            raise ValueError(
-                f"environment_config: required by the environment {self.environment}, "
-                f"but not set; write {what}"
+            raise SettingError(
+                "environment_config",
+                f"required by the environment {self.environment}, but not set",
+                advice=f"write {what}",
             )
         for option in self.options:
             if not option.startswith("--"):
-                raise ValueError(
-                    f"options has {option!r}, which is not an argument; write "
-                    "arguments such as --max_bundle_size=500"
+                raise SettingError(
+                    "options",
+                    f"{option!r} is not an argument",
+                    advice="write arguments such as --max_bundle_size=500",
                 )
         return self

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError
 from contracts.storage import uris
 from pipeline.config.recipe import Config, parse_value
 
@@ -80,7 +80,7 @@ def parse(texts: Iterable[str]) -> dict[str, Any]:
             elif name == _DATA and not isinstance(values[name], str):
                 allowed = f"{name}=DIR"
         if allowed:
-            raise UsageError("values", repr(text), allowed, name="E-settings-refused")
+            raise SettingError("values", repr(text), allowed)
         if name == _DATA:
             uris.refuse_pattern("values", values[name])
     return values

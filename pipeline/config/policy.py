@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.section import Settings
 from contracts.task.definition import TaskConfig
 from pipeline.config import problems, typed_yaml
@@ -42,9 +42,10 @@ class Policy(Settings):
     @model_validator(mode="after")
     def _check_branch(self) -> Policy:
         if self.branch is not None and self.require_commit != "submitted":
-            raise ValueError(
-                f"branch is {self.branch!r}, which only `require_commit: submitted` "
-                f"uses; require_commit is {self.require_commit}"
+            raise SettingError(
+                "branch",
+                f"{self.branch!r}, but require_commit is {self.require_commit}",
+                advice="leave it out, or set require_commit to submitted",
             )
         return self
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.section import Settings
 from pipeline.config import typed_yaml
 
 _REMOVED = {"tuner.service": "Optuna proposes the settings"}  # key: what holds now
 _EXPECTED = re.compile(r"\w+ should (?:be |have |match )?(.+?)(?: after validation.*)?")
-_ABOUT_A_SETTING = re.compile(r"(\w+)((?:\.\w+)*):? (?:is )?(.+)", re.DOTALL)
 
 
 def find(
@@ -27,40 +25,6 @@ def find(
 ) -> list[UsageError]:
     """Returns an error of usage for each problem that pydantic has found."""
     return [_describe(detail, model, section, name) for detail in error.errors()]
-
-
-def from_message(
-    message: str,
-    model: Any,
-    key: str = "",
-    value: str = "",
-    name: str = "E-settings-refused",
-) -> UsageError:
-    """Returns an error with the fields of a message.
-
-    Args:
-      message: `GOT; allowed are ALLOWED; ADVICE`, of which any may be missing. GOT may
-        begin with the name of a setting.
-      model: The model of the settings, or the type of the setting.
-      key: Its key; empty for the whole recipe.
-      value: The value that is refused; empty if GOT has it.
-      name: As for `find`.
-    """
-    parts = message.split("; ")
-    allowed = [part for part in parts if part.startswith("allowed are ")]
-    got, *advice = [part for part in parts if part not in allowed] or [""]
-    about = _ABOUT_A_SETTING.fullmatch(got)
-    if about and about[1] in (typed_yaml.members(model) or ()):
-        key, got = _join(key, about[1] + about[2]), about[3]
-    else:
-        got = ": ".join(filter(None, [value, got]))
-    return UsageError(
-        key or None,
-        got,
-        "; ".join(allowed).removeprefix("allowed are ") or None,
-        "; ".join(advice) or None,
-        name=name,
-    )
 
 
 def find_unknown(
@@ -118,12 +82,17 @@ def _describe(
     if detail["type"] == "missing":
         advice = f"add it, or give `{key}=VALUE`"
         return UsageError(key, "missing", advice=advice, name=name)
-    message = detail["msg"].removeprefix("Value error, ")
-    if expected := _EXPECTED.fullmatch(message):
+    shown = repr(value) if location and not isinstance(value, dict) else None
+    error = detail.get("ctx", {}).get("error")
+    if isinstance(error, SettingError):
+        key, got = _join(key, error.setting or ""), error.got
+        if not error.setting:
+            got = ": ".join(filter(None, [shown, got]))
+        return UsageError(key or None, got, error.allowed, error.advice, name=name)
+    if expected := _EXPECTED.fullmatch(detail["msg"]):
         return UsageError(key, repr(value), expected[1], name=name)
-    kind = functools.reduce(typed_yaml.member, location, model)
-    is_value = location and not isinstance(value, dict)
-    return from_message(message, kind, key, repr(value) if is_value else "", name)
+    got = ": ".join(filter(None, [shown, detail["msg"]]))
+    return UsageError(key or None, got, name=name)
 
 
 def _join(*parts: Any) -> str:

@@ -13,11 +13,11 @@ import yaml
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from contracts import metrics
-from contracts.errors import UsageError
+from contracts.errors import SettingError
 from contracts.packing import Packing
 from contracts.section import Settings
 from contracts.settings import cluster
-from contracts.settings.data import TEST, TFDS_PREFIX, DataConfig, find_slice_problem
+from contracts.settings.data import TEST, TFDS_PREFIX, DataConfig, check_slice_columns
 from contracts.settings.data_gate import DataGateConfig
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
@@ -136,17 +136,21 @@ class Config(Settings):
     @model_validator(mode="after")
     def _check_source(self) -> Config:
         if self.data.source is None and self.task.tfds_source is None:
-            raise ValueError("data.source: missing; name a directory or tfds:NAME")
+            raise SettingError(
+                "data.source", "missing", advice="name a directory or tfds:NAME"
+            )
         return self
 
     @model_validator(mode="after")
     def _check_input_names(self) -> Config:
         for column in self.task.text_columns:
             if not INPUT_NAME.fullmatch(column):
-                raise ValueError(
-                    f"task.text_columns names {column!r}; allowed are ASCII letters, "
-                    "digits, '_', '.' and '-', as in the names of a SavedModel's "
-                    f"inputs; rename the column, for example to {input_name(column)}"
+                raise SettingError(
+                    "task.text_columns",
+                    f"names {column!r}",
+                    "ASCII letters, digits, '_', '.' and '-', as in the names of a "
+                    "SavedModel's inputs",
+                    f"rename the column, for example to {input_name(column)}",
                 )
         return self
 
@@ -155,24 +159,27 @@ class Config(Settings):
         if self.preprocessing.long_text is None or self.task.has_single_text:
             return self
         if self.task.is_tokenized:
-            raise ValueError(
-                "preprocessing.long_text reads texts in windows, but task.input is "
-                "tokenized: another tool has packed the rows; give texts, or leave "
-                "long_text out"
+            raise SettingError(
+                "preprocessing.long_text",
+                "reads texts in windows, but task.input is tokenized: another tool has "
+                "packed the rows",
+                advice="give texts, or leave long_text out",
             )
-        raise ValueError(
-            "preprocessing.long_text reads one text in windows, but task.text_columns "
-            f"is {self.task.text_columns}: a window cannot have all of both; name one "
-            "column, or leave long_text out and choose with preprocessing.keep which "
-            "part of both is kept"
+        raise SettingError(
+            "preprocessing.long_text",
+            "reads one text in windows, but task.text_columns is "
+            f"{self.task.text_columns}: a window cannot have all of both",
+            advice="name one column, or leave long_text out and choose with "
+            "preprocessing.keep which part of both is kept",
         )
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Config:
         if not self.evaluator.thresholds:
-            raise ValueError(
-                "evaluator.thresholds: a gate needs at least one; "
-                f"{self.task.metric}: 0.0 lets every model through"
+            raise SettingError(
+                "evaluator.thresholds",
+                "a gate needs at least one",
+                advice=f"{self.task.metric}: 0.0 lets every model through",
             )
         table = self.task.metric_table
         groups = {
@@ -184,30 +191,33 @@ class Config(Settings):
         for key, bounds in groups.items():
             for name, bound in bounds.items():
                 if name not in self.task.metrics:
-                    raise ValueError(
-                        f"evaluator.{key} names {name!r}; allowed are "
-                        f"{metrics.shorten(self.task.metrics)}"
+                    raise SettingError(
+                        f"evaluator.{key}",
+                        f"names {name!r}",
+                        metrics.shorten(self.task.metrics),
                     )
                 low, high = table[name].low, table[name].high
                 if key == "max_regression":
                     low, high = low - high, high - low
                 if not low <= bound <= high:
-                    raise ValueError(
-                        f"evaluator.{key}: {name} is {bound}; allowed are {low:g} to "
-                        f"{high:g}"
+                    raise SettingError(
+                        f"evaluator.{key}",
+                        f"{name} is {bound}",
+                        f"{low:g} to {high:g}",
                     )
         return self
 
     @model_validator(mode="after")
     def _check_slices(self) -> Config:
         columns = self.data.slice_columns
-        if problem := find_slice_problem(columns, self.task):
-            raise ValueError(problem)
+        check_slice_columns(columns, self.task)
         for column in self.evaluator.slice_thresholds:
             if column not in columns:
-                raise ValueError(
-                    f"evaluator.slice_thresholds names {column!r}; data.slice_columns "
-                    f"has {', '.join(columns) or 'no column'}: add it there"
+                raise SettingError(
+                    "evaluator.slice_thresholds",
+                    f"names {column!r}",
+                    advice="data.slice_columns has "
+                    f"{', '.join(columns) or 'no column'}: add it there",
                 )
         return self
 
@@ -216,10 +226,11 @@ class Config(Settings):
         if self.evaluator.changed_by_words == "refuse" and (
             self.task.is_tokenized or self.evaluator.group_words == {}
         ):
-            raise ValueError(
-                "evaluator.changed_by_words is refuse, but no words are swapped: "
-                "task.input is tokenized, or evaluator.group_words has no list; set it "
-                "to warn, or give texts and lists"
+            raise SettingError(
+                "evaluator.changed_by_words",
+                "refuse, but no words are swapped: task.input is tokenized, or "
+                "evaluator.group_words has no list",
+                advice="set it to warn, or give texts and lists",
             )
         return self
 
@@ -229,15 +240,17 @@ class Config(Settings):
         if weights is None:
             return self
         if not classes:
-            raise ValueError(
-                f"trainer.class_weights is {weights}, but the task is a regression; "
-                "leave it out, or weigh rows with task.weight_column"
+            raise SettingError(
+                "trainer.class_weights",
+                f"{weights}, but the task is a regression",
+                advice="leave it out, or weigh rows with task.weight_column",
             )
         unknown = [name for name in weights if name not in classes]
         if isinstance(weights, dict) and unknown:
-            raise ValueError(
-                f"trainer.class_weights names {', '.join(map(repr, unknown))}; "
-                f"allowed are {', '.join(classes)}"
+            raise SettingError(
+                "trainer.class_weights",
+                f"names {', '.join(map(repr, unknown))}",
+                ", ".join(classes),
             )
         return self
 
@@ -247,21 +260,24 @@ class Config(Settings):
             return self
         self.tuner.parse_space(self.trainer)
         if self.evaluator.split == EVAL_SPLIT:
-            raise ValueError(f"evaluator.split is {_SEARCHED}; {_OTHER_SPLIT}")
+            raise SettingError("evaluator.split", _SEARCHED, advice=_OTHER_SPLIT)
         trainer = self.trainer
         if (
             "batch_size" in self.tuner.space
             and trainer.evaluation_steps is not None
             and trainer.evaluation_batch_size is None
         ):
-            raise ValueError(
-                "tuner.space has batch_size, by which trainer.evaluation_steps counts "
-                "the evaluated rows; set trainer.evaluation_batch_size"
+            raise SettingError(
+                "tuner.space",
+                "has batch_size, by which trainer.evaluation_steps counts the "
+                "evaluated rows",
+                advice="set trainer.evaluation_batch_size",
             )
         if trainer.strategy in (cluster.PARAMETER_SERVER, cluster.MULTI_WORKER):
-            raise ValueError(
-                f"trainer.strategy is {trainer.strategy}, but tuner works in one "
-                "process; choose another strategy"
+            raise SettingError(
+                "trainer.strategy",
+                f"{trainer.strategy}, but tuner works in one process",
+                advice="choose another strategy",
             )
         return self
 
@@ -280,19 +296,13 @@ class Config(Settings):
         names = sorted(splits)
         split = self.evaluator.split or (TEST if TEST in names else EVAL_SPLIT)
         if split not in names:
-            raise UsageError(
+            raise SettingError(
                 "evaluator.split",
                 repr(split),
                 f"the splits of the data, {', '.join(names)}",
-                name="E-settings-refused",
             )
         if self.tuner is not None and split == EVAL_SPLIT:
-            raise UsageError(
-                "evaluator.split",
-                _SEARCHED,
-                advice=_OTHER_SPLIT,
-                name="E-settings-refused",
-            )
+            raise SettingError("evaluator.split", _SEARCHED, advice=_OTHER_SPLIT)
         evaluator = self.evaluator.model_copy(update={"split": split})
         return self.model_copy(update={"evaluator": evaluator})
 
@@ -356,11 +366,8 @@ def parse_override(text: str) -> tuple[str, Any]:
     """
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
-        raise UsageError(
-            "overrides",
-            repr(text),
-            "KEY=VALUE, such as trainer.epochs=2",
-            name="E-settings-refused",
+        raise SettingError(
+            "overrides", repr(text), "KEY=VALUE, such as trainer.epochs=2"
         )
     return key.strip(), parse_value(key.strip(), value, "overrides")
 
@@ -375,11 +382,8 @@ def parse_value(key: str, text: str, argument: str) -> Any:
     try:
         return typed_yaml.load_value(text, kind)
     except yaml.YAMLError as error:
-        raise UsageError(
-            argument,
-            f"{text!r} is not YAML: {error}",
-            advice="quote the value",
-            name="E-settings-refused",
+        raise SettingError(
+            argument, f"{text!r} is not YAML: {error}", advice="quote the value"
         ) from error
 
 
@@ -409,11 +413,10 @@ def set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
     for parent in parents:
         child = node.setdefault(parent, {})
         if not isinstance(child, dict):
-            raise UsageError(
+            raise SettingError(
                 key,
                 f"{parent} is {child!r}, not a group of settings",
                 advice="docs/settings.md has the keys",
-                name="E-settings-refused",
             )
         node = child
     node[leaf] = value
@@ -487,7 +490,7 @@ def _load(
         # The name of a file may have bytes that are not UTF-8.
         if key not in _PATH_KEYS and (surrogate := find_surrogate(text)):
             got, _, advice = surrogate.partition("; ")
-            raise UsageError(key, got, advice=advice, name="E-settings-refused")
+            raise SettingError(key, got, advice=advice)
     try:
         return model.model_validate(settings)
     except ValidationError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contracts import fingerprint, wording, written_files
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.packing import MIN_SEQ_LENGTH
 from contracts.storage import uris
 from ingest import remote_errors
@@ -134,7 +134,7 @@ def resolve_encoder(
         key, length = "long_text.window", settings.long_text.window
     if length > encoder.max_seq_length:
         has_windows = settings.long_text is None and config.task.has_single_text
-        raise UsageError(
+        raise SettingError(
             f"preprocessing.{key}",
             str(length),
             f"{MIN_SEQ_LENGTH} to {encoder.max_seq_length} with the encoder "
@@ -142,7 +142,6 @@ def resolve_encoder(
             "preprocessing.long_text reads longer texts in windows"
             if has_windows
             else None,
-            name="E-settings-refused",
         )
     return resolved
 
@@ -246,12 +245,11 @@ def locate(source: str, setting: str) -> str:
             )
         return str(Path(spec.submodule_search_locations[0]) / path)
     if source.startswith("http://"):
-        raise UsageError(
+        raise SettingError(
             setting,
             f"{source} would be downloaded without encryption, so that others could "
             "replace it",
             advice="write https://, or give a local copy",
-            name="E-settings-refused",
         )
     if source.startswith(_HANDLE_PREFIX):
         return _download(source, setting)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from contracts.errors import SettingError, UsageError
 from ingest import examples as examples_lib
-from pipeline.config import problems
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
@@ -48,8 +48,10 @@ def resolve_inputs(
         searched = config.tuner.ends(config.trainer) if config.tuner else ()
         for trainer in (config.trainer, *searched):
             experiment.check_settings(trainer, encoder.directory)
-    except ValueError as error:
-        raise problems.from_message(str(error), Config) from error
+    except UsageError:
+        raise
+    except ValueError as error:  # of Keras or the Model Garden
+        raise SettingError("trainer.optimization", str(error)) from error
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = examples_lib.resolve_examples(
         config.data_source,

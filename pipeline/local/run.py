@@ -190,9 +190,7 @@ def _run(
     with environment.importing():
         from tfx import v1 as tfx
 
-        from components.champion import ChampionError
         from components.data_gate import DataAnomaliesError
-        from components.warm_start import WarmStartError
         from pipeline.pipeline import create_pipeline
         from report.data_part import describe_refused_data
         from report.report_files import write_report
@@ -205,13 +203,7 @@ def _run(
         verdict = _describe_bad_rows(error)
         report = describe_refused_data(config.sections, verdict, {})
         write_report(str(directory), report)
-        raise DataRefusedError(
-            error.setting,
-            f"{error.got}\nreport: {directory / PAGE_FILE}",
-            error.allowed,
-            error.advice,
-            name=error.name,
-        ) from error
+        raise _with_report(error, directory) from error
     assert record.commits is not None
     files.write_record(str(paths.commits), record.commits.model_dump(mode="json"))
     record.dependencies = provenance.find_dependencies(inputs.encoder)
@@ -231,11 +223,7 @@ def _run(
             tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
         write_report(str(directory), error.report)
-        raise DataRefusedError(
-            got=f"{error}\nreport: {directory / PAGE_FILE}", name="E-data-refused"
-        ) from error
-    except (ChampionError, WarmStartError) as error:
-        raise UsageError(got=str(error), name="E-runs-not-comparable") from error
+        raise _with_report(error, directory) from error
     reader = MetadataReader.of_file(paths.metadata)
     outputs = RunOutputs(reader, reader.latest_run_id())
     page, data_verdict = outputs.page, outputs.data_verdict
@@ -244,6 +232,17 @@ def _run(
     _copy_report(page, directory)
     card.model_copy(update={"profile": data_verdict.profile}).write(directory)
     return outputs
+
+
+def _with_report(error: DataRefusedError, directory: Path) -> DataRefusedError:
+    """Returns the error with the path of the page."""
+    return DataRefusedError(
+        error.setting,
+        f"{error.got}\nreport: {directory / PAGE_FILE}",
+        error.allowed,
+        error.advice,
+        name=error.name,
+    )
 
 
 def _copy_report(page: Path, record: Path) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.settings.data import TFDS_PREFIX, DataConfig
 from contracts.storage import uris
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
@@ -77,7 +77,7 @@ def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
                 name="E-options-conflict",
             )
         if key == "task.labels" and value is None:
-            raise UsageError(key, "null", "name and index", name="E-settings-refused")
+            raise SettingError(key, "null", "name and index")
         settings[name] = value
     return make_task(settings)
 

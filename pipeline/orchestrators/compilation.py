@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from contracts import fingerprint
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from contracts.storage import files
 from pipeline import entrypoint
 from pipeline.beam import beam_arguments
@@ -146,12 +146,11 @@ def orchestrator_settings(config: Config, orchestrator: str) -> Any:
         )
     # The rule of TFX's `pipeline_builder.py`.
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", config.name):
-        raise UsageError(
+        raise SettingError(
             "name",
             repr(config.name),
             f"lower-case letters, digits and dashes for {orchestrator}",
             advice="use `name=NAME`",
-            name="E-settings-refused",
         )
     return settings
 

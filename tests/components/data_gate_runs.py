@@ -159,7 +159,7 @@ def find_faults(root, splits, task, contract=None, **settings):
     """Returns the lines of the error that stops the run, by split."""
     with pytest.raises(DataAnomaliesError) as caught:
         run_gate(root, splits, task, contract, **settings)
-    _, *lines = str(caught.value).split("\n  ")
+    _, *lines = caught.value.got.split("\n  ")
     faults = {split: [] for split in splits}
     for line in lines:
         faults[line.partition(": ")[0]].append(line)

@@ -369,7 +369,6 @@ def test_verdict_is_read_back_as_it_was_written(tmp_path):
     assert content["summary"].endswith("compared with the champion serving/1")
     assert content["metrics"][0] == {
         "metric": "f1",
-        "slice": "all rows",
         "value": 0.7,
         "champion": 0.9,
         "threshold": 0.8,

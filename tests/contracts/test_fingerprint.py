@@ -220,7 +220,7 @@ def edit(monkeypatch):
             "components/evaluator/executor.py",
             "def add_bounds(",
             "def add_limits(",
-            {"Evaluator", "Report"},
+            {"Evaluator"},
         ),
         (
             "components/serving_check/text_ops.json",

@@ -188,11 +188,10 @@ def test_three_commands_lead_from_a_file_to_predictions_although_the_run_is_kill
         column["name"] for column in report["splits"][0]["columns"]
     }
     texts = {row["id #"]: [row["Was sie sagten?"]] for row in rows}
-    lands = [part for part in report["slices"] if part["feature"] == "Land"]
+    slices = report["verdict"]["slices"]
+    lands = [part for part in slices if part["feature"] == "Land"]
     assert [part["value"] for part in lands] == ["(missing)", "at", "de"]
-    judged = report["verdict"]["slices"]
-    assert [part["feature_value"] for part in judged] == ["(missing)", "at", "de"]
-    assert {part["threshold"] for part in judged} == {0.7}
+    assert [part["thresholds"] for part in lands] == [{"accuracy": 0.7}] * 3
     assert report["worst_rows"]
     for row in report["worst_rows"]:
         assert row["texts"] == texts[row["id"]]

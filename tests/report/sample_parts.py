@@ -12,13 +12,10 @@ from contracts.records.data import DataVerdict, Lengths, SplitProfile
 from contracts.records.evaluation import (
     Estimate,
     LinearComparison,
-    LinearSlice,
     MetricVerdict,
     PairedTest,
     Slice,
-    SliceVerdict,
     Verdict,
-    describe_slice,
 )
 from contracts.records.probabilities import (
     Calibration,
@@ -259,13 +256,15 @@ def calibration(confidences, is_right):
     return bins
 
 
-def slices(has_champion):
+def sliced(has_champion, threshold=None):
+    """Returns the fields of a verdict about slices; regions have the threshold."""
     values = {
         "pair_length": ("short", "medium", "long"),
         "word_overlap": ("low", "medium", "high"),
         "region": ("north", "south", "(missing)"),
     }
-    return [
+    bounds = {} if threshold is None else {"region": {"accuracy": threshold}}
+    slices = [
         Slice(
             feature=feature,
             value=value,
@@ -274,45 +273,20 @@ def slices(has_champion):
             champion={"accuracy": 0.94 - 0.02 * index, "f1": 0.95 - 0.04 * index}
             if has_champion
             else {},
+            linear=0.81 - 0.02 * index,
+            thresholds=bounds.get(feature, {}),
         )
         for feature, names in values.items()
         for index, value in enumerate(names)
     ]
-
-
-def judged(slices, threshold=None):
-    """Returns the fields of a verdict about slices; regions have the threshold."""
-    return {
-        "slices": [
-            SliceVerdict(
-                metric="accuracy",
-                slice=describe_slice(part.feature, part.value, part.rows),
-                feature=part.feature,
-                feature_value=part.value,
-                value=part.metrics["accuracy"],
-                threshold=threshold,
-            )
-            for part in slices
-            if part.feature == "region" and threshold is not None
-        ],
-        "linear_model": LinearComparison(
-            metric="accuracy",
-            value=0.925,
-            metrics={"accuracy": 0.81, "f1": 0.8},
-            rows=1200,
-            paired=paired(0.81, 0.925, p_value=0.002),
-            slices=[
-                LinearSlice(
-                    feature=part.feature,
-                    feature_value=part.value,
-                    rows=part.rows,
-                    value=part.metrics["accuracy"],
-                    linear=0.81 - 0.02 * (part.rows // 17 - 1),
-                )
-                for part in slices
-            ],
-        ),
-    }
+    linear_model = LinearComparison(
+        metric="accuracy",
+        value=0.925,
+        metrics={"accuracy": 0.81, "f1": 0.8},
+        rows=1200,
+        paired=paired(0.81, 0.925, p_value=0.002),
+    )
+    return {"slices": slices, "linear_model": linear_model}
 
 
 def serving_check(**fields):

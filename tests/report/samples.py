@@ -48,7 +48,6 @@ def pushed(gate_rows=200, worst_rows=60):
         parts.metric("matthews", 0.8597, champion=0.8219, majority=0.0),
         *parts.class_metrics(task.classes, champion=-0.01),
     ]
-    part_of = parts.slices(has_champion=True)
     return Report(
         pipeline="sample",
         created="2026-11-25T01:51:08+00:00",
@@ -60,12 +59,11 @@ def pushed(gate_rows=200, worst_rows=60):
             metrics,
             champion=champion,
             paired=parts.paired(0.905, 0.925, p_value=0.34),
-            **parts.judged(part_of, threshold=0.85),
+            **parts.sliced(has_champion=True, threshold=0.85),
         ),
         training=parts.training("accuracy", seeds=3, **parts.fitted()),
         classification=parts.classification(task.classes, gate_rows),
         abstention=parts.abstention(gate_rows),
-        slices=part_of,
         text_columns=parts.text_columns(),
         ages=parts.ages(),
         worst_rows=parts.worst_rows(task, worst_rows),
@@ -93,9 +91,9 @@ def refused():
     report = pushed()
     accuracy, *others = report.verdict.metrics
     accuracy = accuracy.model_copy(update={"value": 0.81})
-    judged = parts.judged(report.slices, threshold=0.92)
+    sliced = parts.sliced(has_champion=True, threshold=0.92)
     verdict = report.verdict.model_copy(
-        update={"metrics": [accuracy, *others], "blessed": False, **judged}
+        update={"metrics": [accuracy, *others], "blessed": False, **sliced}
     )
     changes = {
         "outcome": "refused",
@@ -163,11 +161,10 @@ def classes(count):
                 parts.metric("f1", 0.81, majority=0.1),
                 *parts.class_metrics(names),
             ],
-            **parts.judged(parts.slices(has_champion=False)),
+            **parts.sliced(has_champion=False),
         ),
         "training": parts.training("accuracy", seeds=1),
         "classification": parts.classification(names, 40 * count),
-        "slices": parts.slices(has_champion=False),
         "serving_check": parts.serving_check(),
         "text_columns": [],
         "ages": None,
@@ -196,7 +193,7 @@ def labels():
                 *parts.class_metrics(names),
                 *(parts.metric(f"auc/{name}", 0.97) for name in names),
             ],
-            **parts.judged(parts.slices(has_champion=False)),
+            **parts.sliced(has_champion=False),
         ),
         "training": parts.training(
             "micro_f1",
@@ -242,7 +239,6 @@ def regression():
         "classification": None,
         "abstention": [],
         "regression": Regression(labels=labels.tolist(), scores=scores.tolist()),
-        "slices": [],
         "serving_check": parts.serving_check(
             not_swapped="words are not swapped: no row has one"
         ),
@@ -301,9 +297,9 @@ def hostile():
                 *parts.class_metrics(names),
             ],
             not_compared=second,
+            slices=slices,
         ),
         "classification": classification,
-        "slices": slices,
         "serving_check": parts.serving_check(
             group_words=parts.swapped_words(HOSTILE_TEXTS)
         ),

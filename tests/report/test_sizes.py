@@ -58,7 +58,6 @@ def report_of(kind, size):
             **samples.WITHOUT_FIGURES,
             "task": task,
             **parts.evaluated([parts.metric(*value) for value in values.items()]),
-            "slices": [],
             "training": training,
             "classification": predictions_part.classification(task, labels, outputs),
             "worst_rows": parts.worst_rows(task, 5) if size > 1 else [],

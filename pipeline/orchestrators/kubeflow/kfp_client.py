@@ -17,7 +17,7 @@ import kfp_server_api.rest
 from google.auth.exceptions import GoogleAuthError
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from pipeline.orchestrators import run_files
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
 
@@ -69,13 +69,12 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
         )
         is_clear_text = parts.scheme == "http" and not _is_loopback(parts.hostname)
         if has_credentials and is_clear_text:
-            raise UsageError(
+            raise SettingError(
                 "host",
                 f"http://{parts.netloc} would receive the credentials in clear text",
                 advice="give the https:// address of the server, or of a gateway or "
                 "service mesh that terminates TLS; or run `kubectl port-forward` on "
                 "this machine and give http://localhost:PORT",
-                name="E-settings-refused",
             )
         if options.get("_request_timeout") is None:
             read_timeout = TIMEOUT[1] if method == "GET" else WRITE_TIMEOUT

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from pipeline.config import secrets
 
 
@@ -47,11 +47,10 @@ class KubeflowServer:
     def __post_init__(self) -> None:
         secrets.refuse_password("host", self.host)
         if not self.host.startswith(("http://", "https://")):
-            raise UsageError(
+            raise SettingError(
                 "host",
                 f"{self.host} has no protocol",
                 f"https://{self.host} or http://{self.host}",
-                name="E-settings-refused",
             )
         if self.ca_file is not None and not self.ca_file.is_file():
             raise UsageError(

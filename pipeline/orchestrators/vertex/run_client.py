@@ -13,7 +13,7 @@ from google.auth import exceptions as auth
 from google.auth.transport.requests import Request
 from google.cloud import aiplatform, aiplatform_v1
 
-from contracts.errors import UsageError
+from contracts.errors import SettingError, UsageError
 from pipeline.config.orchestrators import VertexConfig
 from pipeline.orchestrators.run_client import FAILED, RunClient, RunRequest
 
@@ -37,12 +37,11 @@ class VertexRunClient(RunClient):
 
     def __init__(self, settings: VertexConfig) -> None:
         if not settings.pipeline_root.startswith("gs://"):
-            raise UsageError(
+            raise SettingError(
                 "vertex.pipeline_root",
                 settings.pipeline_root,
                 "gs:// only, where Vertex AI writes",
                 advice="use `vertex.pipeline_root=gs://BUCKET/FOLDER`",
-                name="E-settings-refused",
             )
         self._settings = settings
         self._job: aiplatform.PipelineJob
@@ -65,11 +64,8 @@ class VertexRunClient(RunClient):
                 location=self._settings.region,
             )
         except ValueError as error:  # an impossible region or name
-            raise UsageError(
-                "vertex",
-                f"Vertex AI refuses a setting: {error}",
-                advice="correct it",
-                name="E-settings-refused",
+            raise SettingError(
+                "vertex", f"Vertex AI refuses a setting: {error}", advice="correct it"
             ) from error
         try:
             self._job.submit(
@@ -83,11 +79,10 @@ class VertexRunClient(RunClient):
             if request.experiment is None:
                 raise
             # The client's message reports whether the run was started anyway.
-            raise UsageError(
+            raise SettingError(
                 "experiment",
                 f"{request.experiment}: {error} ({error.__cause__})",
                 advice="name another, or leave `experiment` out",
-                name="E-settings-refused",
             ) from error
         self.run_id = self._job.job_id
         # The address that the client logs; it has no public method for it.

@@ -1,12 +1,13 @@
 """The columns that the evaluation is sliced by."""
 
-from contracts.settings.data import find_slice_problem
+from contracts.settings.data import check_slice_columns
 from contracts.task.definition import TaskConfig
+from tests.refusals import refused
 
 
 def test_label_column_is_no_slice():
     task = TaskConfig(kind="multilabel", classes=["rude", "threat"])
-    assert find_slice_problem(["region"], task) is None
-    assert find_slice_problem(["threat"], task) == (
-        "data.slice_columns names 'threat', a column of the task; leave it out"
-    )
+    check_slice_columns(["region"], task)
+    got = "names 'threat', a column of the task"
+    with refused("E-settings-refused", setting="data.slice_columns", got=got):
+        check_slice_columns(["threat"], task)

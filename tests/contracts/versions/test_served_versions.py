@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -14,7 +15,6 @@ import sys
 import pytest
 import tensorflow as tf
 
-from contracts.errors import UsageError
 from contracts.storage import files
 from contracts.versions import served_versions
 from contracts.versions.served_versions import VersionError
@@ -201,7 +201,7 @@ def test_complete_version_is_the_same_for_every_user(paths, user, change, newest
 def test_card_is_written_only_into_a_complete_version(paths, change):
     change(paths.pushed / "8")
     before = sorted(paths.pushed.rglob("*"))
-    with pytest.raises(VersionError, match="tiny/8 is missing or incomplete"):
+    with pytest.raises(VersionError, match="tiny/8: missing or incomplete"):
         served_versions.write_card(str(paths.pushed / "8"), lambda _: "card")
     assert sorted(paths.pushed.rglob("*")) == before
 
@@ -292,8 +292,8 @@ def test_number_that_no_server_loads_is_never_chosen(model, tmp_path):
 
 def test_incomplete_model_is_neither_used_for_predictions_nor_served(paths):
     lose_a_file(paths.pushed / "8")
-    why = r"8/ is incomplete: variables/variables\.index is missing"
-    with pytest.raises(UsageError, match=why):
+    got = "incomplete: variables/variables.index is missing"
+    with refused("E-model-damaged", got=got):
         find_model(f"{paths.pushed}/8/")
     with refused("E-model-not-found", setting="model"):
         discovery.find_model(paths.pushed / "8")
@@ -461,9 +461,8 @@ def test_damaged_file_is_named_when_a_version_is_copied(model, tmp_path):
     served_versions.push(str(model), str(tmp_path / "serving"), "7")
     path = tmp_path / "serving" / "7" / "saved_model.pb"
     path.write_bytes(path.read_bytes()[::-1])
-    with pytest.raises(
-        VersionError, match=r"serving/7 is damaged: saved_model\.pb differs"
-    ):
+    got = re.compile(r"damaged: saved_model\.pb differs")
+    with refused("E-model-damaged", VersionError, setting=str(path.parent), got=got):
         served_versions.copy(str(path.parent), str(tmp_path / "copy"))
 
 
@@ -477,7 +476,8 @@ def test_model_that_changes_while_it_is_copied_is_not_pushed(
         open(f"{target}/saved_model.pb", "wb").close()
 
     monkeypatch.setattr(served_versions.files, "copy_directory", copy_and_truncate)
-    with pytest.raises(VersionError, match=r"saved_model\.pb has 0 bytes"):
+    got = re.compile(r"saved_model\.pb has 0 bytes")
+    with refused("E-storage-failed", VersionError, got=got):
         served_versions.push(str(model), str(tmp_path / "serving"), "7")
     assert listed(tmp_path / "serving") == []
 
@@ -515,7 +515,8 @@ def test_card_is_rendered_from_that_of_its_version_or_the_previous_one(cards):
 
 def test_card_that_is_not_utf_8_is_named(paths):
     (paths.pushed / "7" / "README.md").write_bytes("Łódź".encode("utf-16"))
-    with pytest.raises(VersionError, match=r"tiny/7/README\.md is not UTF-8.*save it"):
+    path = str(paths.pushed / "7" / "README.md")
+    with refused("E-record-damaged", VersionError, setting=path):
         served_versions.write_card(str(paths.pushed / "8"), str)
     assert not (paths.pushed / "8" / "README.md").exists()
 

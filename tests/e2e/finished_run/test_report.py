@@ -56,8 +56,7 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     assert sum(column.token_share for column in report.text_columns) == pytest.approx(1)
     gaps = {lowest.feature for lowest, _ in report.slice_gaps}
     assert gaps <= {"pair_length", "word_overlap"}
-    linear = map(report.verdict.linear_value, report.slices)
-    assert all(value is not None for value in linear)
+    assert all(part.linear is not None for part in report.slices)
     (swapped,) = report.serving_check.group_words
     assert swapped.name == "animals"
     assert 0 < swapped.rows == swapped.versions <= 16

@@ -166,13 +166,13 @@ def test_formats_with_names_refuse_columns(tmp_path, name):
     [
         ({"columns": []}, "at least 1"),
         ({"columns": ["a", "a"]}, "a different name"),
-        ({"columns": ["a", " "]}, "none is empty"),
+        ({"columns": ["a", " "]}, "not empty"),
         ({"columns": ["a"], "source": "tfds:imdb"}, "leave data.columns out"),
         ({"quote": "''"}, "at most 1"),
         ({"quote": "a"}, "cannot quote"),
         ({"quote": "\n"}, "cannot quote"),
         ({"quote": "\\"}, "cannot quote"),
-        ({"quote": "|", "delimiter": "pipe"}, "must be different"),
+        ({"quote": "|", "delimiter": "pipe"}, "the delimiter"),
         ({"quote": "'", "quoting": "none"}, "leave one of them out"),
     ],
 )

@@ -205,7 +205,7 @@ def test_cut_character_in_the_header_is_not_left_out(tmp_path):
 
 @pytest.mark.parametrize("name", ["base64", "idna", "punycode", "undefined"])
 def test_codec_of_python_that_decodes_no_files_is_refused_as_encoding(name):
-    with pytest.raises(ValueError, match="not an encoding of Python; examples are utf"):
+    with pytest.raises(ValueError, match="Python's encodings, such as utf"):
         DataConfig(encoding=name)
 
 

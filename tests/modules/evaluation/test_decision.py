@@ -292,7 +292,7 @@ def test_highest_precision_is_of_the_most_rows():
             {"decision": {"maximize": "f1", "min_precision": 0.9}},
             "maximize and min_precision is set",
         ),
-        ({"decision": {"maximize": "auc"}}, "'auc'; allowed are accuracy, f1, matt"),
+        ({"decision": {"maximize": "auc"}}, "'auc'; allowed: accuracy, f1, matt"),
         *(
             ({"decision": {"maximize": name}}, f"{name}'.*set min_precision, such as")
             for name in ("recall", "precision", "recall/equivalent")
@@ -313,7 +313,7 @@ def test_highest_precision_is_of_the_most_rows():
         ({"decision": {"min_precision": 1.5}}, "less than or equal to 1"),
         (
             {"decision": {"maximize": "f1"}, "classes": ["a", "b", "c"]},
-            "chooses between two classes; the task has 3 classes",
+            "chooses between two classes, but the task has 3 classes",
         ),
         (
             {"decision": {"maximize": "f1"}, "label_range": [0.0, 1.0]},

@@ -16,7 +16,6 @@ from tfx.types import standard_artifacts
 from components import ModelVerdict
 from components.evaluator import Evaluator
 from components.evaluator.executor import Executor
-from components.evaluator.slices import read_slices
 from contracts.records.evaluation import Verdict
 from contracts.settings.data import DataConfig
 from contracts.settings.evaluator import EvaluatorConfig
@@ -299,8 +298,7 @@ def test_label_named_as_a_slice_is_evaluated(evaluate):
     metrics, verdict = scores.run(predicted.tolist(), {"pearson": 0.99})
     assert verdict.blessed
     assert metrics["mse"].value == pytest.approx(0, abs=1e-9)
-    slices = read_slices(str(scores.root / "run1" / "evaluation"), has_champion=False)
-    assert {part.feature for part in slices} == {"model_token_length"}
+    assert {part.feature for part in verdict.slices} == {"model_token_length"}
 
 
 @pytest.mark.nightly
@@ -336,15 +334,6 @@ class Parrots:
         """
         del self._evaluation.settings["linear_model"]
         self._evaluation.train_rows = train_rows
-
-    def read_slices(self, column, *, has_champion):
-        """Returns value, rows and metrics of the slices by a column."""
-        directory = self._evaluation.root / "run1" / "evaluation"
-        return [
-            (part.value, part.rows, part.metrics)
-            for part in read_slices(str(directory), has_champion=has_champion)
-            if part.feature == column
-        ]
 
     def run(self, candidate, champion, labels, *bounds):
         """Evaluates predictions: scores, or probabilities of the second class.
@@ -548,19 +537,15 @@ def test_first_model_that_is_bad_in_a_slice_by_a_column_is_refused(tmp_path):
         "in the slice region north (40 rows), by evaluator.slice_thresholds.region: "
         "accuracy is 0.5000, the threshold is 0.7000 [E-below-threshold]"
     ]
-    judged = {(m.feature_value, m.metric): m.threshold for m in verdict.slices}
-    assert judged == {
-        ("(missing)", "accuracy"): 0.7,
-        ("north", "accuracy"): 0.7,
-        ("south", "accuracy"): 0.7,
-        ("south", "recall/equivalent"): 0.4,  # of the others, it counts 20 rows
-    }
-    slices = parrots.read_slices("region", has_champion=False)
-    assert [(value, rows, metrics["accuracy"]) for value, rows, metrics in slices] == [
-        ("(missing)", 40, 1.0),
-        ("east", 20, 0.0),
-        ("north", 40, 0.5),
-        ("south", 100, 1.0),
+    assert [
+        (part.value, part.rows, part.metrics["accuracy"], part.thresholds)
+        for part in verdict.slices
+        if part.feature == "region"
+    ] == [
+        ("(missing)", 40, 1.0, {"accuracy": 0.7}),
+        ("east", 20, 0.0, {}),
+        ("north", 40, 0.5, {"accuracy": 0.7}),  # 20 rows count for the recall
+        ("south", 100, 1.0, {"accuracy": 0.7, "recall/equivalent": 0.4}),
     ]
 
 
@@ -571,7 +556,8 @@ def test_slices_by_a_column_are_compared_with_the_champion(tmp_path):
     champion = probabilities(LABELS, 150)  # worse on all rows, and in the south
     _, verdict = parrots.run(BY_REGION, champion, LABELS, {}, {"accuracy": 0.2}, 0.05)
     assert not verdict.blessed
-    assert [metric.champion for metric in verdict.slices] == [1.0, 1.0, 0.5]
+    judged = [part for part in verdict.slices if part.thresholds]
+    assert [part.champion["accuracy"] for part in judged] == [1.0, 1.0, 0.5]
     east, north = [text for text in verdict.failures if "region" in text]
     assert east.startswith("in the slice region east (20 rows), accuracy is 0.0000, 1 ")
     assert north.startswith(
@@ -617,10 +603,5 @@ def test_first_model_that_is_worse_than_a_linear_one_in_a_slice_is_refused(tmp_p
         "model's 1.0000: p = "
     )
     assert reason in verdict.summary
-    compared = [s for s in verdict.linear_model.slices if s.feature == "region"]
-    evaluated = parrots.read_slices("region", has_champion=False)
-    assert [(s.feature_value, s.rows) for s in compared] == [
-        (value, rows) for value, rows, _ in evaluated
-    ]
-    for part, (_, _, metrics) in zip(compared, evaluated, strict=True):
-        assert part.value == pytest.approx(metrics["accuracy"])
+    regions = [part for part in verdict.slices if part.feature == "region"]
+    assert all(part.linear is not None for part in regions)

@@ -207,7 +207,7 @@ def test_several_devices_are_refused(tmp_path):
     "strategy", ["mirrored", "multi_worker_mirrored", "parameter_server"]
 )
 def test_strategy_of_several_devices_is_refused_before_the_run(strategy):
-    with pytest.raises(ValueError, match=rf"xla is on, .* but strategy is {strategy};"):
+    with pytest.raises(ValueError, match=rf"xla: on, .* but strategy is {strategy};"):
         TrainerConfig(xla="on", strategy=strategy)
 
 

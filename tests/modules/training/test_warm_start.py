@@ -220,8 +220,6 @@ def test_champion_of_another_kind_is_refused(
     expected = {**warm_start.describe(task, architecture(encoder)), **change}
     problem = warm_start.find_incompatibility(described, expected)
     assert re.search(difference, problem)
-    assert described in problem
-    assert "--set trainer.warm_start=encoder" in problem
 
 
 def test_champion_without_a_description_is_refused(tmp_path, encoder):

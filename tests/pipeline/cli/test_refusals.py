@@ -3,9 +3,9 @@ import pytest
 from click.testing import CliRunner
 
 from contracts.errors import UsageError
-from pipeline import exit_status
 from pipeline.cli import options, refusals
 from pipeline.cli.main import main
+from tests.refusals import check_command
 
 
 @click.command()
@@ -64,7 +64,5 @@ def test_command_without_settings_has_no_set():
 )
 def test_errors_of_click_have_the_same_form(arguments, message, name):
     result = CliRunner().invoke(main, arguments, prog_name="bert-pipeline")
-    assert result.exit_code == exit_status.USAGE
     assert result.output.startswith("error: ")
-    assert message in result.output
-    assert result.output.rstrip().endswith(f"[{name}]")
+    check_command(result, name, message)

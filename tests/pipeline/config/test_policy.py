@@ -147,7 +147,7 @@ def test_recipe_outside_of_the_project_obeys_the_policy(
             "allowed",
             "'none', 'committed' or",
         ),
-        ("branch: origin/main\n", "branch", "got", "only `require_commit: submitted`"),
+        ("branch: origin/main\n", "branch", "got", "but require_commit is none"),
         ("- a\n", "FILE", "got", "not a mapping"),
         ("a: [\n", "FILE", "got", "not valid YAML"),
         (b"\xff", "FILE", "got", "not valid YAML"),

@@ -259,13 +259,13 @@ def test_settings_that_others_contradict_are_accepted_without_them(recipe, setti
                 ("{epochs: [2, 2]}", "got", "[2, 2]: a value is repeated"),
                 ("{epochs: [2.5, 4, linear]}", "got", "has 2.5: Input"),
                 ("{learning_rate: [1e-5, 2.0, log]}", "got", "should be less than 1"),
-                ("{learning_rate: [1e-4, 1e-5, log]}", "advice", "[LOW, HIGH, log]"),
+                ("{learning_rate: [1e-4, 1e-5, log]}", "allowed", "[LOW, HIGH, log]"),
                 (
                     "{dropout: [0.1, linear]}",
-                    "advice",
-                    "a range is [LOW, HIGH, linear]",
+                    "allowed",
+                    "a range [LOW, HIGH, linear]",
                 ),
-                ("{dropout: [0.0, 0.1, log]}", "advice", "begins above 0: raise 0"),
+                ("{dropout: [0.0, 0.1, log]}", "allowed", "begins above 0"),
                 ("{dropout: [null, 0.1]}", "got", "has null, which cannot be"),
                 ("{decay_start: [after_warmup, later]}", "got", "has 'later': "),
             ]
