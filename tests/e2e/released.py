@@ -12,9 +12,12 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 import yaml
 
 from contracts.records.evaluation import Verdict
-from pipeline.operations.compared_run import FinishedRun
+from pipeline.config.paths import OutputPaths
 from pipeline.operations.comparison import compare
+from pipeline.operations.record import SETTINGS_FILE, RunRecord
+from pipeline.operations.run import Run
 from report.content import Report
+from report.run_metadata import MetadataReader
 from tests import tiny
 
 ROWS = 48
@@ -59,14 +62,12 @@ class Released:
         self.pushed = Path(self.report.pushed)
         self._loaded = tf.saved_model.load(str(self.pushed))
         self.predict = self._loaded.signatures["serving_default"]
-        self.run = FinishedRun(
-            "run",
-            config.model_dump(mode="json"),
-            config.task,
-            "eval",
-            str(self.record),
-            str(outputs("ImportExampleGen", "examples")),
-        )
+        paths = OutputPaths.of(config)
+        tfx_run_id = MetadataReader.of_file(paths.metadata).latest_run_id()
+        record = RunRecord(id="run", recipe=config.name, tfx_run_id=tfx_run_id)
+        self.run = Run(paths, record)
+        self.run.directory.mkdir(parents=True)
+        (self.run.directory / SETTINGS_FILE).write_text(config.to_yaml())
 
     def predictions(self, split):
         """Returns the rows of the table of predictions, by id."""
@@ -86,7 +87,7 @@ def check(released):
     assert released.verdict.paired.metric == task.metric
     recorded = released.recorded["eval"]
     assert set(recorded) == set(table)
-    compared = compare([released.run, released.run]).runs[1]
+    compared = compare([released.run] * 2, split="eval").runs[1]
     head = yaml.safe_load((released.pushed / "README.md").read_text().split("---")[1])
     (result,) = head["model-index"][0]["results"]
     on_card = {metric["name"]: metric["value"] for metric in result["metrics"]}

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from pipeline.cli.main import main
 from tests.nightly import nightly
-from tests.pipeline.operations.finished import Output, write_run
+from tests.pipeline.operations.finished import Output
 from tests.refusals import check_command
 
 pytestmark = pytest.mark.slow
@@ -26,8 +26,8 @@ def output(tmp_path):
     version = tmp_path / "serving" / "sample" / "17"
     version.mkdir(parents=True)
     (version / "saved_model.pb").touch()
-    output.add(FIRST, write_run(tmp_path, "a"))
-    output.add(SECOND, write_run(tmp_path, "b", seed=1), pushed=version)
+    output.add(FIRST)
+    output.add(SECOND, seed=1, pushed=version)
     return output
 
 
@@ -36,8 +36,8 @@ def compare(output, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
     def compare(*arguments):
-        arguments = ["compare", *map(str, arguments), "--output", str(output.root)]
-        return CliRunner().invoke(main, arguments)
+        command = ("compare", *arguments, "--output", output.paths.root)
+        return CliRunner().invoke(main, [*map(str, command)])
 
     return compare
 
@@ -61,16 +61,16 @@ def test_runs_are_named_in_every_way(output, compare):
     names = {
         "id": FIRST,
         "start of the id": FIRST[:8],
-        "record": output.root / "runs" / FIRST,
+        "record": output.paths.run(FIRST),
     }
     for name in names.values():
         assert f"A  {FIRST}" in compare(name, "latest", "--rows", "0").stdout
-    version = output.root / "serving" / "sample" / "17"
+    version = output.paths.root / "serving" / "sample" / "17"
     assert f"A  {SECOND}" in compare(version, FIRST, "--rows", "0").stdout
 
 
 def test_version_that_was_rolled_back_is_compared(output, compare):
-    version = output.root / "serving" / "sample" / "17"
+    version = output.paths.root / "serving" / "sample" / "17"
     withdrawn = version.parent / ".withdrawn" / "17"
     withdrawn.parent.mkdir()
     version.rename(withdrawn)
@@ -103,10 +103,9 @@ def replace_by_directory(path):
 )
 @pytest.mark.parametrize("name", ["config.yaml", "run.json", "metadata.sqlite"])
 def test_damaged_run_that_is_not_compared_hides_nothing(output, compare, name, damage):
-    output.add("20261126-000000Z-000000", write_run(output.root, "c", seed=2))
-    path = output.root / "runs" / "20261126-000000Z-000000" / name
+    path = output.add("20261126-000000Z-000000", seed=2).directory / name
     if name == "metadata.sqlite":
-        path = output.root / name
+        path = output.paths.metadata
     damage(path)
     result = compare(FIRST, SECOND, "--rows", "0")
     if name == "metadata.sqlite":
@@ -121,7 +120,7 @@ def test_damaged_run_that_is_not_compared_hides_nothing(output, compare, name, d
     "damage", [garble, leave_a_bracket_open, remove, replace_by_directory]
 )
 def test_run_without_its_settings_is_refused_by_the_path(output, compare, damage):
-    settings = output.root / "runs" / FIRST / "config.yaml"
+    settings = output.paths.run(FIRST) / "config.yaml"
     damage(settings)
     for name in (FIRST, settings.parent):
         result = compare(name, SECOND)
@@ -140,39 +139,33 @@ def test_run_without_its_settings_is_refused_by_the_path(output, compare, damage
     ],
 )
 def test_damaged_rows_of_a_run_are_one_line(output, compare, file, damage):
-    damage(output.root / "artifacts-a" / file)
-    check_command(compare(FIRST, SECOND), "E-record-damaged", "artifacts-a")
+    damage(output.directory(FIRST) / file)
+    artifacts = output.directory(FIRST).name
+    check_command(compare(FIRST, SECOND), "E-record-damaged", artifacts)
 
 
 def test_run_that_ml_metadata_does_not_know_is_refused(output, compare):
-    record = output.root / "runs" / FIRST / "run.json"
+    record = output.paths.run(FIRST) / "run.json"
     content = json.loads(record.read_text())
     record.write_text(json.dumps({**content, "tfx_run_id": "2001-01-01T00:00:00"}))
     check_command(compare(FIRST, SECOND), "E-runs-not-comparable", "metadata.sqlite")
 
 
 def test_runs_of_two_output_directories(output, compare, tmp_path):
-    other = tmp_path / "other"
-    other.mkdir()
-    Output(other).add(FIRST, write_run(other, "c", seed=2))
-    result = compare("latest", other / "runs" / FIRST, "--rows", "0")
+    (tmp_path / "other").mkdir()
+    other = Output(tmp_path / "other").add(FIRST, seed=2)
+    result = compare("latest", other.directory, "--rows", "0")
     assert result.exit_code == 0
     assert f"B  {FIRST}: 200 rows" in result.stdout
 
 
 WARNING = "Rows were matched by id and label only"
-CARD = {
-    "source": "data.csv",
-    "fingerprint": "1234",
-    "splits": {"eval": {"rows": 200}},
-    "splitting": {"split_seed": 0},
-}
 
 
 def test_a_comparison_without_texts_warns(output, compare):
     assert WARNING not in compare(FIRST, SECOND).stdout
     assert WARNING in compare(FIRST, SECOND, "--rows", "0").stdout
-    shutil.rmtree(output.root / "artifacts-b" / "examples")
+    shutil.rmtree(output.directory(SECOND) / "examples")
     result = compare(FIRST, SECOND)
     assert result.exit_code == 0
     assert WARNING in result.stdout
@@ -201,8 +194,7 @@ def test_csv_has_every_changed_row(compare, tmp_path):
 
 
 def test_run_without_a_trained_model_is_refused(output, compare):
-    run = write_run(output.root, "c")
-    output.add("20261125-020000Z-000000", run, has_trained=False)
+    output.add("20261125-020000Z-000000", has_trained=False)
     result = compare(FIRST, "latest")
     check_command(result, "E-runs-not-comparable", "20261125-020000Z-000000")
 
@@ -221,7 +213,7 @@ def test_runs_that_are_not_there_are_refused(
     output, compare, tmp_path_factory, names, name, part
 ):
     places = {
-        "MODEL": output.root / "serving" / "sample" / "18",  # no run pushed it
+        "MODEL": output.paths.root / "serving" / "sample" / "18",  # no run pushed it
         "ELSEWHERE": tmp_path_factory.mktemp("elsewhere"),
     }
     for model in places.values():
@@ -232,7 +224,8 @@ def test_runs_that_are_not_there_are_refused(
 
 
 def test_comparison_without_rows_needs_no_tensorflow(output):
-    arguments = ["compare", FIRST, SECOND, "--rows", "0", "--output", str(output.root)]
+    root = str(output.paths.root)
+    arguments = ["compare", FIRST, SECOND, "--rows", "0", "--output", root]
     code = (
         "import sys; from pipeline.cli.main import main\n"
         f"main({arguments}, standalone_mode=False)\n"

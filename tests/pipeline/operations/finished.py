@@ -1,7 +1,6 @@
 """Writes what finished runs leave in an output directory, without running them."""
 
 import csv
-import datetime
 
 import numpy as np
 import tensorflow as tf
@@ -9,13 +8,12 @@ import yaml
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from contracts.records.data import DataVerdict
 from contracts.task.definition import TaskConfig
 from modules.evaluation import prediction_files
-from pipeline.operations.compared_run import FinishedRun
+from pipeline.config.paths import OutputPaths
 from pipeline.operations.record import RunRecord
+from pipeline.operations.run import Run
 from tests.exported import serialize
-from tests.pipeline.past_runs import ID_FORMAT
 
 TASK = TaskConfig()
 LABELS = TaskConfig(kind="multilabel", classes=["joy", "love", "anger"])
@@ -69,23 +67,6 @@ def write_examples(directory, task, ids, texts, split="eval"):
             writer.write(serialize({**features, task.id_column: [int(row_id)]}))
 
 
-def write_run(root, name, task=TASK, rows=200, seed=0, *, first_id=0, texts="text {}"):
-    """Writes predictions and Examples of a run, and returns what is compared of it."""
-    ids = np.arange(first_id, first_id + rows)
-    directory = root / f"artifacts-{name}"
-    write_predictions(directory / "run", task, ids, *simulate(task, rows, seed))
-    both = [(texts.format(row_id), "other") for row_id in ids]
-    write_examples(directory / "examples", task, ids, both)
-    return FinishedRun(
-        name=name,
-        settings=settings(task, seed),
-        task=task,
-        split="eval",
-        model_run=str(directory / "run"),
-        examples=str(directory / "examples"),
-    )
-
-
 def settings(task, seed):
     """Returns a recipe."""
     return {
@@ -103,39 +84,72 @@ class Output:
 
     def __init__(self, root):
         """Creates the database."""
-        self.root = root
+        self.paths = OutputPaths(root, "sample")
         connection = mlmd.ConnectionConfig()
-        connection.sqlite.filename_uri = str(root / "metadata.sqlite")
+        connection.sqlite.filename_uri = str(self.paths.metadata)
         connection.sqlite.connection_mode = (
             mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
         )
         self._store = MetadataStore(connection)
 
-    def add(self, name, run, *, pushed=None, has_trained=True, card=None):
-        """Records a run; `name` is its id, `card` its data card."""
-        record = self.root / "runs" / name
-        record.mkdir(parents=True)
-        (record / "config.yaml").write_text(yaml.safe_dump(run.settings))
-        started = datetime.datetime.strptime(name, ID_FORMAT)
-        tfx_run = self._context("pipeline_run", started.isoformat())
-        RunRecord(
-            id=name,
+    def directory(self, run_id):
+        """Returns the directory of the predictions, `run`, and `examples` of a run."""
+        return self.paths.root / f"artifacts-{run_id}"
+
+    def add(
+        self,
+        run_id,
+        task=TASK,
+        rows=200,
+        seed=0,
+        *,
+        texts="text {}",
+        examples=None,
+        pushed=None,
+        has_trained=True,
+    ):
+        """Writes a run.
+
+        Args:
+          run_id: Its id.
+          task: The task of its recipe.
+          rows: How many it predicted.
+          seed: Of its model.
+          texts: The first text of a row; the second one is `other`.
+          examples: Id of the run whose Examples it read; None for its own.
+          pushed: The directory of the version that it pushed.
+          has_trained: Whether its Trainer finished.
+
+        Returns:
+          The run.
+        """
+        ids, directory = range(rows), self.directory(run_id)
+        write_predictions(directory / "run", task, ids, *simulate(task, rows, seed))
+        if examples is None:
+            both = [(texts.format(row_id), "other") for row_id in ids]
+            write_examples(directory / "examples", task, ids, both)
+        record = RunRecord(
+            id=run_id,
             recipe="sample",
             state="pushed" if pushed else "refused" if has_trained else "failed",
-            tfx_run_id=started.isoformat(),
-        ).write(record)
-        self._execute(tfx_run, "ImportExampleGen", "examples", run.examples)
-        if card is not None:
-            directory = self.root / f"data-{name}"
-            DataVerdict(card=card).write(str(directory))
-            self._execute(tfx_run, "DataGate", "verdict", str(directory))
+            tfx_run_id=run_id,
+        )
+        run = Run(self.paths, record)
+        run.directory.mkdir(parents=True)
+        recipe = yaml.safe_dump(settings(task, seed))
+        (run.directory / "config.yaml").write_text(recipe)
+        record.write(run.directory)
+        tfx_run = self._context("pipeline_run", run_id)
+        read = self.directory(examples or run_id) / "examples"
+        self._execute(tfx_run, "ImportExampleGen", "examples", str(read))
         if has_trained:
-            self._execute(tfx_run, "Trainer", "model_run", run.model_run)
+            self._execute(tfx_run, "Trainer", "model_run", str(directory / "run"))
             properties = {"pushed": int(pushed is not None)}
             if pushed is not None:
                 properties["pushed_destination"] = str(pushed)
-            uri = str(self.root / "pushed_model")
+            uri = str(self.paths.root / "pushed_model")
             self._execute(tfx_run, "AtomicPusher", "pushed_model", uri, properties)
+        return run
 
     def _context(self, kind, name):
         type_id = self._store.put_context_type(mlmd.ContextType(name=kind))

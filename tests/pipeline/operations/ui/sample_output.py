@@ -4,7 +4,6 @@ import contextlib
 import datetime
 
 from contracts.storage import file_lock
-from pipeline.config.paths import OutputPaths
 from pipeline.operations.record import (
     ComponentProgress,
     Progress,
@@ -27,13 +26,10 @@ def write(root):
     """Writes the finished runs, and returns the paths of the output directory."""
     root.mkdir()
     output = finished.Output(root)
-    paths = OutputPaths(root, "")
+    paths = output.paths
     for seed, run_id in enumerate((FIRST, SECOND)):
-        trained = finished.write_run(
-            root, run_id, seed=seed, texts="The news of day {}"
-        )
         pushed = root / "serving" / "sample" / f"179554894893{seed}"
-        output.add(run_id, trained, pushed=pushed)
+        output.add(run_id, seed=seed, texts="The news of day {}", pushed=pushed)
         write_record(paths, run_id, "pushed", value=0.925, pushed=str(pushed))
         report = samples.pushed()
         for curve in (s.losses for s in report.training.seeds):
@@ -56,7 +52,7 @@ def write_record(paths, run_id, state, **fields):
         metric="accuracy",
         state=state,
         ended=None if state == "running" else ended,
-        tfx_run_id=started.isoformat() if state == "pushed" else None,
+        tfx_run_id=run_id if state == "pushed" else None,
     ).model_copy(update=fields)
     paths.run(run_id).mkdir(parents=True, exist_ok=True)
     record.write(paths.run(run_id))
