@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 import yaml
 
-from contracts.records.evaluation import Verdict
+from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
 from pipeline.operations.comparison import compare
 from pipeline.operations.record import SETTINGS_FILE, RunRecord
@@ -37,7 +37,7 @@ def bounds_of(task):
 
 
 class Released:
-    """A run up to the report.
+    """The latest run, up to the report.
 
     Attributes:
       task: The task definition.
@@ -51,23 +51,23 @@ class Released:
       run: The run, as `compare` reads it.
     """
 
-    def __init__(self, config, outputs):
+    def __init__(self, config):
         self.task = config.task
-        self.record = outputs("Trainer", "model_run")
-        self.verdict = Verdict.read(str(outputs("Evaluator", "verdict")))
-        self.metrics = {m.metric: m for m in self.verdict.metrics}
-        content = json.loads((self.record / "metrics.json").read_text())
-        self.recorded = content["splits"]
-        self.report = Report.read(str(outputs("Report", "report").parent))
-        self.pushed = Path(self.report.pushed)
-        self._loaded = tf.saved_model.load(str(self.pushed))
-        self.predict = self._loaded.signatures["serving_default"]
         paths = OutputPaths.of(config)
         tfx_run_id = MetadataReader.of_file(paths.metadata).latest_run_id()
         record = RunRecord(id="run", recipe=config.name, tfx_run_id=tfx_run_id)
         self.run = Run(paths, record)
         self.run.directory.mkdir(parents=True)
         (self.run.directory / SETTINGS_FILE).write_text(config.to_yaml())
+        self.record = Path(self.run.artifacts[tfx_names.MODEL_RUN].uri)
+        self.verdict = self.run.verdict
+        self.metrics = {m.metric: m for m in self.verdict.metrics}
+        content = json.loads((self.record / "metrics.json").read_text())
+        self.recorded = content["splits"]
+        self.report = Report.read(str(self.run.page.parent))
+        self.pushed = Path(self.report.pushed)
+        self._loaded = tf.saved_model.load(str(self.pushed))
+        self.predict = self._loaded.signatures["serving_default"]
 
     def predictions(self, split):
         """Returns the rows of the table of predictions, by id."""

@@ -1,17 +1,17 @@
-"""Writes what finished runs leave in an output directory, without running them."""
+"""Adds runs that trained a model to past runs, without running them."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 import yaml
-from ml_metadata import MetadataStore
-from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from contracts.task.definition import TaskConfig
+from contracts.verdicts import PUSHED_DESTINATION
 from modules.evaluation import prediction_files
-from pipeline.config.paths import OutputPaths
-from pipeline.operations.record import RunRecord
+from pipeline.config import tfx_names
+from pipeline.operations.record import SETTINGS_FILE
 from pipeline.operations.run import Run
 from tests.exported import serialize
 
@@ -79,107 +79,41 @@ def settings(task, seed):
     }
 
 
-class Output:
-    """An output directory whose runs are recorded as TFX and `run` do."""
+def add_trained(
+    past, task=TASK, rows=200, seed=0, *, texts="text {}", examples=None, **fields
+):
+    """Adds a run that trained a model to past runs.
 
-    def __init__(self, root):
-        """Creates the database."""
-        self.paths = OutputPaths(root, "sample")
-        connection = mlmd.ConnectionConfig()
-        connection.sqlite.filename_uri = str(self.paths.metadata)
-        connection.sqlite.connection_mode = (
-            mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        )
-        self._store = MetadataStore(connection)
+    Args:
+      past: The past runs.
+      task: The task of its recipe.
+      rows: How many it predicted.
+      seed: Of its model.
+      texts: The first text of a row; the second one is `other`.
+      examples: The run whose Examples it read; None for its own.
+      **fields: Fields of its record.
 
-    def directory(self, run_id):
-        """Returns the directory of the predictions, `run`, and `examples` of a run."""
-        return self.paths.root / f"artifacts-{run_id}"
+    Returns:
+      The run.
+    """
+    record = past.run(**{"state": "refused", "recipe": "sample"} | fields)
+    run = Run(past.paths, record)
+    recipe = yaml.safe_dump(settings(task, seed))
+    (run.directory / SETTINGS_FILE).write_text(recipe)
+    read = examples and examples.artifacts[tfx_names.EXAMPLES]
+    past.execute(tfx_names.EXAMPLE_GEN, [read or "examples: Examples"])
+    past.execute(tfx_names.TRAINER, ["model_run: ModelRun"])
+    if record.pushed:
+        (pushed,) = past.execute(tfx_names.PUSHER, ["pushed_model: PushedModel"])
+        past.set_property(pushed, PUSHED_DESTINATION, record.pushed)
+    predictions = simulate(task, rows, seed)
+    write_predictions(find(run, tfx_names.MODEL_RUN), task, range(rows), *predictions)
+    if examples is None:
+        both = [(texts.format(row_id), "other") for row_id in range(rows)]
+        write_examples(find(run, tfx_names.EXAMPLES), task, range(rows), both)
+    return run
 
-    def add(
-        self,
-        run_id,
-        task=TASK,
-        rows=200,
-        seed=0,
-        *,
-        texts="text {}",
-        examples=None,
-        pushed=None,
-        has_trained=True,
-    ):
-        """Writes a run.
 
-        Args:
-          run_id: Its id.
-          task: The task of its recipe.
-          rows: How many it predicted.
-          seed: Of its model.
-          texts: The first text of a row; the second one is `other`.
-          examples: Id of the run whose Examples it read; None for its own.
-          pushed: The directory of the version that it pushed.
-          has_trained: Whether its Trainer finished.
-
-        Returns:
-          The run.
-        """
-        ids, directory = range(rows), self.directory(run_id)
-        write_predictions(directory / "run", task, ids, *simulate(task, rows, seed))
-        if examples is None:
-            both = [(texts.format(row_id), "other") for row_id in ids]
-            write_examples(directory / "examples", task, ids, both)
-        record = RunRecord(
-            id=run_id,
-            recipe="sample",
-            state="pushed" if pushed else "refused" if has_trained else "failed",
-            tfx_run_id=run_id,
-        )
-        run = Run(self.paths, record)
-        run.directory.mkdir(parents=True)
-        recipe = yaml.safe_dump(settings(task, seed))
-        (run.directory / "config.yaml").write_text(recipe)
-        record.write(run.directory)
-        tfx_run = self._context("pipeline_run", run_id)
-        read = self.directory(examples or run_id) / "examples"
-        self._execute(tfx_run, "ImportExampleGen", "examples", str(read))
-        if has_trained:
-            self._execute(tfx_run, "Trainer", "model_run", str(directory / "run"))
-            properties = {"pushed": int(pushed is not None)}
-            if pushed is not None:
-                properties["pushed_destination"] = str(pushed)
-            uri = str(self.paths.root / "pushed_model")
-            self._execute(tfx_run, "AtomicPusher", "pushed_model", uri, properties)
-        return run
-
-    def _context(self, kind, name):
-        type_id = self._store.put_context_type(mlmd.ContextType(name=kind))
-        return mlmd.Context(type_id=type_id, name=name)
-
-    def _execute(self, run, component, key, uri, properties=()):
-        kinds = self._store
-        kind = "PushedModel" if key == "pushed_model" else key
-        execution = mlmd.Execution(
-            type_id=kinds.put_execution_type(mlmd.ExecutionType(name=component)),
-            last_known_state=mlmd.Execution.COMPLETE,
-        )
-        artifact = mlmd.Artifact(
-            type_id=kinds.put_artifact_type(mlmd.ArtifactType(name=kind)),
-            uri=uri,
-            state=mlmd.Artifact.LIVE,
-        )
-        for name, value in dict(properties).items():
-            field = "int_value" if isinstance(value, int) else "string_value"
-            setattr(artifact.custom_properties[name], field, value)
-        event = mlmd.Event(type=mlmd.Event.OUTPUT)
-        event.path.steps.add(key=key)
-        event.path.steps.add(index=0)
-        node = mlmd.Context(
-            type_id=kinds.put_context_type(mlmd.ContextType(name="node")),
-            name=f"sample.{component}",
-        )
-        kinds.put_execution(
-            execution,
-            [(artifact, event)],
-            [run, node],
-            reuse_context_if_already_exist=True,
-        )
+def find(run, output):
+    """Returns the directory of an artifact of a run."""
+    return Path(run.artifacts[output].uri)
