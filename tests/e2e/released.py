@@ -12,12 +12,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 import yaml
 
 from pipeline.config import tfx_names
-from pipeline.config.paths import OutputPaths
 from pipeline.operations.comparison import compare
-from pipeline.operations.record import SETTINGS_FILE, RunRecord
-from pipeline.operations.run import Run
-from report.content import Report
-from report.run_metadata import MetadataReader
 from tests import tiny
 
 ROWS = 48
@@ -37,7 +32,7 @@ def bounds_of(task):
 
 
 class Released:
-    """The latest run, up to the report.
+    """A run that pushed its model.
 
     Attributes:
       task: The task definition.
@@ -48,24 +43,19 @@ class Released:
       report: The report.
       pushed: The pushed version.
       predict: The signature of the exported model that takes texts.
-      run: The run, as `compare` reads it.
+      run: The run.
     """
 
-    def __init__(self, config):
-        self.task = config.task
-        paths = OutputPaths.of(config)
-        tfx_run_id = MetadataReader.of_file(paths.metadata).latest_run_id()
-        record = RunRecord(id="run", recipe=config.name, tfx_run_id=tfx_run_id)
-        self.run = Run(paths, record)
-        self.run.directory.mkdir(parents=True)
-        (self.run.directory / SETTINGS_FILE).write_text(config.to_yaml())
-        self.record = Path(self.run.artifacts[tfx_names.MODEL_RUN].uri)
-        self.verdict = self.run.verdict
+    def __init__(self, run):
+        self.run = run
+        self.task = run.settings.task
+        self.record = Path(run.artifacts[tfx_names.MODEL_RUN].uri)
+        self.verdict = run.verdict
         self.metrics = {m.metric: m for m in self.verdict.metrics}
         content = json.loads((self.record / "metrics.json").read_text())
         self.recorded = content["splits"]
-        self.report = Report.read(str(self.run.page.parent))
-        self.pushed = Path(self.report.pushed)
+        self.report = run.report
+        self.pushed = run.pushed
         self._loaded = tf.saved_model.load(str(self.pushed))
         self.predict = self._loaded.signatures["serving_default"]
 
@@ -87,7 +77,7 @@ def check(released):
     assert released.verdict.paired.metric == task.metric
     recorded = released.recorded["eval"]
     assert set(recorded) == set(table)
-    compared = compare([released.run] * 2, split="eval").runs[1]
+    compared = compare([released.run] * 2).runs[1]
     head = yaml.safe_load((released.pushed / "README.md").read_text().split("---")[1])
     (result,) = head["model-index"][0]["results"]
     on_card = {metric["name"]: metric["value"] for metric in result["metrics"]}
