@@ -24,7 +24,7 @@ from modules import environment
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.console import Console, WarningPrinter
-from pipeline.inputs.resolve import resolve_inputs
+from pipeline.inputs.resolve import find_data, resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 from pipeline.operations import cleaning, provenance
@@ -128,14 +128,15 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
 
 
 def prepare(config: Config, paths: OutputPaths) -> None:
-    """Checks what would fail after the data steps; `hold_output` checks the files.
+    """Checks what needs no record of the run; `hold_output` checks the files.
 
     Raises:
-      UsageError: `TF_CONFIG` is invalid, or TFX would read the output's path as a file
-        pattern.
+      UsageError: `TF_CONFIG` is invalid, TFX would read the output's path as a file
+        pattern, or the data do not exist.
     """
     cluster.prepare_local_run(config.trainer.strategy)
     uris.refuse_pattern("output", str(paths.root))
+    find_data(config)
 
 
 def _writing(paths: OutputPaths) -> contextlib.AbstractContextManager[None]:

@@ -136,6 +136,14 @@ def test_run_of_uncommitted_files_is_refused_before_it_writes(tmp_path, console)
     assert not OutputPaths.of(config).root.exists()
 
 
+def test_missing_data_are_refused_before_the_run_is_recorded(tmp_path, console):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(recipe, {"data.source": str(tmp_path / "absent")})
+    with refused("E-data-not-found", setting=str(tmp_path / "absent")):
+        run.run_locally(config, console)
+    assert not OutputPaths.of(config).root.exists()
+
+
 def test_run_warns_once_that_its_recipe_is_in_no_commit(tmp_path, console, monkeypatch):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
     monkeypatch.setattr(run, "_run", lambda *_: None)
