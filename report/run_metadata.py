@@ -59,7 +59,7 @@ class ComponentRun:
       seconds: Duration of the execution, up to now if it is running; 0 if the clock
         was set back.
       state: `done`, `cached`, `failed`, `interrupted` or `running`. ML Metadata has
-        `running` for a killed execution, too; `pipeline.operations.runs` finds those.
+        `running` for a killed execution, too; `pipeline.operations.run` finds those.
     """
 
     name: str

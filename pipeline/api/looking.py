@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 
 from contracts.errors import UsageError
 from contracts.records import evaluation
-from contracts.run_states import RunState
-from ingest.examples.data_card import DataCard
 from pipeline.api import html
 from pipeline.api.arguments import check_count, check_output, checked
 from pipeline.api.recipes import Recipe
 from pipeline.config import recipe as recipe_lib
+from pipeline.config import tfx_names
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
-from pipeline.config.recipe import Config
 from pipeline.operations import comparison as comparison_lib
-from pipeline.operations import runs
-from pipeline.operations.compared_run import find_run
-from pipeline.operations.record import LOG_FILE, SETTINGS_FILE
-from pipeline.operations.runs import LATEST, RunList
+from pipeline.operations import run as run_lib
+from pipeline.operations.record import LOG_FILE
+from pipeline.operations.runs import LATEST, RunList, find_run
 from report import content, page
-from report.run_metadata import ComponentRun
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +64,6 @@ class Comparison(comparison_lib.Comparison):
         return html.render(
             "compared.html.jinja",
             comparison=self,
-            letters=comparison_lib.LETTERS,
             changed=self.changed[:_MAX_CHANGED],
         )
 
@@ -79,7 +74,7 @@ class Comparison(comparison_lib.Comparison):
         return pd.DataFrame([row.model_dump() for row in self.changed])
 
 
-class Run(runs.Run):
+class Run(run_lib.Run):
     """A run that has ended, or that is running.
 
     Attributes:
@@ -87,66 +82,15 @@ class Run(runs.Run):
       record: Its record.
     """
 
-    @property
-    def id(self) -> str:
-        """The name of its record below `runs/` of the output directory."""
-        return self.record.id
-
-    @property
-    def state(self) -> RunState:
-        """`pushed`, `refused`, `data refused`, `running`, `failed`, `interrupted`."""
-        return self.record.state
-
-    @property
-    def reason(self) -> str:
-        """Why nothing was pushed; empty if a version was."""
-        return self.record.reason
-
-    @property
-    def pushed(self) -> Path | None:
-        """The directory of the version that it pushed; None if it pushed none."""
-        return None if self.record.pushed is None else Path(self.record.pushed)
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The metrics on all rows of the split that decides; empty without a model."""
-        verdict = self.outputs.verdict
-        return {m.metric: m.value for m in verdict.metrics} if verdict else {}
-
-    @property
+    @functools.cached_property
     def verdict(self) -> Verdict | None:
         """The Evaluator's verdict; None before it."""
-        verdict = self.outputs.verdict
-        return None if verdict is None else Verdict.model_validate(verdict.model_dump())
+        return self._read(tfx_names.MODEL_VERDICT, Verdict)
 
     @functools.cached_property
     def report(self) -> Report | None:
         """Its report; None before it is written."""
         return Report.read(str(self.directory))
-
-    @property
-    def data(self) -> DataCard | None:
-        """Where its rows came from; None before they are read."""
-        return self.data_card
-
-    @property
-    def components(self) -> list[ComponentRun]:
-        """Its components, in the order of their start."""
-        return self.outputs.components
-
-    @property
-    def settings(self) -> Config:
-        """Its recipe with every setting.
-
-        Raises:
-          UsageError: The file cannot be read.
-        """
-        return recipe_lib.load_config(self.directory / SETTINGS_FILE, is_past=True)
-
-    @property
-    def log(self) -> str:
-        """The log of TensorFlow, TFX and Beam."""
-        return (self.directory / LOG_FILE).read_text("utf-8", "replace")
 
     def worst_rows(self) -> pd.DataFrame:
         """Returns the rows with the highest loss that the report shows.
@@ -216,8 +160,7 @@ def list_runs(output: Output = None) -> list[Run]:
     Raises:
       UsageError: The directory does not exist.
     """
-    paths = find_output(output)
-    return [Run(paths, record) for record in RunList(paths)]
+    return [Run(run.paths, run.record) for run in RunList(find_output(output))]
 
 
 @checked
@@ -232,8 +175,8 @@ def load_run(name: str = LATEST, output: Output = None) -> Run:
     Raises:
       UsageError: There is no such run, or there are several.
     """
-    paths = find_output(output)
-    return Run(paths, RunList(paths).find(name))
+    run = RunList(find_output(output)).find(name)
+    return Run(run.paths, run.record)
 
 
 @checked
@@ -261,13 +204,13 @@ def compare(
     check_count(compared, len(comparison_lib.LETTERS))
     first = next((run for run in compared if isinstance(run, Run)), None)
     paths = first.paths if first and output is None else _paths_of(output)
-    found = [
-        find_run(run.paths, run.id)
-        if isinstance(run, Run)
-        else find_run(paths, str(run))
+    named = (
+        (run.paths, run.id) if isinstance(run, Run) else (paths, str(run))
         for run in compared
-    ]
-    result = comparison_lib.compare(found, split=split, with_texts=with_texts)
+    )
+    result = comparison_lib.compare(
+        [find_run(*place) for place in named], split=split, with_texts=with_texts
+    )
     return Comparison.model_construct(**dict(result))
 
 

@@ -13,7 +13,6 @@ from pipeline.api.arguments import Keep, Version, checked
 from pipeline.api.looking import Output, Run, find_output
 from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
-from pipeline.config.paths import OutputPaths
 from pipeline.operations import cleaning, releases
 from pipeline.operations import lineage as lineage_lib
 from pipeline.operations.cleaning import Obsolete
@@ -81,10 +80,9 @@ def override(run: InstanceOf[Run], *, reason: str) -> Release:
     from pipeline.local.run import hold_output
     from pipeline.operations import override as override_lib
 
-    paths = OutputPaths(run.paths.root, run.record.recipe)
-    override_lib.find_refused(paths, run.record)  # before TFX is imported
-    with quiet(), hold_output(paths, f"override {run.id}"):
-        return override_lib.override(paths, run.record, reason)
+    override_lib.require_refused(run)  # before TFX is imported
+    with quiet(), hold_output(run.paths, f"override {run.id}"):
+        return override_lib.override(run, reason)
 
 
 def check_reason(reason: str) -> None:

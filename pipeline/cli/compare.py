@@ -12,9 +12,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from contracts import wording
-from pipeline.api.arguments import check_count
 from pipeline.cli import options
-from pipeline.cli.metric_tables import LETTERS, comparison_table
+from pipeline.cli.metric_tables import comparison_table
 from pipeline.console import Console, print_json
 
 if TYPE_CHECKING:
@@ -57,22 +56,21 @@ def compare_command(
     compared with the first: settings, metrics with a test of their difference, and the
     rows whose prediction changed.
     """
-    check_count(compared, len(LETTERS))
     paths = options.output_paths(config_file, output)
-    from pipeline.operations.compared_run import find_run
-    from pipeline.operations.comparison import compare
+    from pipeline.api.looking import compare
 
-    runs = [find_run(paths, name) for name in compared]
     with_texts = rows > 0 or as_json or csv_file is not None
-    comparison = compare(runs, split=split, with_texts=with_texts)
+    comparison = compare(
+        *compared, output=paths.root, split=split, with_texts=with_texts
+    )
     if csv_file is not None:
-        _write_csv(comparison, runs[0].task.text_columns, csv_file)
+        _write_csv(comparison, csv_file)
     if as_json:
         # pydantic's own JSON has NaN as a string.
         print_json(comparison.as_json())
         return
     console = Console()
-    for letter, run in zip(LETTERS, comparison.runs, strict=False):
+    for letter, run in zip(comparison.letters, comparison.runs, strict=True):
         extra = run.rows - comparison.rows
         line = f"{letter}  {run.name}: {wording.count(run.rows, 'row')}"
         if extra:
@@ -81,11 +79,8 @@ def compare_command(
     if comparison.warning:
         _print(console, comparison.warning)
     if comparison.settings:
-        letters = LETTERS[: len(comparison.runs)]
-        table = Table(
-            Column("setting", overflow="fold"),
-            *(Column(letter, overflow="fold") for letter in letters),
-        )
+        columns = ("setting", *comparison.letters)
+        table = Table(*(Column(name, overflow="fold") for name in columns))
         for setting in comparison.settings:
             values = ("" if v is None else str(v) for v in setting.values)
             table.add_row(setting.key, *values)
@@ -93,7 +88,7 @@ def compare_command(
     else:
         console.print("The settings are the same.")
     console.print(comparison_table(comparison))
-    for letter, run in zip(LETTERS[1:], comparison.runs[1:], strict=False):
+    for letter, run in zip(comparison.letters[1:], comparison.runs[1:], strict=True):
         test = run.tests[comparison.metric]
         _print(console, f"{letter} against A: {test.sentence}")
         if test.only_a_right is not None:
@@ -107,17 +102,17 @@ def compare_command(
         line += f"; the largest changes{of_label}:"
     _print(console, line)
     for row in shown:
-        _show_row(row, console)
+        _show_row(row, comparison.letters, console)
     if rows < count:
         _print(console, "--rows N shows more of them; --csv FILE writes all of them")
 
 
-def _show_row(row: ChangedRow, console: Console) -> None:
+def _show_row(row: ChangedRow, letters: str, console: Console) -> None:
     """Prints a row's predictions, with the probability of its label, and its texts."""
     line = Text(f"{row.id} {row.label or _NO_LABEL}:", style="bold")
     for index, prediction in enumerate(row.predictions):
         style = "" if prediction == row.label or not row.probabilities else "red"
-        line.append(f" {LETTERS[index]} ", style="not bold")
+        line.append(f" {letters[index]} ", style="not bold")
         line.append(prediction or _NO_LABEL, style=f"not bold {style}")
         if row.probabilities:
             line.append(f" ({row.probabilities[index]:.3f})", style="not bold dim")
@@ -130,9 +125,9 @@ def _print(console: Console, line: str) -> None:
     console.print(line, highlight=False, soft_wrap=True)
 
 
-def _write_csv(comparison: Comparison, columns: list[str], path: Path) -> None:
+def _write_csv(comparison: Comparison, path: Path) -> None:
     """Writes a line for each changed row; columns are named after the runs."""
-    names = [run.name for run in comparison.runs]
+    names, columns = [run.name for run in comparison.runs], comparison.text_columns
     has_probabilities = any(row.probabilities for row in comparison.changed)
     header = ["id", *columns, "label", *(f"prediction {name}" for name in names)]
     if has_probabilities:

@@ -49,10 +49,10 @@ from pipeline.console import (
 )
 from pipeline.inputs import encoder_source
 from pipeline.local.interruption import end_process
-from report.content import PAGE_FILE, Report
+from report.content import PAGE_FILE
 
 if TYPE_CHECKING:
-    from pipeline.operations.runs import Run
+    from pipeline.operations.run import Run
 
 
 def _print_prose(text: str, console: Console, style: str = "") -> None:
@@ -238,14 +238,13 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 
 def show(run: Run, console: Console) -> int:
     """Prints how a run ended; returns the exit status."""
-    outputs, record = run.outputs, run.record
-    data_verdict, verdict = outputs.data_verdict, outputs.verdict
+    data_verdict, verdict = run.data_verdict, run.verdict
     assert data_verdict is not None
     assert verdict is not None
-    check, ages = outputs.serving_check, outputs.ages
+    check, ages = run.serving_check, run.ages
     warnings = [check.warnings if check else [], ages.warnings if ages else []]
-    written = Report.read(str(run.directory))  # missing if Report failed
-    warnings.append(written.column_warnings if written else [])
+    # The report is missing if Report failed.
+    warnings.append(run.report.column_warnings if run.report else [])
     for warning in itertools.chain(data_verdict.warnings, *warnings):
         _print_prose(f"warning: {warning}", console)
     for table in verdict_tables(verdict.metrics):
@@ -259,22 +258,22 @@ def show(run: Run, console: Console) -> int:
         _print_prose(ages.conclusion, console)
     page = run.directory / PAGE_FILE
     console.print(f"report {page}", soft_wrap=True)
-    missing = f"; missing: {outputs.missing}" if outputs.missing else ""
-    if record.pushed is None:
-        _print_prose(f"refused: {record.reason}{missing}", console)
+    missing = f"; missing: {run.missing}" if run.missing else ""
+    if run.pushed is None:
+        _print_prose(f"refused: {run.reason}{missing}", console)
     else:
-        console.print(f"pushed {record.pushed}{missing}", soft_wrap=True)
+        console.print(f"pushed {run.pushed}{missing}", soft_wrap=True)
     if console.is_interactive:
         output = ("--output", run.paths.root)
-        if record.pushed is not None:
-            step = command("serve", "--model", Path(record.pushed).parent)
+        if run.pushed is not None:
+            step = command("serve", "--model", run.pushed.parent)
         elif verdict.blessed:
-            step = command("show", record.id, *output)
+            step = command("show", run.id, *output)
         else:
-            override = command("override", record.id, "--reason", "TEXT", *output)
+            override = command("override", run.id, "--reason", "TEXT", *output)
             step = f"open the report; to push the model anyway, {override}"
         console.print(f"next: {step}", soft_wrap=True)
-    return exit_status.REFUSED if record.pushed is None else exit_status.SUCCESS
+    return exit_status.REFUSED if run.pushed is None else exit_status.SUCCESS
 
 
 SECTIONS: dict[str, list[click.Command]] = {

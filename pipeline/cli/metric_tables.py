@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from contracts.records.evaluation import Estimate, MetricVerdict
     from pipeline.operations.comparison import Comparison
 
-LETTERS = string.ascii_uppercase  # of compared runs
 _NAME = "metric"
 
 
@@ -60,7 +58,7 @@ def comparison_table(comparison: Comparison) -> Table:
     first, *others = comparison.runs
     headers = [
         "A",
-        *(text for letter in LETTERS[1 : len(others) + 1] for text in (letter, "p")),
+        *(text for letter in comparison.letters[1:] for text in (letter, "p")),
     ]
     table = Table(Column(_NAME, overflow="fold"), *headers)
     for name in others[0].tests:

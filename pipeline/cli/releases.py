@@ -148,12 +148,11 @@ def override_command(paths: OutputPaths, run: str, reason: str) -> None:
     from pipeline.operations.runs import RunList
 
     releases.check_reason(reason)
-    record = RunList(paths, requires_metadata=True).find(run)
-    paths = OutputPaths(paths.root, record.recipe)
+    refused = RunList(paths, requires_metadata=True).find(run)
     environment.set_up(quiet=True)
     with Console(stderr=True).status("pushing"):
-        release = releases.override(Run(paths, record), reason=reason)
-    click.echo(f"pushed {paths.pushed / str(release.version)}")
+        release = releases.override(Run(refused.paths, refused.record), reason=reason)
+    click.echo(f"pushed {refused.paths.pushed / str(release.version)}")
     click.echo(f"recorded: {release.by}, {local_time(release.time)}: {release.reason}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,13 +20,12 @@ from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import plain_table, short_id
 from pipeline.config.paths import OutputPaths
 from pipeline.console import Console, print_json
-from report.content import PAGE_FILE, Report
+from report.content import PAGE_FILE
 from report.formatting import duration, local_time
 
 if TYPE_CHECKING:
     from pipeline.operations.lineage import Node
-    from pipeline.operations.record import RunRecord
-    from pipeline.operations.runs import Run
+    from pipeline.operations.run import Run
 
 _SHOWN_REASON = 150
 _SHOWN_HASH = 12
@@ -58,10 +56,10 @@ def runs_command(paths: OutputPaths, as_json: bool) -> None:
     for run, short in zip(runs, ids, strict=True):
         table.add_row(
             short if ids.count(short) == 1 else run.id,
-            run.recipe,
-            one_value(run.metric, run.value),
+            run.record.recipe,
+            one_value(run.record.metric, run.record.value),
             _result(run),
-            _duration(run.seconds),
+            _duration(run.record.seconds),
         )
     Console().print(table)
 
@@ -72,18 +70,17 @@ def runs_command(paths: OutputPaths, as_json: bool) -> None:
 @options.JSON
 def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
     """Show RUN: an id that `runs` lists, the start of an id, or `latest`."""
-    from pipeline.operations.record import read_file
-    from pipeline.operations.run_outputs import RunOutputs
-    from pipeline.operations.runs import Run, RunList
+    from pipeline.operations.run import Run
+    from pipeline.operations.runs import RunList
 
     runs = RunList(paths)
-    details = Run(paths, runs.find(run))
-    record, card = details.record, details.data_card
-    report_file = str(details.directory / Report.FILE)
-    written = read_file(report_file, Report, Report.FORMAT)
-    search = written.search if written else None
-    # Without ML Metadata, whose problem `RunList` has logged, the record remains.
-    outputs = details.outputs if runs.reader else RunOutputs()
+    details = runs.find(run)
+    record, card = details.record, details.data
+    search = details.report.search if details.report else None
+    outputs = details
+    if runs.reader is None:
+        # Without ML Metadata, whose problem `RunList` has logged, the record remains.
+        outputs = Run(paths, record.model_copy(update={"tfx_run_id": None}))
     verdict, check = outputs.verdict, outputs.serving_check
     record_files = sorted(details.directory.glob("*"))
     if as_json:
@@ -93,7 +90,7 @@ def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
         ]
         artifacts = outputs.artifacts.items()
         content = {
-            **_run_as_json(record),
+            **_run_as_json(details),
             "search": search.as_json() if search else {},
             "verdict": verdict.as_json() if verdict else {},
             "ages": outputs.ages.as_json() if outputs.ages else {},
@@ -108,7 +105,7 @@ def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
     console = Console(highlight=False)
     recipe = f", recipe {record.recipe}" if record.recipe else ""
     console.print(f"run {record.id}{recipe}")
-    console.print(_result(record, whole=True), soft_wrap=True)
+    console.print(_result(details, whole=True), soft_wrap=True)
     took = _duration(record.seconds) or "end unknown"
     console.print(f"started {local_time(record.started)}, {took}")
     if record.commits:
@@ -147,7 +144,7 @@ def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
         if check.not_swapped:
             console.print(check.not_swapped, soft_wrap=True)
     if outputs.components:
-        console.print(_components_table(details))
+        console.print(_components_table(outputs))
     if card:
         sha256 = (card.fingerprint or "")[:_SHOWN_HASH]
         line = f"data: {card.source}" + (f", SHA-256 {sha256}" if sha256 else "")
@@ -190,18 +187,18 @@ def lineage_command(paths: OutputPaths, model: str, as_json: bool) -> None:
     Console().print(_tree(node))
 
 
-def _run_as_json(run: RunRecord) -> dict[str, Any]:
-    content = run.model_dump(mode="json")
-    return {**content, "started": run.started.isoformat(), "seconds": run.seconds}
+def _run_as_json(run: Run) -> dict[str, Any]:
+    record, content = run.record, run.record.model_dump(mode="json")
+    return {**content, "started": record.started.isoformat(), "seconds": record.seconds}
 
 
-def _result(run: RunRecord, *, whole: bool = False) -> Text:
+def _result(run: Run, *, whole: bool = False) -> Text:
     """Returns the state of a run, with the pushed version or the reason."""
     state = Text.assemble((run.state, MARKS[run.state].color))
-    version = (run.pushed or "") if whole else Path(run.pushed or "").name
+    version = run.pushed and (run.pushed if whole else run.pushed.name)
     if run.state == PUSHED:
-        return state.append(f" {version}")
-    if run.pushed:
+        return state.append(f" {version or ''}")
+    if version:
         state.append_text(
             Text.assemble(", overridden: ", ("pushed", "green"), f" {version}")
         )
@@ -218,10 +215,10 @@ def _duration(seconds: float | None) -> str:
 def _components_table(run: Run) -> Table:
     columns = ("component", Column("time", justify="right"), "state", "outputs")
     table = plain_table(*columns)
-    for component in run.outputs.components:
+    for component in run.components:
         artifacts = [
             artifact
-            for (name, _), artifact in run.outputs.artifacts.items()
+            for (name, _), artifact in run.artifacts.items()
             if name == component.name
         ]
         deleted = sum(artifact.state == artifact.DELETED for artifact in artifacts)

@@ -6,7 +6,11 @@ import dataclasses
 from collections.abc import Callable
 
 from contracts.errors import SettingError, UsageError
+from contracts.settings.data import TFDS_PREFIX
+from contracts.storage import uris
 from ingest import examples as examples_lib
+from ingest.examples import spans
+from ingest.examples.sources import Source
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
@@ -27,6 +31,23 @@ class ResolvedInputs:
     schema_file: str
     encoder: encoder_source.ResolvedEncoder
     span: int | None = None
+
+
+def find_data(config: Config) -> tuple[str, Source | None]:
+    """Finds the data of a run.
+
+    Returns:
+      Their location, and their files; None if they are remote or of TFDS.
+
+    Raises:
+      UsageError: They do not exist on this machine, or two files are one split.
+    """
+    location, settings = config.data_source, config.data
+    if location.startswith(TFDS_PREFIX) or not uris.is_local(location):
+        return location, None
+    if spans.has_span(location):
+        location, _ = spans.find_span(location, settings.span, lambda _: None)
+    return location, examples_lib.find_source(location, settings)
 
 
 def resolve_inputs(

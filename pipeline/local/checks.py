@@ -24,16 +24,16 @@ from packaging.utils import NormalizedName, canonicalize_name
 from contracts import cpu, wording
 from contracts.errors import UsageError
 from contracts.settings import cluster
-from contracts.settings.data import TFDS_PREFIX
 from contracts.storage import uris
 from ingest import examples
-from ingest.examples import spans, splits, text_source
+from ingest.examples import splits, text_source
 from ingest.examples.bad_rows import BadRows
 from pipeline.beam import job_servers
 from pipeline.config import recipe
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
+from pipeline.inputs.resolve import find_data
 
 _STACKS = REPOSITORY / "stacks"
 _GIB = 1 << 30
@@ -333,12 +333,10 @@ def _check_encoder(config: Config) -> tuple[Check, int]:
 
 def _describe_data(config: Config) -> str:
     """Opens the splits and checks the columns of their first rows."""
-    location, settings, task = config.data_source, config.data, config.task
-    if location.startswith(TFDS_PREFIX) or not uris.is_local(location):
+    settings, task = config.data, config.task
+    location, source = find_data(config)
+    if source is None:
         return f"{location}: read by a run, not checked"
-    if spans.has_span(location):
-        location, _ = spans.find_span(location, settings.span, lambda _: None)
-    source = examples.find_source(location, settings)
     if task.is_tokenized or not source.files:
         records = examples.find_examples(location, settings)
         config.with_split(records.patterns)

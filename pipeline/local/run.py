@@ -24,7 +24,7 @@ from modules import environment
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.console import Console, WarningPrinter
-from pipeline.inputs.resolve import resolve_inputs
+from pipeline.inputs.resolve import find_data, resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 from pipeline.operations import cleaning, provenance
@@ -37,8 +37,7 @@ from pipeline.operations.record import (
     RunRecord,
     new_run_id,
 )
-from pipeline.operations.run_outputs import RunOutputs
-from pipeline.operations.runs import Run, recording
+from pipeline.operations.run import Run, recording
 from pipeline.platforms import local_platform
 from report import run_metadata
 from report.content import MODEL_PICTURE, PAGE_FILE, Report
@@ -70,7 +69,14 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
     paths = OutputPaths.of(config)
     prepare(config, paths)
     commits = check_commits(config)
-    directory = paths.run(new_run_id())
+    record = RunRecord(
+        id=new_run_id(),
+        recipe=config.name,
+        metric=config.task.metric,
+        commits=commits,
+    )
+    run = Run(paths, record)
+    directory = run.directory
     stopper = signals.Stopper()
     with (
         stopper.restored(),  # the record of a run that was stopped may fill the disk
@@ -89,9 +95,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
                 name="E-record-damaged",
             )
         with _writing(paths):
-            record = recorded.enter_context(
-                recording(directory, config, paths.metadata, commits)
-            )
+            recorded.enter_context(recording(run))
             recorded.enter_context(stopper.restored())  # the log may, too
             recorded.enter_context(redirect_output(directory / LOG_FILE))
             _write_config(config, directory)
@@ -115,24 +119,24 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
         ):
             warn_of_commits(commits)
             try:
-                outputs = _run(config, paths, record, progress)
+                _run(config, run, progress)
             except Exception:
                 logger.exception("the run stopped")
                 raise
-        value = outputs.metric_value(config.task.metric)
-        record.finish(outputs.pushed, outputs.refusal, value)
-    return Run(paths, record)
+        record.finish(run.destination, run.refusal, run.metrics.get(record.metric))
+    return run
 
 
 def prepare(config: Config, paths: OutputPaths) -> None:
-    """Checks what would fail after the data steps; `hold_output` checks the files.
+    """Checks what needs no record of the run; `hold_output` checks the files.
 
     Raises:
-      UsageError: `TF_CONFIG` is invalid, or TFX would read the output's path as a file
-        pattern.
+      UsageError: `TF_CONFIG` is invalid, TFX would read the output's path as a file
+        pattern, or the data do not exist.
     """
     cluster.prepare_local_run(config.trainer.strategy)
     uris.refuse_pattern("output", str(paths.root))
+    find_data(config)
 
 
 def _writing(paths: OutputPaths) -> contextlib.AbstractContextManager[None]:
@@ -181,10 +185,8 @@ def _write_config(config: Config, record: Path) -> None:
     (record / SETTINGS_FILE).write_text(config.to_yaml(), encoding="utf-8")
 
 
-def _run(
-    config: Config, paths: OutputPaths, record: RunRecord, progress: RunProgress
-) -> RunOutputs:
-    directory = paths.run(record.id)
+def _run(config: Config, run: Run, progress: RunProgress) -> None:
+    paths, record, directory = run.paths, run.record, run.directory
     # TFX takes seconds to import: `run --help` does not wait for it, and the import
     # itself runs while the progress is shown.
     with environment.importing():
@@ -224,14 +226,12 @@ def _run(
     except DataAnomaliesError as error:
         write_report(str(directory), error.report)
         raise _with_report(error, directory) from error
-    reader = MetadataReader.of_file(paths.metadata)
-    outputs = RunOutputs(reader, reader.latest_run_id())
-    page, data_verdict = outputs.page, outputs.data_verdict
+    record.tfx_run_id = MetadataReader.of_file(paths.metadata).latest_run_id()
+    page, data_verdict = run.page, run.data_verdict
     assert page is not None
     assert data_verdict is not None
     _copy_report(page, directory)
     card.model_copy(update={"profile": data_verdict.profile}).write(directory)
-    return outputs
 
 
 def _with_report(error: DataRefusedError, directory: Path) -> DataRefusedError:

@@ -25,12 +25,12 @@ from contracts.storage import file_lock, files
 from modules import environment
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
-from pipeline.operations.record import RunRecord
 from pipeline.operations.releases import (
     directory_size,
     list_pushed,
     recipe_names,
 )
+from pipeline.operations.run import Run
 from pipeline.operations.runs import RunList
 from report import run_metadata
 from report.run_metadata import MetadataReader, values
@@ -164,11 +164,12 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
 
 def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     runs = RunList(paths, requires_metadata=True)
-    if any((run.tfx_run_id or run.damage) and not runs.is_known(run) for run in runs):
+    records = [run.record for run in runs if not runs.is_known(run)]
+    if any(record.tfx_run_id or record.damage for record in records):
         return []
     # A run that ended before its first component, for example because of a setting,
     # wrote nothing to keep. What a damaged run wrote is kept in any case.
-    counted = [run for run in runs if runs.is_known(run) and not run.damage]
+    counted = [run for run in runs if runs.is_known(run) and not run.record.damage]
     if len(counted) <= keep or runs.reader is None:
         return []
     for artifact in runs.reader.artifacts(tfx_names.MODEL_TYPE):
@@ -222,14 +223,14 @@ class _Planner:
         paths: OutputPaths,
         runs: RunList,
         reader: MetadataReader,
-        kept_runs: list[RunRecord],
+        kept_runs: list[Run],
     ) -> None:
         self._paths = paths
         self._runs = runs
         self._reader = reader
         # Runs that `tfx run` started have no record; they are kept like the others.
         run_ids = reader.run_ids()
-        oldest = min(run_ids.index(str(run.tfx_run_id)) for run in kept_runs)
+        oldest = min(run_ids.index(str(run.record.tfx_run_id)) for run in kept_runs)
         kept = set(run_ids[oldest:])
         pushed = [
             version
@@ -243,7 +244,8 @@ class _Planner:
             for version in pushed
             if version.state in ("served", "incomplete") and version.tfx_run_id
         }
-        kept |= {run.tfx_run_id for run in runs if run.damage and run.tfx_run_id}
+        damaged = [run.record for run in runs if run.record.damage]
+        kept |= {record.tfx_run_id for record in damaged if record.tfx_run_id}
         self._obsolete = [
             execution
             for run_id in run_ids
@@ -309,9 +311,9 @@ class _Planner:
     def records(self) -> Iterator[Obsolete]:
         """Yields records of runs that are not kept; see `plan`."""
         for run in self._runs:
-            if run.id not in self._kept_records and not run.damage:
-                path = self._paths.run(run.id)
-                yield _obsolete("run record", path, "older than the runs that are kept")
+            if run.id not in self._kept_records and not run.record.damage:
+                why = "older than the runs that are kept"
+                yield _obsolete("run record", run.directory, why)
 
     def _find_trainer(self, directory: Path) -> Any:
         """Returns the execution of the Trainer that used a directory last, if any."""

@@ -11,17 +11,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pydantic
+import yaml
 
 from contracts.errors import UsageError
-from contracts.metrics import Rows
 from contracts.records import Record
 from contracts.records.evaluation import Estimate, PairedTest
-from contracts.task.definition import TaskConfig
+from contracts.storage import files
+from contracts.task.definition import NO_ID, TaskConfig
+from ingest.examples import tf_examples
+from modules import environment
 from modules.evaluation import prediction_files, resampling
-from pipeline.operations import row_texts
-from pipeline.operations.compared_run import FinishedRun
+from modules.evaluation.prediction_files import RecordedPredictions
+from pipeline.config import tfx_names
+from pipeline.operations.record import LOG_FILE, RESTORE, SETTINGS_FILE, damage_error
+from pipeline.operations.run import Run
 
-LETTERS = string.ascii_uppercase  # names of compared runs in tables
+LETTERS = string.ascii_uppercase  # of compared runs
 
 # Id, labels and texts of a row; and the number of earlier rows that are equal.
 _Row = tuple[int, tuple[float, ...], tuple[str, ...]]
@@ -93,6 +99,7 @@ class Comparison(Record):
       runs: The runs.
       settings: The settings that differ.
       changed: The rows whose prediction differs, the largest change first.
+      text_columns: The columns of the texts. They are not written.
     """
 
     metric: str
@@ -102,6 +109,12 @@ class Comparison(Record):
     runs: list[ComparedRun]
     settings: list[Setting]
     changed: list[ChangedRow]
+    text_columns: list[str] = pydantic.Field([], exclude=True)
+
+    @property
+    def letters(self) -> str:
+        """The names of the runs in tables, a letter each."""
+        return LETTERS[: len(self.runs)]
 
     @property
     def warning(self) -> str:
@@ -116,19 +129,52 @@ class Comparison(Record):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Predictions:
-    """The predictions of a run, and its texts by id."""
+class _Compared:
+    """What is compared of a run.
 
-    ids: np.ndarray
-    labels: np.ndarray
-    outputs: np.ndarray
-    predicted: np.ndarray
-    texts: dict[int, tuple[str, ...]]
+    Attributes:
+      run: The run.
+      settings: Its recipe with every setting, also if this release refuses one.
+      task: The task of the recipe.
+      split: The compared split.
+      predictions: Those of the split.
+      texts: The texts of the split by id.
+    """
+
+    run: Run
+    settings: dict[str, Any]
+    task: TaskConfig
+    split: str
+    predictions: RecordedPredictions
+    texts: dict[int, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def read(cls, run: Run, split: str | None) -> _Compared:
+        """Reads the settings and the predictions of a run.
+
+        Raises:
+          UsageError: It did not train a model, or a file cannot be read.
+        """
+        if not {tfx_names.MODEL_RUN, tfx_names.EXAMPLES} <= run.artifacts.keys():
+            raise _untrained(run)
+        path = run.directory / SETTINGS_FILE
+        try:
+            try:
+                # Settings that its release did not have get today's defaults.
+                settings = run.settings.model_dump(mode="json")
+            except UsageError:
+                settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+            task = TaskConfig.model_validate(settings["task"])
+            split = split or str(settings["evaluator"]["split"])
+        except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
+            advice = f"{RESTORE}, or compare other runs"
+            raise damage_error(path, error, advice) from error
+        return cls(run, settings, task, split, _read_predictions(run, task, split))
 
     @property
-    def rows(self) -> Rows:
-        """The values that metrics read."""
-        return Rows.of(self.labels, self.outputs, predicted=self.predicted)
+    def examples(self) -> str:
+        """Directory of the Examples."""
+        return self.run.artifacts[tfx_names.EXAMPLES].uri
 
     def keys(self, *, by_texts: bool) -> dict[_Key, int]:
         """Returns the index of each row by the key that it has in every run.
@@ -139,8 +185,8 @@ class _Predictions:
         """
         seen: Counter[_Row] = Counter()
         keys: dict[_Key, int] = {}
-        labels = self.labels.reshape(len(self.labels), -1).tolist()
-        rows = zip(self.ids.tolist(), labels, strict=True)
+        ids, labels, *_ = self.predictions
+        rows = zip(ids.tolist(), labels.reshape(len(ids), -1).tolist(), strict=True)
         for index, (row_id, label) in enumerate(rows):
             if by_texts and row_id not in self.texts:
                 continue
@@ -149,20 +195,9 @@ class _Predictions:
             seen[row] += 1
         return keys
 
-    def take(self, indices: Iterable[int]) -> _Predictions:
-        """Returns some of the rows."""
-        chosen = list(indices)
-        return _Predictions(
-            self.ids[chosen],
-            self.labels[chosen],
-            self.outputs[chosen],
-            self.predicted[chosen],
-            self.texts,
-        )
-
 
 def compare(
-    runs: Sequence[FinishedRun], *, split: str | None = None, with_texts: bool = True
+    runs: Sequence[Run], *, split: str | None = None, with_texts: bool = True
 ) -> Comparison:
     """Compares runs on the rows that all of them predicted.
 
@@ -178,36 +213,36 @@ def compare(
       UsageError: The tasks differ, a run has no predictions of the split, or the runs
         have no row in common.
     """
-    task, split = runs[0].task, split or runs[0].split
+    first = _Compared.read(runs[0], split)
+    task, split = first.task, first.split
+    compared = [first, *(_Compared.read(run, split) for run in runs[1:])]
     kind = task.label_kind
-    for run in runs[1:]:
-        other = run.task.label_kind
+    for each in compared[1:]:
+        other = each.task.label_kind
         if (other.noun, other.names) != (kind.noun, kind.names):
             raise UsageError(
                 "task",
-                f"{runs[0].name} predicts {kind.describe_outputs()}, {run.name} "
+                f"{first.run.id} predicts {kind.describe_outputs()}, {each.run.id} "
                 f"{other.describe_outputs()}",
                 advice="compare runs of one task",
                 name="E-runs-not-comparable",
             )
-    texts_by_uri: dict[str, dict[int, tuple[str, ...]]] = {}
     if with_texts:
-        for run in runs:
-            if run.examples not in texts_by_uri:
-                texts = row_texts.read(run.examples, split, run.task)
-                texts_by_uri[run.examples] = texts
-        if not all(texts_by_uri.values()):
-            texts_by_uri = {}  # the texts of one run were deleted: keys have no texts
-    predictions = [
-        _Predictions(*_read_predictions(run, split), texts_by_uri.get(run.examples, {}))
-        for run in runs
-    ]
-    same_examples = len({run.examples for run in runs}) == 1
-    by_texts = not same_examples and bool(texts_by_uri)
-    keys = [each.keys(by_texts=by_texts) for each in predictions]
+        texts: dict[str, dict[int, tuple[str, ...]]] = {}
+        for each in compared:
+            if each.examples not in texts:
+                texts[each.examples] = _read_texts(each.examples, split, each.task)
+        if all(texts.values()):  # else those of one run were deleted
+            compared = [
+                dataclasses.replace(each, texts=texts[each.examples])
+                for each in compared
+            ]
+    same_examples = len({each.examples for each in compared}) == 1
+    by_texts = not same_examples and bool(compared[0].texts)
+    keys = [each.keys(by_texts=by_texts) for each in compared]
     common = [key for key in keys[0] if all(key in other for other in keys[1:])]
     if not common:
-        names = " and ".join(run.name for run in runs)
+        names = " and ".join(run.id for run in runs)
         raise UsageError(
             "split",
             f"{names} have no row of {split} in common: no id has the same label and "
@@ -216,8 +251,10 @@ def compare(
             name="E-runs-not-comparable",
         )
     shared = [
-        each.take(of_run[key] for key in common)
-        for each, of_run in zip(predictions, keys, strict=True)
+        RecordedPredictions(
+            *(values[[of_run[key] for key in common]] for values in each.predictions)
+        )
+        for each, of_run in zip(compared, keys, strict=True)
     ]
     return Comparison(
         metric=task.metric,
@@ -225,11 +262,12 @@ def compare(
         rows=len(common),
         texts_match=same_examples or by_texts,
         runs=[
-            _describe_run(run.name, len(each.ids), task, rows, shared[0])
-            for run, each, rows in zip(runs, predictions, shared, strict=True)
+            _describe_run(each, task, rows, shared[0])
+            for each, rows in zip(compared, shared, strict=True)
         ],
-        settings=differing_settings([run.settings for run in runs]),
-        changed=_changed_rows(task, shared),
+        settings=differing_settings([each.settings for each in compared]),
+        changed=_changed_rows(task, shared, compared[0].texts),
+        text_columns=task.text_columns,
     )
 
 
@@ -252,31 +290,87 @@ def _flatten(settings: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
             yield f"{prefix}{key}", value
 
 
-def _read_predictions(
-    run: FinishedRun, split: str
-) -> prediction_files.RecordedPredictions:
+def _untrained(run: Run) -> UsageError:
+    """Returns the error of a run without predictions."""
+    why = "its Trainer did not finish"
+    advice = f"{run.directory / LOG_FILE} shows why"
+    if run.state == "running":
+        why, advice = "it is running", "compare it when its Trainer has ended"
+    elif run.record.tfx_run_id and not run.components:
+        why, advice = f"{run.paths.metadata} does not know it", RESTORE
+    got = f"{run.id} has no predictions: {why}"
+    return UsageError("run", got, advice=advice, name="E-runs-not-comparable")
+
+
+def _read_predictions(run: Run, task: TaskConfig, split: str) -> RecordedPredictions:
+    model_run = run.artifacts[tfx_names.MODEL_RUN].uri
     try:
-        return prediction_files.read_predictions(run.model_run, run.task, split)
+        return prediction_files.read_predictions(model_run, task, split)
     except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
         reason = f"damaged ({type(error).__name__})"
         if isinstance(error, OSError):
             reason = f"missing ({error.strerror})"
         raise UsageError(
-            run.model_run,
-            f"run {run.name}, split {split}: the predictions are {reason}",
+            model_run,
+            f"run {run.id}, split {split}: the predictions are {reason}",
             advice="compare an evaluated split, or restore the files from a backup",
             name="E-record-damaged",
         ) from error
 
 
+def _read_texts(
+    examples: str, split: str, task: TaskConfig
+) -> dict[int, tuple[str, ...]]:
+    """Returns the texts of each row by its id, except rows whose id is not unique.
+
+    Returns:
+      An empty dict if the Examples hold tokens, or were deleted.
+
+    Raises:
+      UsageError: A file of the Examples is damaged.
+    """
+    if task.is_tokenized:
+        return {}
+    environment.set_up(quiet=True)
+    import tensorflow as tf  # takes seconds, and not every comparison reads texts
+
+    # The layout of TFX's artifacts.
+    try:
+        paths = files.list_records([f"{examples}/Split-{split}/*"])
+    except files.MissingRecordsError:
+        return {}
+    texts: dict[int, tuple[str, ...]] = {}
+    repeated = set()
+    try:
+        for serialized in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
+            row = tf_examples.to_row(serialized)
+            # `to_row` returns None for an empty feature.
+            values = tuple(str(row.get(column) or "") for column in task.text_columns)
+            row_id = row.get(task.id_column, NO_ID)
+            if texts.setdefault(row_id, values) != values:
+                repeated.add(row_id)
+    except tf.errors.OpError as error:
+        raise UsageError(
+            examples,
+            f"the texts cannot be read ({type(error).__name__})",
+            advice=f"{RESTORE}, or compare without texts, with `rows=0` or "
+            "`with_texts=False`",
+            name="E-record-damaged",
+        ) from error
+    return {row_id: row for row_id, row in texts.items() if row_id not in repeated}
+
+
 def _describe_run(
-    name: str, rows: int, task: TaskConfig, run: _Predictions, first: _Predictions
+    compared: _Compared,
+    task: TaskConfig,
+    shared: RecordedPredictions,
+    first: RecordedPredictions,
 ) -> ComparedRun:
-    intervals = resampling.confidence_intervals(task, run.rows)
-    tests = resampling.paired_tests(task, first.rows, run.rows, list(intervals))
+    intervals = resampling.confidence_intervals(task, shared.rows)
+    tests = resampling.paired_tests(task, first.rows, shared.rows, list(intervals))
     return ComparedRun(
-        name=name,
-        rows=rows,
+        name=compared.run.id,
+        rows=len(compared.predictions.ids),
         metrics={
             metric: Estimate(
                 value=tests[metric].b, interval=None if math.isnan(ends[0]) else ends
@@ -284,7 +378,7 @@ def _describe_run(
             for metric, ends in intervals.items()
         },
         tests={}
-        if run is first
+        if shared is first
         else {
             name: test
             for name, test in tests.items()
@@ -294,7 +388,9 @@ def _describe_run(
 
 
 def _changed_rows(
-    task: TaskConfig, predictions: Sequence[_Predictions]
+    task: TaskConfig,
+    predictions: Sequence[RecordedPredictions],
+    texts: dict[int, tuple[str, ...]],
 ) -> list[ChangedRow]:
     first = predictions[0]
     predicted = np.stack([each.rows.predictions for each in predictions])
@@ -311,7 +407,7 @@ def _changed_rows(
     return [
         ChangedRow(
             id=int(first.ids[row]),
-            texts=list(first.texts.get(int(first.ids[row]), ())),
+            texts=list(texts.get(int(first.ids[row]), ())),
             label=task.describe_label(first.labels[row]),
             predictions=[task.describe_label(value) for value in predicted[:, row]],
             probabilities=likelihoods[:, row].tolist() if has_probabilities else [],

@@ -96,12 +96,12 @@ class _Tracer:
         """Returns the tree of an execution; each execution is described once."""
         component = self._reader.describe(execution).name
         tfx_run_id = self._reader.run_id_of(execution)
-        record = self._runs.of_tfx_run(tfx_run_id)
+        run = self._runs.of_tfx_run(tfx_run_id)
         outputs = self._reader.outputs(execution)
         node = Node(
             component=component,
             execution=execution.id,
-            run=tfx_run_id if record is None else record.id,
+            run=tfx_run_id if run is None else run.id,
             time=creation_time(execution),
             facts={},
             outputs={key: artifact.uri for key, artifact in outputs.items()},

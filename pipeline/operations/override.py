@@ -12,17 +12,14 @@ from contracts.errors import UsageError
 from contracts.records.evaluation import Override
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
-from pipeline.config.paths import OutputPaths
 from pipeline.operations import cleaning, releases
-from pipeline.operations.record import RESTORE, RunRecord, read_file
+from pipeline.operations.record import RESTORE
 from pipeline.operations.releases import Release
-from pipeline.operations.run_outputs import RunOutputs
-from pipeline.operations.runs import Run
+from pipeline.operations.run import Run
 from report import run_metadata, version_files
-from report.content import Report
 
 
-def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
+def override(run: Run, reason: str) -> Release:
     """Pushes the model of a refused run, and records who did it and why.
 
     The record is in the journal of the served directory, in the Evaluator's
@@ -39,12 +36,13 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
         written.
     """
     releases.check_reason(reason)
-    outputs = find_refused(paths, run)
+    run = Run(run.paths, run.record)  # as it is since the lock is held
+    require_refused(run)
     from tensorflow import errors  # both take seconds to import
     from tfx.utils import path_utils
 
-    model = path_utils.serving_model_path(outputs.artifacts[tfx_names.MODEL].uri)
-    directory = paths.pushed
+    model = path_utils.serving_model_path(run.artifacts[tfx_names.MODEL].uri)
+    directory = run.paths.pushed
     try:
         directory.mkdir(parents=True, exist_ok=True)
         intent = releases.find_intent(directory, "override", run.id)
@@ -70,7 +68,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
                 action="override", version=int(version), reason=reason, run=run.id
             )
         with releases.recording(directory, release):
-            _push(paths, run, outputs, model, release)
+            _push(run, model, release)
     except (
         OSError,
         errors.OpError,
@@ -84,43 +82,36 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     return release
 
 
-def _push(
-    paths: OutputPaths,
-    run: RunRecord,
-    outputs: RunOutputs,
-    model: str,
-    release: Release,
-) -> None:
+def _push(run: Run, model: str, release: Release) -> None:
     """Pushes a model, unless it is pushed already, and writes all records but one.
 
     The journal, which the caller writes, has the record of an incomplete override.
     """
     # The rows to try the model with, which AtomicPusher would push, too.
-    blessing = Path(outputs.artifacts[tfx_names.INFRA_BLESSING].uri)
+    blessing = Path(run.artifacts[tfx_names.INFRA_BLESSING].uri)
     rows = blessing / verdicts.SERVING_EXAMPLES_FILE
     examples = rows.read_text(encoding="utf-8") if rows.is_file() else None
-    directory, version = str(paths.pushed), str(release.version)
-    commits = run.commits.model_dump(mode="json") if run.commits else None
+    record, version = run.record, str(release.version)
+    commits = record.commits.model_dump(mode="json") if record.commits else None
+    directory = str(run.paths.pushed)
     served_versions.push(model, directory, version, examples=examples, commits=commits)
-    _write_metadata(paths, run, outputs, release)
+    _write_metadata(run, release)
     recorded = release.model_dump(mode="json", include=set(Override.model_fields))
-    assert outputs.verdict is not None
-    verdict = outputs.verdict.model_copy(
+    assert run.verdict is not None
+    verdict = run.verdict.model_copy(
         update={"override": Override.model_validate(recorded)}
     )
-    verdict_directory = Path(outputs.artifacts[tfx_names.MODEL_VERDICT].uri)
+    verdict_directory = Path(run.artifacts[tfx_names.MODEL_VERDICT].uri)
     verdict.write(str(verdict_directory))
     written_files.record(verdict_directory, cleaning.record_of_files(verdict_directory))
-    run.pushed = str(paths.pushed / version)
-    run.write(paths.run(run.id))
-    report_file = str(paths.run(run.id) / Report.FILE)
-    report = read_file(report_file, Report, Report.FORMAT)
-    if report is not None:  # the component Report may have failed
-        version_files.write(run.pushed, report, recorded)
+    record.pushed = str(run.paths.pushed / version)
+    record.write(run.directory)
+    if run.report is not None:  # the component Report may have failed
+        version_files.write(record.pushed, run.report, recorded)
 
 
-def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
-    """Returns the outputs of a run whose model only the gate refused.
+def require_refused(run: Run) -> None:
+    """Refuses a run, unless it has a model that only the gate refused.
 
     Raises:
       UsageError: The run has no such model; the message names the next step.
@@ -128,21 +119,20 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     show = f"`show {run.id}` prints why"
     if run.state == run_states.PUSHED:
         raise _not_refused(run, f"was not refused: it pushed {run.pushed}", None)
-    intent = releases.find_intent(paths.pushed, "override", run.id)
-    if intent is None and run.pushed is not None and Path(run.pushed).is_dir():
+    intent = releases.find_intent(run.paths.pushed, "override", run.id)
+    if intent is None and run.pushed is not None and run.pushed.is_dir():
         raise _not_refused(
             run,
             f"was overridden already: it pushed {run.pushed}",
             "`versions` lists what is served, and `rollback VERSION` serves another "
             "version",
         )
-    if run.state != run_states.REFUSED or run.tfx_run_id is None:
+    if run.state != run_states.REFUSED or run.record.tfx_run_id is None:
         problem = f"has no refused model: {run.state}"
         raise _not_refused(run, problem, show if run.reason else None)
-    outputs = Run(paths, run).outputs
-    verdict, check = outputs.verdict, outputs.serving_check
+    verdict, check = run.verdict, run.serving_check
     if verdict is None:
-        artifact = outputs.artifacts.get(tfx_names.MODEL_VERDICT)
+        artifact = run.artifacts.get(tfx_names.MODEL_VERDICT)
         if artifact is not None and Path(artifact.uri).is_dir():
             raise UsageError(
                 artifact.uri,
@@ -159,32 +149,29 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
         )
     if verdict.blessed:
         raise _not_refused(run, "was not refused by the gate", show)
-    model = outputs.artifacts[tfx_names.MODEL].uri
+    model = run.artifacts[tfx_names.MODEL].uri
     if not Path(model).is_dir():
         raise _deleted(run, f"its model {model} was deleted")
-    return outputs
 
 
-def _not_refused(run: RunRecord, problem: str, advice: str | None) -> UsageError:
+def _not_refused(run: Run, problem: str, advice: str | None) -> UsageError:
     got = f"{run.id} {problem}"
     return UsageError("run", got, advice=advice, name="E-override-not-refused")
 
 
-def _deleted(run: RunRecord, problem: str) -> UsageError:
+def _deleted(run: Run, problem: str) -> UsageError:
     got = f"{run.id}: {problem}"
     return UsageError("run", got, advice="run it again", name="E-run-not-finished")
 
 
-def _write_metadata(
-    paths: OutputPaths, run: RunRecord, outputs: RunOutputs, release: Release
-) -> None:
+def _write_metadata(run: Run, release: Release) -> None:
     """Adds an execution to ML Metadata that read the model and pushed it.
 
     It is added once: a killed override may have added it.
     """
-    with run_metadata.writing(paths.metadata) as store:
+    with run_metadata.writing(run.paths.metadata) as store:
         version = str(release.version)
-        destination = str(paths.pushed / version)
+        destination = str(run.paths.pushed / version)
         artifacts = store.get_artifacts_by_type(tfx_names.PUSHED_MODEL_TYPE)
         pushed_to = map(run_metadata.values, artifacts)
         if any(v.get(verdicts.PUSHED_DESTINATION) == destination for v in pushed_to):
@@ -196,7 +183,7 @@ def _write_metadata(
             custom_properties={
                 "by": mlmd.Value(string_value=release.by),
                 "reason": mlmd.Value(string_value=release.reason),
-                "directory": mlmd.Value(string_value=str(paths.pushed)),
+                "directory": mlmd.Value(string_value=str(run.paths.pushed)),
                 "version": mlmd.Value(string_value=version),
             },
         )
@@ -217,12 +204,12 @@ def _write_metadata(
             "infra_blessing": tfx_names.INFRA_BLESSING,
         }
         pairs = [
-            (outputs.artifacts[output], _event(mlmd.Event.INPUT, key))
+            (run.artifacts[output], _event(mlmd.Event.INPUT, key))
             for key, output in inputs.items()
         ]
         pairs.append((pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])))
         context = store.get_context_by_type_and_name(
-            run_metadata.RUN_TYPE, run.tfx_run_id
+            run_metadata.RUN_TYPE, run.record.tfx_run_id
         )
         store.put_execution(execution, pairs, [context])
 

@@ -315,7 +315,8 @@ class _Pushes:
             tfx_run_id = reader.run_id_of(reader.producing_execution(artifact))
             fields |= {"tfx_run_id": tfx_run_id, "pushed_at": creation_time(artifact)}
             if run := self._runs.of_tfx_run(tfx_run_id):
-                fields |= {"run": run.id, "metric": run.metric, "value": run.value}
+                fields |= run.record.model_dump(include={"metric", "value"})
+                fields["run"] = run.id
         return PushedVersion(
             version=number,
             directory=path,

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import datetime
-import functools
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
-from contracts.commits import Commits
-from contracts.errors import DataRefusedError, UsageError
-from contracts.run_states import DATA_REFUSED
+from contracts.errors import UsageError
 from contracts.storage import file_lock
-from ingest.examples.data_card import CARD_FILE, DataCard
+from contracts.verdicts import PUSHED_DESTINATION
+from contracts.versions import served_versions
+from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
-from pipeline.config.recipe import Config
 from pipeline.operations.record import (
+    RECORD_FILE,
     RESTORE,
-    SETTINGS_FILE,
     RunRecord,
     describe_damage,
     is_run_id,
     match_tfx_run,
-    read_file,
     read_record,
 )
-from pipeline.operations.run_outputs import RunOutputs
-from report.run_metadata import MetadataError, MetadataReader
+from pipeline.operations.run import Run
+from report.run_metadata import MetadataError, MetadataReader, values
 
 LATEST = "latest"
 _SHOWN_IDS = 3
@@ -39,102 +31,7 @@ _SHOWN_IDS = 3
 logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A run: its record, the files of the record, and what its components wrote.
-
-    Attributes:
-      paths: Its output directory.
-      record: Its record.
-    """
-
-    paths: OutputPaths
-    record: RunRecord
-
-    @property
-    def directory(self) -> Path:
-        """The directory of its record."""
-        return self.paths.run(self.record.id)
-
-    @property
-    def data_card(self) -> DataCard | None:
-        """Where its rows came from; None before they are read."""
-        return read_file(str(self.directory / CARD_FILE), DataCard)
-
-    @property
-    def settings_problem(self) -> str:
-        """Why its recipe cannot be read; empty if it can."""
-        path = self.directory / SETTINGS_FILE
-        try:
-            yaml.safe_load(path.read_bytes())
-        except (OSError, yaml.YAMLError) as error:
-            return describe_damage(path, error)
-        return ""
-
-    @functools.cached_property
-    def outputs(self) -> RunOutputs:
-        """What its components wrote, so far.
-
-        Raises:
-          MetadataError: ML Metadata cannot be read.
-        """
-        if not self.paths.metadata.exists():
-            return RunOutputs()
-        reader = MetadataReader.of_file(self.paths.metadata)
-        outputs = RunOutputs(reader, self.record.tfx_run_id)
-        # ML Metadata lists a component as running if its process was killed.
-        if self.record.state != "running":
-            outputs.components = [
-                dataclasses.replace(component, state="interrupted")
-                if component.state == "running"
-                else component
-                for component in outputs.components
-            ]
-        return outputs
-
-
-@contextlib.contextmanager
-def recording(
-    directory: Path, config: Config, metadata: Path, commits: Commits | None = None
-) -> Iterator[RunRecord]:
-    """Records the start and the end of a run, in a directory that must not exist.
-
-    Yields:
-      The record. Call its `finish` at the end of the run.
-    """
-    directory.mkdir(parents=True)
-    record = RunRecord(
-        id=directory.name,
-        recipe=config.name,
-        metric=config.task.metric,
-        commits=commits,
-    )
-    record.write(directory)
-    try:
-        yield record
-    except Exception as error:
-        record.state = "failed"
-        if isinstance(error, DataRefusedError):
-            record.state = DATA_REFUSED
-        record.reason = str(error) or type(error).__name__
-        raise
-    except BaseException:  # Ctrl-C, SIGTERM or SIGHUP
-        record.state = "interrupted"
-        raise
-    finally:
-        record.ended = datetime.datetime.now(datetime.timezone.utc)
-        try:
-            if metadata.exists():
-                reader = MetadataReader.of_file(metadata)
-                record.tfx_run_id = match_tfx_run(reader.run_times(), record.id)
-                if record.state == "failed":  # perhaps after the push
-                    record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
-        except MetadataError as error:  # the error of the run is raised, not this one
-            logger.warning("%s", error)
-        record.write(directory)
-
-
-class RunList(Sequence[RunRecord]):
+class RunList(Sequence[Run]):
     """The runs of an output directory, the newest first.
 
     A record in the state `running` belongs to the run that holds the lock of the
@@ -165,24 +62,24 @@ class RunList(Sequence[RunRecord]):
         except OSError as error:
             advice = "delete it; until then no run is shown as running"
             self._warn(describe_damage(paths.lock, error, advice))
-        directories = map(paths.run, filter(self._is_run, self._list_names()))
-        self._records = sorted(
-            map(read_record, directories), key=lambda run: run.id, reverse=True
-        )
+        self._runs: list[Run] = []
         following = None
-        for record in self._records:
+        for name in sorted(filter(self._is_run, self._list_names()), reverse=True):
+            record = read_record(paths.run(name))
             self._complete(record, following)
             following = record.id
+            # A run pushes to the directory of its recipe.
+            self._runs.append(Run(OutputPaths(paths.root, record.recipe), record))
         self._warn_of_unknown()
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._runs)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
         """Returns one run, or those of a slice."""
-        return self._records[index]
+        return self._runs[index]
 
-    def find(self, text: str) -> RunRecord:
+    def find(self, text: str) -> Run:
         """Returns a run by its id, the start of its id, or `latest`.
 
         Raises:
@@ -192,11 +89,11 @@ class RunList(Sequence[RunRecord]):
             raise no_runs(self._paths)
         if text == LATEST:
             return self[0]
-        matches = [record for record in self if record.id.startswith(text)]
+        matches = [run for run in self if run.id.startswith(text)]
         if len(matches) == 1:
             return matches[0]
         advice = "give more of the id"
-        problem = f"is ambiguous: {', '.join(record.id for record in matches)}"
+        problem = f"is ambiguous: {', '.join(run.id for run in matches)}"
         if not matches:
             advice = "`runs` lists the ids"
             problem = f"is not the start of the id of a run in {self._paths.root}"
@@ -204,13 +101,40 @@ class RunList(Sequence[RunRecord]):
             "run", f"{text} {problem}", advice=advice, name="E-run-unknown"
         )
 
-    def of_tfx_run(self, tfx_run_id: str) -> RunRecord | None:
+    def of_tfx_run(self, tfx_run_id: str) -> Run | None:
         """Returns the run with this id of TFX; None if it has no record."""
-        return next((run for run in self if run.tfx_run_id == tfx_run_id), None)
+        runs = (run for run in self if run.record.tfx_run_id == tfx_run_id)
+        return next(runs, None)
 
-    def is_known(self, record: RunRecord) -> bool:
+    def of_version(self, version: Path) -> Run:
+        """Returns the run that pushed a version, the first if several pushed it.
+
+        Raises:
+          UsageError: No run pushed it.
+        """
+        pushed = version
+        if version.parent.name == served_versions.WITHDRAWN:
+            # It was pushed to the parent of the directory of withdrawn versions.
+            pushed = version.parents[1] / version.name
+        reader = self.reader
+        # The oldest artifact first: a later run may push the same model again.
+        for artifact in reader.artifacts(tfx_names.PUSHED_MODEL_TYPE) if reader else ():
+            destination = values(artifact).get(PUSHED_DESTINATION)
+            if reader and destination and Path(destination).resolve() == pushed:
+                execution = reader.producing_execution(artifact)
+                run = self.of_tfx_run(reader.run_id_of(execution))
+                if run is not None:
+                    return run
+        raise UsageError(
+            str(version),
+            "no run pushed it",
+            advice="`versions` lists what was pushed",
+            name="E-version-unknown",
+        )
+
+    def is_known(self, run: Run) -> bool:
         """Returns whether ML Metadata has the components of a run."""
-        return record.tfx_run_id in self._tfx_runs
+        return run.record.tfx_run_id in self._tfx_runs
 
     def _warn(self, problem: str) -> None:
         self.problems.append(problem)
@@ -250,7 +174,7 @@ class RunList(Sequence[RunRecord]):
         database = self._paths.metadata
         if self.reader is None and database.exists():
             return
-        ids = [r.id for r in self if r.tfx_run_id and not self.is_known(r)]
+        ids = [r.id for r in self if r.record.tfx_run_id and not self.is_known(r)]
         if ids:
             shown = ", ".join(ids[:_SHOWN_IDS])
             if len(ids) > _SHOWN_IDS:
@@ -272,6 +196,41 @@ class RunList(Sequence[RunRecord]):
             record.tfx_run_id = match_tfx_run(self._tfx_runs, record.id, following)
         if record.state == "running" and record.id != self._running:
             record.state = "interrupted"
+
+
+def find_run(paths: OutputPaths, name: str) -> Run:
+    """Finds a run by an id or a directory.
+
+    Args:
+      paths: The output directory in which an id is looked up.
+      name: An id as for `RunList.find`, the directory of a run's record, or the
+        directory of a version that a run pushed.
+
+    Raises:
+      UsageError: There is no such run, or ML Metadata cannot be read.
+    """
+    directory = Path(name).resolve()
+    is_version = served_versions.is_saved_model(str(directory))
+    is_record = os.path.lexists(directory / RECORD_FILE)
+    if is_version or is_record:
+        paths = _output_of(directory)
+    runs = RunList(paths, requires_metadata=True)
+    if is_version:
+        return runs.of_version(directory)
+    return runs.find(directory.name if is_record else name)
+
+
+def _output_of(directory: Path) -> OutputPaths:
+    for root in directory.parents:
+        paths = OutputPaths(root, "")
+        if paths.metadata.is_file():
+            return paths
+    raise UsageError(
+        str(directory),
+        f"no directory above it has {paths.metadata.name}",
+        "a directory below an output directory of runs",
+        name="E-run-unknown",
+    )
 
 
 def no_runs(paths: OutputPaths) -> UsageError:

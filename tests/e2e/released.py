@@ -11,10 +11,8 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 import yaml
 
-from contracts.records.evaluation import Verdict
-from pipeline.operations.compared_run import FinishedRun
+from pipeline.config import tfx_names
 from pipeline.operations.comparison import compare
-from report.content import Report
 from tests import tiny
 
 ROWS = 48
@@ -34,7 +32,7 @@ def bounds_of(task):
 
 
 class Released:
-    """A run up to the report.
+    """A run that pushed its model.
 
     Attributes:
       task: The task definition.
@@ -45,28 +43,21 @@ class Released:
       report: The report.
       pushed: The pushed version.
       predict: The signature of the exported model that takes texts.
-      run: The run, as `compare` reads it.
+      run: The run.
     """
 
-    def __init__(self, config, outputs):
-        self.task = config.task
-        self.record = outputs("Trainer", "model_run")
-        self.verdict = Verdict.read(str(outputs("Evaluator", "verdict")))
+    def __init__(self, run):
+        self.run = run
+        self.task = run.settings.task
+        self.record = Path(run.artifacts[tfx_names.MODEL_RUN].uri)
+        self.verdict = run.verdict
         self.metrics = {m.metric: m for m in self.verdict.metrics}
         content = json.loads((self.record / "metrics.json").read_text())
         self.recorded = content["splits"]
-        self.report = Report.read(str(outputs("Report", "report").parent))
-        self.pushed = Path(self.report.pushed)
+        self.report = run.report
+        self.pushed = run.pushed
         self._loaded = tf.saved_model.load(str(self.pushed))
         self.predict = self._loaded.signatures["serving_default"]
-        self.run = FinishedRun(
-            "run",
-            config.model_dump(mode="json"),
-            config.task,
-            "eval",
-            str(self.record),
-            str(outputs("ImportExampleGen", "examples")),
-        )
 
     def predictions(self, split):
         """Returns the rows of the table of predictions, by id."""
@@ -86,7 +77,7 @@ def check(released):
     assert released.verdict.paired.metric == task.metric
     recorded = released.recorded["eval"]
     assert set(recorded) == set(table)
-    compared = compare([released.run, released.run]).runs[1]
+    compared = compare([released.run] * 2).runs[1]
     head = yaml.safe_load((released.pushed / "README.md").read_text().split("---")[1])
     (result,) = head["model-index"][0]["results"]
     on_card = {metric["name"]: metric["value"] for metric in result["metrics"]}

@@ -12,7 +12,8 @@ import pytest
 
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
-from pipeline.operations.run_outputs import RunOutputs
+from pipeline.operations.run import Run
+from pipeline.operations.runs import RunList
 from report.run_metadata import MetadataReader
 from tests import tiny
 from tests.e2e import commands
@@ -34,15 +35,15 @@ TOLERANCE = 1e-5
 
 
 @dataclasses.dataclass
-class Run:
+class Training:
     """A run of a stack, as this one reads its records."""
 
-    report: RunOutputs
+    finished: Run
     started_from: str
 
     @property
     def model(self):
-        return Path(self.report.pushed)
+        return self.finished.pushed
 
 
 def run(recipe, stack, span):
@@ -61,7 +62,7 @@ def run(recipe, stack, span):
         if component.name == "Trainer"
     )
     metrics = json.loads(Path(training.uri, "metrics.json").read_text())
-    return Run(RunOutputs(reader, reader.latest_run_id()), metrics["started_from"])
+    return Training(RunList(paths).find("latest"), metrics["started_from"])
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +113,12 @@ def test_the_pythons_are_of_two_stacks():
 
 def test_each_warm_starts_from_the_champion_of_the_other_and_compares_with_it(runs):
     first, second, third = runs
-    assert first.report.verdict.champion is None
+    assert first.finished.verdict.champion is None
     for run, champion in ((second, first), (third, second)):
         assert run.started_from == f"the champion {champion.model}"
-        assert run.report.verdict.champion == champion.report.pushed
-        assert run.report.verdict.blessed
-        assert all(m.champion is not None for m in run.report.verdict.metrics)
+        assert run.finished.verdict.champion == str(champion.model)
+        assert run.finished.verdict.blessed
+        assert all(m.champion is not None for m in run.finished.verdict.metrics)
 
 
 @pytest.mark.parametrize("trained", ["this", "other"])

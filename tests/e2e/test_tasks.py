@@ -9,8 +9,8 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
+from pipeline.local.run import run_locally
 from tests import exported, tiny
-from tests.e2e import partial_run
 from tests.e2e import released as released_lib
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -91,7 +91,7 @@ def write_tokenized(directory):
 
 
 @pytest.fixture
-def release(tmp_path):
+def release(tmp_path, console):
     """Runs a task on data, with a champion or without; returns the result."""
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
 
@@ -102,9 +102,7 @@ def release(tmp_path):
         config = load_config(recipe, settings)
         if champion is not None:
             shutil.copytree(champion, OutputPaths.of(config).pushed / "1")
-        return released_lib.Released(
-            config, partial_run.run_to("Report", recipe, settings)
-        )
+        return released_lib.Released(run_locally(config, console))
 
     return release
 

@@ -170,13 +170,13 @@ def _override(work: Path) -> None:
 
 
 def _overridden(work: Path) -> Any:
-    from pipeline.operations.run_outputs import RunOutputs
+    from pipeline.operations.run import Run
     from report.run_metadata import MetadataReader
 
     paths = OutputPaths(work / "output", "tiny")
     run = read_record(paths.run("20260101-000000Z-000000"))
     reader = MetadataReader.of_file(paths.metadata)
-    verdict = RunOutputs(reader, run.tfx_run_id).verdict
+    verdict = Run(paths, run).verdict
     assert verdict is not None
     executions = [
         execution.custom_properties["version"].string_value

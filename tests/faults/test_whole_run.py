@@ -13,7 +13,7 @@ import pytest
 
 from contracts.versions import served_versions
 from pipeline import exit_status
-from pipeline.operations.runs import Run, RunList
+from pipeline.operations.runs import RunList
 from tests.faults.disturbed_run import Clock, OutputDirectory, locked
 from tests.mounts import read_only, small_disk
 
@@ -42,8 +42,7 @@ def metrics_of_latest(paths):
     runs = RunList(paths, requires_metadata=True)
     assert not runs.problems
     assert runs[0].state == "pushed", runs[0]
-    verdict = Run(paths, runs[0]).outputs.verdict
-    return {metric.metric: metric.value for metric in verdict.metrics}
+    return runs[0].metrics
 
 
 def check_metrics(paths, undisturbed):
@@ -221,8 +220,8 @@ def test_clock_that_jumps_back_a_day_leaves_the_new_version_the_newest(
     assert len(after) == 2
     check_metrics(output.paths, undisturbed)
     (latest, *_) = RunList(output.paths)
-    assert latest.seconds is None
-    assert min(c.seconds for c in Run(output.paths, latest).outputs.components) == 0
+    assert latest.record.seconds is None
+    assert min(component.seconds for component in latest.components) == 0
 
 
 @pytest.mark.parametrize("component", ["Trainer", "Evaluator", "ServingCheck"])

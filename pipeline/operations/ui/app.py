@@ -18,8 +18,8 @@ from starlette.exceptions import HTTPException
 from contracts import wording
 from contracts.errors import UsageError
 from contracts.run_states import MARKS
-from pipeline.operations.compared_run import find_run
-from pipeline.operations.comparison import Comparison, compare
+from pipeline.operations.comparison import LETTERS, Comparison, compare
+from pipeline.operations.runs import find_run
 from pipeline.operations.ui.entries import Entry, list_entries
 from report import curves, page, templates
 from serving.access import AccessMiddleware
@@ -40,7 +40,7 @@ HEADERS = {
 _DIRECTORY = Path(__file__).parent
 _MAX_CURVES = 12
 _NEWEST_CURVES = 4
-_LETTERS = "ABCDEF"  # of compared runs
+_MAX_COMPARED = 6
 _MAX_CHANGED = 200
 
 # Another port of this machine is another origin of the same site.
@@ -100,7 +100,7 @@ class Pages:
         self._outputs = list(outputs)
         self._templates = templates.environment(_DIRECTORY / "templates")
         self._templates.globals |= {
-            "letters": _LETTERS,
+            "letters": LETTERS,
             "marks": MARKS,
             "outputs": self._outputs,
         }
@@ -135,7 +135,7 @@ class Pages:
     ) -> fastapi.Response:
         """The comparison of runs, as a part of a page."""
         chosen = self._chosen(run)
-        comparison = _compare(tuple((e.paths, e.record.id) for e in chosen))
+        comparison = _compare(tuple((entry.paths, entry.id) for entry in chosen))
         return self._page(
             "comparison.html.jinja",
             comparison=comparison,
@@ -186,16 +186,16 @@ class Pages:
         raise HTTPException(404, f"There is no run {key}.")
 
     def _chosen(self, keys: Sequence[str]) -> list[Entry]:
-        if not 2 <= len(keys) <= len(_LETTERS):
+        if not 2 <= len(keys) <= _MAX_COMPARED:
             raise UsageError(
                 "run",
                 wording.count(len(keys), "run"),
-                f"2 to {len(_LETTERS)}",
+                f"2 to {_MAX_COMPARED}",
                 "tick them in the table",
                 name="E-settings-refused",
             )
         # The oldest first: the others are tested against the first.
-        return sorted(map(self._find, keys), key=lambda entry: entry.record.id)
+        return sorted(map(self._find, keys), key=lambda entry: entry.id)
 
     def _page(self, name: str, status: int = 200, **content: Any) -> fastapi.Response:
         text = self._templates.get_template(name).render(**content)
@@ -207,7 +207,7 @@ def _running(entries: Sequence[Entry]) -> dict[str, Any]:
     running = [
         {"entry": entry, "progress": entry.progress}
         for entry in entries
-        if entry.is_running
+        if entry.state == "running"
     ]
     return {"running": running, "now": time.time()}
 

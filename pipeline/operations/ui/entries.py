@@ -16,7 +16,8 @@ from pipeline.operations.record import (
     describe_damage,
     read_progress,
 )
-from pipeline.operations.runs import Run, RunList
+from pipeline.operations.run import Run
+from pipeline.operations.runs import RunList
 from report.content import Curve, Report, SeedTraining
 from report.formatting import local_time
 
@@ -35,12 +36,7 @@ class Entry(Run):
     key: str
     name: str
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it is running."""
-        return self.record.state == "running"
-
-    @property
+    @functools.cached_property
     def report(self) -> Report | None:
         """Its report; None if the file is missing or cannot be read."""
         report, _ = self._read_report()
@@ -68,16 +64,16 @@ class Entry(Run):
         return read_progress(self.directory)
 
     @property
-    def settings(self) -> str:
+    def settings_text(self) -> str:
         """Its recipe."""
-        return self._read(SETTINGS_FILE)
+        return self._read_text(SETTINGS_FILE)
 
     @property
     def log(self) -> str:
         """The end of its log."""
-        return self._read(LOG_FILE)
+        return self._read_text(LOG_FILE)
 
-    def _read(self, name: str) -> str:
+    def _read_text(self, name: str) -> str:
         try:
             with open(self.directory / name, "rb") as file:
                 size = file.seek(0, 2)
@@ -123,14 +119,13 @@ def list_entries(outputs: Sequence[Path]) -> tuple[list[Entry], list[str]]:
     """Returns the runs of output directories, the newest first, and their problems."""
     entries, problems = [], []
     for index, output in enumerate(outputs):
-        paths = OutputPaths(output, "")
-        runs = RunList(paths)
+        runs = RunList(OutputPaths(output, ""))
         entries += [
-            Entry(paths, record, f"{index}/{record.id}", local_time(record.started))
-            for record in runs
+            Entry(r.paths, r.record, f"{index}/{r.id}", local_time(r.record.started))
+            for r in runs
         ]
         problems += runs.problems
-    entries.sort(key=lambda entry: entry.record.id, reverse=True)
+    entries.sort(key=lambda entry: entry.id, reverse=True)
     counts: Counter[str] = Counter()
     for index, entry in reversed(list(enumerate(entries))):
         counts[entry.name] += 1

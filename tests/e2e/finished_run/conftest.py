@@ -22,7 +22,7 @@ from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config, load_config
 from pipeline.console import Console
 from pipeline.local.run import run_locally
-from pipeline.operations.run_outputs import RunOutputs
+from pipeline.operations.run import Run
 from report.run_metadata import MetadataReader
 from tests import tiny, warm_probe
 from tests.e2e import planted_secrets, released, temporary_files
@@ -36,14 +36,14 @@ class FinishedRun:
     Attributes:
       recipe: Its file; `data` and `encoder` are next to it.
       settings: Those that it has besides the recipe's.
-      report: What its components wrote.
+      run: The run.
       printed: What it printed, in one line.
       temporary: What it did with temporary files.
     """
 
     recipe: Path
     settings: dict[str, Any]
-    report: RunOutputs
+    run: Run
     printed: str
     temporary: Watched
 
@@ -56,9 +56,9 @@ class FinishedRun:
         with pytest.MonkeyPatch.context() as patched:
             warm_probe.install(patched)
             with temporary_files.watched(patched, temporary) as watch:
-                report = run_locally(load_config(recipe, settings), console).outputs
+                run = run_locally(load_config(recipe, settings), console)
         printed = console.file.getvalue().replace("\n", " ")
-        return cls(recipe, settings, report, printed, watch)
+        return cls(recipe, settings, run, printed, watch)
 
     @property
     def config(self) -> Config:
@@ -152,13 +152,13 @@ def second(finished, restore_second):
 def run(finished, console):
     """Runs the recipe with overrides: `trainer__seed=1` is `trainer.seed`.
 
-    Returns the report, and the components that were not taken from the cache.
+    Returns the run, and the components that were not taken from the cache.
     """
 
     def run(**overrides):
         settings = {key.replace("__", "."): value for key, value in overrides.items()}
-        report = run_locally(load_config(finished.recipe, settings), console).outputs
-        return report, finished.executed()
+        latest = run_locally(load_config(finished.recipe, settings), console)
+        return latest, finished.executed()
 
     return run
 

@@ -46,9 +46,9 @@ def test_figures_of_a_seed_are_those_of_its_record(finished):
     before, after = figures[split, "loss"]
     assert before is not None
     assert before != after
-    gate = {m.metric: m.value for m in finished.report.verdict.metrics}
-    assert figures[split, "accuracy"] == (None, pytest.approx(gate["accuracy"]))
-    (abstention,) = (p for p in finished.report.abstention if p.split == split)
+    gate = finished.run.metrics["accuracy"]
+    assert figures[split, "accuracy"] == (None, pytest.approx(gate))
+    (abstention,) = (p for p in finished.run.report.abstention if p.split == split)
     point = abstention.points[0]
     assert point.min_probability == 0.6
     assert figures[split, "share of rows from 0.6"] == (

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.e2e
 
 def test_first_run_executes_everything_and_pushes_without_a_champion(finished):
     assert finished.executed() == set(EVERYTHING)
-    assert finished.report.pushed is not None
-    assert finished.report.verdict.champion is None
+    assert finished.run.pushed is not None
+    assert finished.run.verdict.champion is None
 
 
 def test_unchanged_pipeline_executes_nothing(run, finished):
-    report, executed = run()
+    again, executed = run()
     assert executed == set()
-    assert report.pushed == finished.report.pushed
+    assert again.pushed == finished.run.pushed
 
 
 def test_other_runner_of_beam_executes_nothing(run, monkeypatch):
@@ -37,17 +37,16 @@ def test_other_decision_exports_again_and_trains_nothing(run, finished, monkeypa
     monkeypatch.setattr(run_fn, "build_trainer", None)  # no training starts
     # All rows are predicted as the positive class, as a low cost of that error asks.
     costs = {"false_positive": 0.001, "false_negative": 1000.0}
-    report, executed = run(task__decision={"costs": costs})
+    latest, executed = run(task__decision={"costs": costs})
     assert "Trainer" in executed
     assert not {"Transform", "ImportExampleGen"} & executed
     run_record = Path(finished.output("Trainer", "model_run").uri)
     decision = json.loads((run_record / "metrics.json").read_text())["decision"]
     assert decision["threshold"] < 0.5
     # The gate counts the exported class.
-    by_name = {metric.metric: metric.value for metric in report.verdict.metrics}
     chosen = decision["chosen"]["eval"]["metrics"]
     for name in ("recall", "accuracy"):
-        assert by_name[name] == pytest.approx(chosen[name])
+        assert latest.metrics[name] == pytest.approx(chosen[name])
 
 
 def test_other_encoder_weights_train_again(start_training, finished, tmp_path):

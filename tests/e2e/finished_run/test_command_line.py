@@ -75,7 +75,7 @@ def test_edits_rerun_the_training_and_nothing_before(finished, tmp_path):
 
 
 def test_pushed_model_predicts_a_pair(finished):
-    pushed = finished.report.pushed
+    pushed = str(finished.run.pushed)
     pair = ("--pair", "A cat.", "The cat!")
     shown = CliRunner().invoke(main, ["predict", "--model", pushed, *pair])
     assert shown.exit_code == 0, shown.output
@@ -88,7 +88,7 @@ def test_pushed_model_predicts_a_pair(finished):
 @pytest.mark.nightly
 def test_predict_in_a_new_process_shows_only_its_table(finished):
     pair = ("--pair", "A cat.", "The cat!")
-    shown = command_line("predict", "--model", finished.report.pushed, *pair)
+    shown = command_line("predict", "--model", finished.run.pushed, *pair)
     assert shown.returncode == 0, shown.stderr
     assert shown.stderr == ""
 
@@ -111,7 +111,7 @@ def test_cached_run_shows_the_warnings_about_the_data_and_the_pushed_model(
     assert shown_components(output) == dict.fromkeys(EVERYTHING, "cached")
     assert output.count(SHARED_ROWS) == 1
     assert "compared with a linear model on words (48 rows of train)" in output
-    assert output.splitlines()[-1] == f"pushed {finished.report.pushed}"
+    assert output.splitlines()[-1] == f"pushed {finished.run.pushed}"
 
 
 def test_progress_is_in_words_and_has_no_objects_of_python(finished):

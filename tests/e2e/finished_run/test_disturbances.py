@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def unpushed(finished):
     """A finished run whose version was deleted: the next run pushes it again."""
-    shutil.rmtree(finished.report.pushed)
+    shutil.rmtree(finished.run.pushed)
     return finished
 
 

@@ -35,14 +35,14 @@ def served(finished):
     return max(source.scan())
 
 
-def version(report):
-    return int(Path(report.pushed).name)
+def version(run):
+    return int(run.pushed.name)
 
 
 def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
     run, start_training, finished, second, command
 ):
-    first, newest = version(finished.report), version(second.report)
+    first, newest = version(finished.run), version(second.run)
     assert served(finished) == newest
 
     printed = command("rollback", "--reason", "slow on long texts")
@@ -85,14 +85,14 @@ def test_refused_model_is_not_pushed_until_an_override_records_who_and_why(
     last = output.splitlines()[-1]
     assert last.startswith("refused: accuracy is 0.")
     assert last.endswith("the threshold is 0.9990 [E-below-threshold]")
-    assert [*finished.paths.pushed.iterdir()] == [Path(finished.report.pushed)]
+    assert [*finished.paths.pushed.iterdir()] == [finished.run.pushed]
     # Another threshold judges data and model again.
     assert finished.executed() == {"DataGate", "Evaluator", "AtomicPusher", "Report"}
 
     # An earlier threshold let the same model pass.
     error = command("override", "latest", "--reason", "x", exit_code=2)
     assert "which is served already" in error
-    shutil.rmtree(finished.report.pushed)
+    shutil.rmtree(finished.run.pushed)
     error = command("override", "latest", "--reason", " ", exit_code=2)
     assert "--reason: empty" in error
     printed = command("override", "latest", "--reason", "the test rows are wrong")

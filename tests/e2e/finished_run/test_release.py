@@ -14,9 +14,9 @@ from tests.e2e.finished_run.components import COMPARED
 pytestmark = pytest.mark.e2e
 
 
-def values(report, kind):
+def values(run, kind):
     """Returns the values of a verdict's metrics by name."""
-    return {m.metric: getattr(m, kind) for m in report.verdict.metrics}
+    return {m.metric: getattr(m, kind) for m in run.verdict.metrics}
 
 
 def weights(model):
@@ -24,47 +24,42 @@ def weights(model):
 
 
 def version(model):
-    return int(Path(model).name)
+    return int(model.name)
 
 
-def test_every_metric_goes_through_a_release(finished, second):
-    assert second.report.pushed is not None
-
-    def output(component, key):
-        return Path(finished.output(component, key).uri)
-
-    released_lib.check(released_lib.Released(finished.config, output))
+def test_every_metric_goes_through_a_release(second):
+    released_lib.check(released_lib.Released(second.run))
 
 
 @pytest.mark.nightly
 def test_deleted_model_is_pushed_again_without_training(run, finished):
-    shutil.rmtree(finished.report.pushed)
-    report, executed = run()
+    shutil.rmtree(finished.run.pushed)
+    again, executed = run()
     assert executed == {"AtomicPusher", "Report"}
-    assert Path(report.pushed, "saved_model.pb").is_file()
+    assert (again.pushed / "saved_model.pb").is_file()
 
 
 def test_new_model_is_compared_with_the_served_one(run, finished, second):
-    first, new = finished.report, second.report
+    first, new = finished.run, second.run
     assert version(new.pushed) > version(first.pushed)
-    assert Path(first.pushed).is_dir()  # a server may still load it
-    assert new.verdict.champion == first.pushed
+    assert first.pushed.is_dir()  # a server may still load it
+    assert new.verdict.champion == str(first.pushed)
     # Chunks run in parallel, and the order of a sum changes its last bits.
     expected = pytest.approx(values(first, "value"), rel=1e-6, nan_ok=True)
     assert values(new, "champion") == expected
 
     again, executed = run(**second.settings)
     assert executed == set()
-    assert again.verdict.champion == first.pushed
+    assert again.verdict.champion == str(first.pushed)
 
 
 @pytest.mark.nightly
 def test_older_model_can_be_pushed_again(run, finished, second):
-    first, new = finished.report, second.report
+    first, new = finished.run, second.run
     back, executed = run()
     assert executed == set(COMPARED)
     assert version(back.pushed) > version(new.pushed)
-    graphs = {Path(m.pushed, "saved_model.pb").read_bytes() for m in (first, back)}
+    graphs = {(m.pushed / "saved_model.pb").read_bytes() for m in (first, back)}
     assert len(graphs) == 1
     assert weights(back.pushed) == weights(first.pushed) != weights(new.pushed)
 
@@ -72,7 +67,7 @@ def test_older_model_can_be_pushed_again(run, finished, second):
 @pytest.fixture
 def champion_of_another_task(finished, tmp_path):
     """The served version, whose task has other classes."""
-    pushed = Path(finished.report.pushed)
+    pushed = finished.run.pushed
     other = tmp_path / "other"
     shutil.copytree(pushed, other)
     (other / served_versions.MANIFEST_FILE).unlink()
@@ -98,12 +93,12 @@ def test_champion_of_another_task_is_refused_before_training(run, finished):
 
 @pytest.mark.nightly
 def test_champion_of_another_task_is_not_compared(run, champion_of_another_task):
-    report, executed = run()
+    latest, executed = run()
     assert executed == set(COMPARED)
-    assert report.verdict.champion is None
+    assert latest.verdict.champion is None
     expected = f"not compared with the champion {champion_of_another_task}"
-    assert expected in report.verdict.summary
-    assert version(report.pushed) > version(champion_of_another_task)
+    assert expected in latest.verdict.summary
+    assert version(latest.pushed) > version(champion_of_another_task)
 
 
 def test_model_whose_predictions_differ_from_the_evaluated_ones_is_not_pushed(
@@ -116,8 +111,8 @@ def test_model_whose_predictions_differ_from_the_evaluated_ones_is_not_pushed(
     swapped = [header, *([*row[:-2], row[-1], row[-2]] for row in rows)]
     table.write_text("\n".join("\t".join(row) for row in swapped) + "\n")
 
-    report, executed = run(serving__rows=8)
+    latest, executed = run(serving__rows=8)
     assert executed == {"ServingCheck", "AtomicPusher", "Report"}
-    assert report.verdict.blessed
-    assert any("differs" in reason for reason in report.serving_check.reasons)
-    assert report.pushed is None
+    assert latest.verdict.blessed
+    assert any("differs" in reason for reason in latest.serving_check.reasons)
+    assert latest.pushed is None

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from contracts.errors import UsageError
 from pipeline.cli import main
-from pipeline.operations.runs import Run, RunList
+from pipeline.operations.runs import RunList
 from report import page
 from report.content import Report
 
@@ -27,7 +27,7 @@ def read(finished):
 def test_report_of_a_pushed_model_has_all_parts(finished):
     report = read(finished)
     assert report.outcome == "pushed"
-    assert report.pushed == finished.report.pushed
+    assert report.pushed == str(finished.run.pushed)
     accuracy = next(m for m in report.metrics if m.metric == "accuracy")
     low, high = report.intervals["accuracy"]
     assert low <= accuracy.value <= high
@@ -79,7 +79,7 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
 def test_page_of_a_run_is_kept_next_to_its_settings(finished):
     text = (last_record(finished) / "report.html").read_text()
     assert text.startswith("<!doctype html>")
-    assert Path(finished.report.pushed).name in text
+    assert finished.run.pushed.name in text
     assert len(text) < 1_000_000
 
 
@@ -92,7 +92,7 @@ def test_column_that_costs_more_than_it_may_bring_is_a_warning_at_the_end(
     run, finished, console
 ):
     run()  # everything is cached
-    latest = Run(finished.paths, RunList(finished.paths).find("latest"))
+    latest = RunList(finished.paths).find("latest")
     report = read(finished)
     assert all(0 <= column.time_share < 1 for column in report.text_columns)
     for column, benefit in zip(report.text_columns, (0.0, 0.5), strict=True):
@@ -105,7 +105,7 @@ def test_column_that_costs_more_than_it_may_bring_is_a_warning_at_the_end(
 
 
 def test_card_is_next_to_the_pushed_model(finished):
-    card = Path(finished.report.pushed, "README.md").read_text()
+    card = (finished.run.pushed / "README.md").read_text()
     assert card.startswith("---\n")
     assert "library_name: tf-keras" in card or "tags:" in card
     # The recipe is in a temporary directory.
@@ -125,27 +125,25 @@ def test_run_with_two_older_versions_shows_how_the_model_ages(
     run, finished, second, console
 ):
     """The first model was pushed today, and a copy of it 92 days ago."""
-    newer = Path(finished.report.pushed)
+    newer = finished.run.pushed
     older = newer.with_name(str(int(newer.name) - 92 * 86_400_000))
     shutil.copytree(newer, older)
-    report, executed = run(**second.settings)
+    latest, executed = run(**second.settings)
     assert executed == {"OlderVersions", "Report"}
     ages = read(finished).ages
-    assert ages == report.ages
+    assert ages == latest.ages
     assert ages.rows == 48
-    value = next(
-        m.value for m in second.report.verdict.metrics if m.metric == "accuracy"
-    )
+    value = second.run.metrics["accuracy"]
     assert ages.measured.value == pytest.approx(value, abs=1e-6)
-    before = {m.metric: m.value for m in finished.report.verdict.metrics}
+    before = finished.run.metrics["accuracy"]
     assert [version.version for version in ages.versions] == [newer.name, older.name]
     assert [round(version.age_days) for version in ages.versions] == [0, 92]
     for version in ages.versions:
-        assert version.measured.value == pytest.approx(before["accuracy"], abs=0.2)
+        assert version.measured.value == pytest.approx(before, abs=0.2)
         assert version.paired.b == ages.measured.value
         assert version.data.startswith("data (")
     page = (last_record(finished) / "report.html").read_text()
-    card = Path(second.report.pushed, "README.md").read_text()
+    card = (second.run.pushed / "README.md").read_text()
     options = ["--config", str(finished.recipe)]
     shown = CliRunner().invoke(main.main, ["show", "latest", *options]).output
     for version in ages.versions:
@@ -160,8 +158,8 @@ def test_run_with_two_older_versions_shows_how_the_model_ages(
 
 @pytest.mark.nightly
 def test_refused_model_is_reported_with_its_reasons_and_has_no_card(run, finished):
-    report, _ = run(evaluator__thresholds={"accuracy": 1.0})
-    assert report.pushed is None
+    refused, _ = run(evaluator__thresholds={"accuracy": 1.0})
+    assert refused.pushed is None
     written = read(finished)
     assert written.outcome == "refused"
     assert any("accuracy" in reason for reason in written.reasons)
@@ -210,22 +208,22 @@ def test_report_that_fails_hides_no_push_and_is_written_by_the_next_run(
     edit_page(monkeypatch)
     with monkeypatch.context() as patched:
         patched.setattr("components.report.run_report.describe_run", fail)
-        report, executed = run()
+        ended, executed = run()
     missing = "the report and the model card (TypeError: no optimizer <here>)"
     assert executed == {"Report"}
-    assert report.pushed == finished.report.pushed
-    assert report.missing == missing
-    latest = Run(finished.paths, RunList(finished.paths).find("latest"))
+    assert ended.pushed == finished.run.pushed
+    assert ended.missing == missing
+    latest = RunList(finished.paths).find("latest")
     text = (latest.directory / "report.html").read_text()
     assert "Missing: the report and the model card" in text
     assert "no optimizer &lt;here&gt;" in text
     assert main.show(latest, console) == 0
     last = console.file.getvalue().splitlines()[-1]
-    assert last == f"pushed {report.pushed}; missing: {missing}"
+    assert last == f"pushed {ended.pushed}; missing: {missing}"
 
-    report, executed = run()
+    ended, executed = run()
     assert executed == {"Report"}
-    assert report.missing == ""
+    assert ended.missing == ""
     assert read(finished).outcome == "pushed"
     _, executed = run()
     assert executed == set()
@@ -237,8 +235,8 @@ def test_card_that_fails_leaves_the_report(run, finished, monkeypatch):
 
     edit_page(monkeypatch)
     monkeypatch.setattr("report.model_card.render", fail)
-    report, _ = run()
-    assert report.missing == "the model card (OSError: no space)"
+    ended, _ = run()
+    assert ended.missing == "the model card (OSError: no space)"
     assert read(finished).outcome == "pushed"
     text = (last_record(finished) / "report.html").read_text()
     assert "The report failed" not in text
@@ -250,10 +248,10 @@ def test_picture_that_fails_leaves_the_report_and_the_card(run, finished, monkey
 
     edit_page(monkeypatch)
     monkeypatch.setattr("components.report.component.draw_model", fail)
-    report, _ = run()
-    assert report.missing == "model.svg (OSError: no space)"
+    ended, _ = run()
+    assert ended.missing == "model.svg (OSError: no space)"
     assert read(finished).outcome == "pushed"
-    assert Path(report.pushed, "README.md").is_file()
+    assert (ended.pushed / "README.md").is_file()
 
 
 def test_warning_of_the_serving_check_is_printed(finished, console):
@@ -261,6 +259,6 @@ def test_warning_of_the_serving_check_is_printed(finished, console):
     path = Path(finished.output("ServingCheck", "blessing").uri, "serving_check.json")
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "warnings": ["words change predictions"]}))
-    latest = Run(finished.paths, RunList(finished.paths).find("latest"))
+    latest = RunList(finished.paths).find("latest")
     assert main.show(latest, console) == 0
     assert "warning: words change predictions" in console.file.getvalue()

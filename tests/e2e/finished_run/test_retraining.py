@@ -1,7 +1,6 @@
 """New data arrive as spans; training starts from the model in production."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 import yaml
@@ -51,18 +50,18 @@ def span_in_record(finished):
 def test_training_on_a_new_span_starts_from_the_champion_and_is_compared_with_it(
     train, start_training, finished, second, log
 ):
-    champion = finished.report.pushed
+    champion = finished.run.pushed
     spans = finished.recipe.parent / "spans"
     assert second.executed() == STARTED | {"Hyperparameters", *RELEASE}
     assert f"span 1 of {spans}/{{SPAN}}: newest of 1" in second.printed
     assert f"training starts from the champion {champion}" in second.printed
-    assert second.report.verdict.champion == champion
-    assert second.report.pushed not in (None, champion)
+    assert second.run.verdict.champion == str(champion)
+    assert second.run.pushed not in (None, champion)
     assert (span_in_metadata(finished), span_in_record(finished)) == (1, 1)
 
     again, executed = train()
     assert executed == set()  # although the champion has changed since
-    assert again.pushed == second.report.pushed
+    assert again.pushed == second.run.pushed
 
     # Another learning rate starts from the champion that this span started from.
     log()
@@ -83,7 +82,7 @@ def test_latency_is_compared_with_that_of_the_champion(train):
 def test_next_span_starts_from_the_champion_of_the_previous_one(
     train, start_training, finished, second, log
 ):
-    champion, first = finished.report.pushed, second.report
+    champion, first = finished.run.pushed, second.run
     spans = finished.recipe.parent / "spans"
     tiny.write_tables(spans / "2", rows=40, splits=("train", "eval"))
     assert train(start_training) == STARTED
@@ -93,12 +92,12 @@ def test_next_span_starts_from_the_champion_of_the_previous_one(
     assert (span_in_metadata(finished), span_in_record(finished)) == (2, 2)
 
     # The older span's model is compared with the one that is served now.
-    served = Path(first.pushed).with_name(str(int(Path(first.pushed).name) + 1))
+    served = first.pushed.with_name(str(int(first.pushed.name) + 1))
     shutil.copytree(champion, served)
     older, executed = train(data__span=1)
     assert executed == set(COMPARED)
     assert older.verdict.champion == str(served)
-    assert int(Path(older.pushed).name) > int(served.name)
+    assert int(older.pushed.name) > int(served.name)
     assert (span_in_metadata(finished), span_in_record(finished)) == (1, 1)
 
 

@@ -23,7 +23,7 @@ def test_tfx_command_creates_and_runs_the_pipeline(finished, monkeypatch, tmp_pa
     monkeypatch.setenv("HOME", str(tmp_path))  # the command stores its pipelines there
     monkeypatch.setenv("BERT_PIPELINE_CONFIG", str(finished.recipe))
     monkeypatch.chdir(REPOSITORY)
-    shutil.rmtree(finished.report.pushed)
+    shutil.rmtree(finished.run.pushed)
 
     # All in this process, which has imported TFX already: `run create` starts another.
     def run_script(self, command, env=None):

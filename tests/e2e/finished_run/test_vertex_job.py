@@ -5,7 +5,6 @@ supports it.
 """
 
 import shutil
-from pathlib import Path
 
 import pytest
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
@@ -21,7 +20,7 @@ def test_job_trains_in_a_custom_job_from_the_champion_and_pushes(restore, tmp_pa
     project = {"project": "project", "region": "europe-west4"}
     with jobs.compiled(tmp_path / "job", "vertex", **project) as job:
         champion = f"{job.root}/serving/tiny/1"
-        shutil.copytree(Path(restore().report.pushed), champion)
+        shutil.copytree(restore().run.pushed, champion)
         run = job.runner.run(job.spec, parameters={"learning_rate": 0.002})
     check_spec(*job.documents)
     assert set(run.states.values()) == {"run"}

@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
+from pipeline.config import tfx_names
 from tests.nightly import nightly
-from tests.pipeline.operations.finished import Output, write_run
+from tests.pipeline.operations.finished import add_trained, find
+from tests.pipeline.past_runs import PastRuns
 from tests.refusals import check_command
 
 pytestmark = pytest.mark.slow
@@ -20,24 +22,24 @@ FIRST, SECOND = "20261124-193348Z-500850", "20261125-014907Z-151909"
 
 
 @pytest.fixture
-def output(tmp_path):
-    """An output directory of two runs; the second pushed a version."""
-    output = Output(tmp_path)
-    version = tmp_path / "serving" / "sample" / "17"
-    version.mkdir(parents=True)
-    (version / "saved_model.pb").touch()
-    output.add(FIRST, write_run(tmp_path, "a"))
-    output.add(SECOND, write_run(tmp_path, "b", seed=1), pushed=version)
-    return output
+def first(past):
+    return add_trained(past, id=FIRST)
 
 
 @pytest.fixture
-def compare(output, monkeypatch):
+def second(past, first):
+    """A run after the first one, which pushed a version."""
+    pushed = str(past.push(17))
+    return add_trained(past, seed=1, state="pushed", id=SECOND, pushed=pushed)
+
+
+@pytest.fixture
+def compare(second, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
     def compare(*arguments):
-        arguments = ["compare", *map(str, arguments), "--output", str(output.root)]
-        return CliRunner().invoke(main, arguments)
+        command = ("compare", *arguments, "--output", second.paths.root)
+        return CliRunner().invoke(main, [*map(str, command)])
 
     return compare
 
@@ -57,20 +59,19 @@ def test_table_and_test_fit_80_columns(compare):
     assert result.stdout.count("other") == 2
 
 
-def test_runs_are_named_in_every_way(output, compare):
+def test_runs_are_named_in_every_way(first, second, compare):
     names = {
         "id": FIRST,
         "start of the id": FIRST[:8],
-        "record": output.root / "runs" / FIRST,
+        "record": first.directory,
     }
     for name in names.values():
         assert f"A  {FIRST}" in compare(name, "latest", "--rows", "0").stdout
-    version = output.root / "serving" / "sample" / "17"
-    assert f"A  {SECOND}" in compare(version, FIRST, "--rows", "0").stdout
+    assert f"A  {SECOND}" in compare(second.pushed, FIRST, "--rows", "0").stdout
 
 
-def test_version_that_was_rolled_back_is_compared(output, compare):
-    version = output.root / "serving" / "sample" / "17"
+def test_version_that_was_rolled_back_is_compared(second, compare):
+    version = second.pushed
     withdrawn = version.parent / ".withdrawn" / "17"
     withdrawn.parent.mkdir()
     version.rename(withdrawn)
@@ -102,11 +103,10 @@ def replace_by_directory(path):
     "damage", [tear, *map(nightly, (remove, replace_by_directory))]
 )
 @pytest.mark.parametrize("name", ["config.yaml", "run.json", "metadata.sqlite"])
-def test_damaged_run_that_is_not_compared_hides_nothing(output, compare, name, damage):
-    output.add("20261126-000000Z-000000", write_run(output.root, "c", seed=2))
-    path = output.root / "runs" / "20261126-000000Z-000000" / name
+def test_damaged_run_that_is_not_compared_hides_nothing(past, compare, name, damage):
+    path = add_trained(past, seed=2, id="20261126-000000Z-000000").directory / name
     if name == "metadata.sqlite":
-        path = output.root / name
+        path = past.paths.metadata
     damage(path)
     result = compare(FIRST, SECOND, "--rows", "0")
     if name == "metadata.sqlite":
@@ -119,8 +119,8 @@ def test_damaged_run_that_is_not_compared_hides_nothing(output, compare, name, d
 @pytest.mark.parametrize(
     "damage", [garble, leave_a_bracket_open, remove, replace_by_directory]
 )
-def test_run_without_its_settings_is_refused_by_the_path(output, compare, damage):
-    settings = output.root / "runs" / FIRST / "config.yaml"
+def test_run_without_its_settings_is_refused_by_the_path(first, compare, damage):
+    settings = first.directory / "config.yaml"
     damage(settings)
     for name in (FIRST, settings.parent):
         result = compare(name, SECOND)
@@ -130,48 +130,42 @@ def test_run_without_its_settings_is_refused_by_the_path(output, compare, damage
 
 
 @pytest.mark.parametrize(
-    ("file", "damage"),
+    ("output", "damage"),
     [
-        ("run/predictions/eval.tsv", tear),
-        ("run/predictions/eval.tsv", garble),
-        ("examples/Split-eval/data_tfrecord-00000-of-00001.gz", tear),
-        ("examples/Split-eval/data_tfrecord-00000-of-00001.gz", garble),
+        (tfx_names.MODEL_RUN, tear),
+        (tfx_names.MODEL_RUN, garble),
+        (tfx_names.EXAMPLES, tear),
+        (tfx_names.EXAMPLES, garble),
     ],
 )
-def test_damaged_rows_of_a_run_are_one_line(output, compare, file, damage):
-    damage(output.root / "artifacts-a" / file)
-    check_command(compare(FIRST, SECOND), "E-record-damaged", "artifacts-a")
+def test_damaged_rows_of_a_run_are_one_line(first, compare, output, damage):
+    directory = find(first, output)
+    (file,) = directory.glob("*/*eval*")
+    damage(file)
+    check_command(compare(FIRST, SECOND), "E-record-damaged", str(directory))
 
 
-def test_run_that_ml_metadata_does_not_know_is_refused(output, compare):
-    record = output.root / "runs" / FIRST / "run.json"
+def test_run_that_ml_metadata_does_not_know_is_refused(first, compare):
+    record = first.directory / "run.json"
     content = json.loads(record.read_text())
     record.write_text(json.dumps({**content, "tfx_run_id": "2001-01-01T00:00:00"}))
     check_command(compare(FIRST, SECOND), "E-runs-not-comparable", "metadata.sqlite")
 
 
-def test_runs_of_two_output_directories(output, compare, tmp_path):
-    other = tmp_path / "other"
-    other.mkdir()
-    Output(other).add(FIRST, write_run(other, "c", seed=2))
-    result = compare("latest", other / "runs" / FIRST, "--rows", "0")
+def test_runs_of_two_output_directories(compare, tmp_path):
+    other = add_trained(PastRuns(tmp_path / "other"), seed=2, id=FIRST)
+    result = compare("latest", other.directory, "--rows", "0")
     assert result.exit_code == 0
     assert f"B  {FIRST}: 200 rows" in result.stdout
 
 
 WARNING = "Rows were matched by id and label only"
-CARD = {
-    "source": "data.csv",
-    "fingerprint": "1234",
-    "splits": {"eval": {"rows": 200}},
-    "splitting": {"split_seed": 0},
-}
 
 
-def test_a_comparison_without_texts_warns(output, compare):
+def test_a_comparison_without_texts_warns(second, compare):
     assert WARNING not in compare(FIRST, SECOND).stdout
     assert WARNING in compare(FIRST, SECOND, "--rows", "0").stdout
-    shutil.rmtree(output.root / "artifacts-b" / "examples")
+    shutil.rmtree(find(second, tfx_names.EXAMPLES))
     result = compare(FIRST, SECOND)
     assert result.exit_code == 0
     assert WARNING in result.stdout
@@ -199,9 +193,9 @@ def test_csv_has_every_changed_row(compare, tmp_path):
     assert content["runs"][1]["tests"]["accuracy"]["sentence"].startswith("accuracy is")
 
 
-def test_run_without_a_trained_model_is_refused(output, compare):
-    run = write_run(output.root, "c")
-    output.add("20261125-020000Z-000000", run, has_trained=False)
+def test_run_without_a_trained_model_is_refused(past, compare):
+    past.run("failed", id="20261125-020000Z-000000")
+    past.execute(tfx_names.EXAMPLE_GEN, ["examples: Examples"])
     result = compare(FIRST, "latest")
     check_command(result, "E-runs-not-comparable", "20261125-020000Z-000000")
 
@@ -217,10 +211,10 @@ def test_run_without_a_trained_model_is_refused(output, compare):
     ],
 )
 def test_runs_that_are_not_there_are_refused(
-    output, compare, tmp_path_factory, names, name, part
+    past, compare, tmp_path_factory, names, name, part
 ):
     places = {
-        "MODEL": output.root / "serving" / "sample" / "18",  # no run pushed it
+        "MODEL": past.paths.pushed / "18",  # no run pushed it
         "ELSEWHERE": tmp_path_factory.mktemp("elsewhere"),
     }
     for model in places.values():
@@ -230,8 +224,9 @@ def test_runs_that_are_not_there_are_refused(
     check_command(result, name, str(places.get(part, part)))
 
 
-def test_comparison_without_rows_needs_no_tensorflow(output):
-    arguments = ["compare", FIRST, SECOND, "--rows", "0", "--output", str(output.root)]
+def test_comparison_without_rows_needs_no_tensorflow(second):
+    root = str(second.paths.root)
+    arguments = ["compare", FIRST, SECOND, "--rows", "0", "--output", root]
     code = (
         "import sys; from pipeline.cli.main import main\n"
         f"main({arguments}, standalone_mode=False)\n"

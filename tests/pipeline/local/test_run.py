@@ -21,7 +21,6 @@ from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.local import run
 from pipeline.operations.record import RunRecord
-from pipeline.operations.run_outputs import RunOutputs
 from pipeline.operations.runs import RunList
 from report.run_metadata import MetadataError
 from tests import tiny
@@ -137,15 +136,23 @@ def test_run_of_uncommitted_files_is_refused_before_it_writes(tmp_path, console)
     assert not OutputPaths.of(config).root.exists()
 
 
+def test_missing_data_are_refused_before_the_run_is_recorded(tmp_path, console):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(recipe, {"data.source": str(tmp_path / "absent")})
+    with refused("E-data-not-found", setting=str(tmp_path / "absent")):
+        run.run_locally(config, console)
+    assert not OutputPaths.of(config).root.exists()
+
+
 def test_run_warns_once_that_its_recipe_is_in_no_commit(tmp_path, console, monkeypatch):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
-    monkeypatch.setattr(run, "_run", lambda *_: RunOutputs())
+    monkeypatch.setattr(run, "_run", lambda *_: None)
     run.run_locally(config, console)
     shown = console.file.getvalue()
     assert shown.count("git has no commit of") == 1
     assert "the recipe recipe.yaml" in shown
-    (record,) = RunList(OutputPaths.of(config))
-    assert record.commits.recipe_file == "recipe.yaml"
+    (started,) = RunList(OutputPaths.of(config))
+    assert started.record.commits.recipe_file == "recipe.yaml"
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
@@ -301,9 +308,9 @@ def test_run_whose_output_nobody_reads_ends_as_it_would_with_a_reader(paths, tmp
     errors = process.communicate()[1]
     assert process.returncode == exit_status.USAGE, errors
     assert "absent" in errors
-    (record,) = RunList(paths)
-    assert record.state == "failed"
-    assert "standard output is lost" in (paths.run(record.id) / "run.log").read_text()
+    (failed,) = RunList(paths)
+    assert failed.state == "failed"
+    assert "standard output is lost" in failed.log
 
 
 @pytest.fixture
@@ -371,7 +378,7 @@ def test_record_and_log_of_a_run_whose_terminal_is_gone_have_the_reason(
         assert process.wait(timeout=60) == 128 + number
     os.close(window)
     assert process.wait(timeout=60) == 128 + number
-    (record,) = RunList(paths)
-    assert (record.state, record.reason) == ("interrupted", reason)
-    assert record.ended is not None
-    assert reason in (paths.run(record.id) / "run.log").read_text()
+    (stopped,) = RunList(paths)
+    assert (stopped.state, stopped.reason) == ("interrupted", reason)
+    assert stopped.record.ended is not None
+    assert reason in stopped.log

@@ -1,21 +1,19 @@
-"""Writes what finished runs leave in an output directory, without running them."""
+"""Adds runs that trained a model to past runs, without running them."""
 
 import csv
-import datetime
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 import yaml
-from ml_metadata import MetadataStore
-from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from contracts.records.data import DataVerdict
 from contracts.task.definition import TaskConfig
+from contracts.verdicts import PUSHED_DESTINATION
 from modules.evaluation import prediction_files
-from pipeline.operations.compared_run import FinishedRun
-from pipeline.operations.record import RunRecord
+from pipeline.config import tfx_names
+from pipeline.operations.record import SETTINGS_FILE
+from pipeline.operations.run import Run
 from tests.exported import serialize
-from tests.pipeline.past_runs import ID_FORMAT
 
 TASK = TaskConfig()
 LABELS = TaskConfig(kind="multilabel", classes=["joy", "love", "anger"])
@@ -69,23 +67,6 @@ def write_examples(directory, task, ids, texts, split="eval"):
             writer.write(serialize({**features, task.id_column: [int(row_id)]}))
 
 
-def write_run(root, name, task=TASK, rows=200, seed=0, *, first_id=0, texts="text {}"):
-    """Writes predictions and Examples of a run, and returns what is compared of it."""
-    ids = np.arange(first_id, first_id + rows)
-    directory = root / f"artifacts-{name}"
-    write_predictions(directory / "run", task, ids, *simulate(task, rows, seed))
-    both = [(texts.format(row_id), "other") for row_id in ids]
-    write_examples(directory / "examples", task, ids, both)
-    return FinishedRun(
-        name=name,
-        settings=settings(task, seed),
-        task=task,
-        split="eval",
-        model_run=str(directory / "run"),
-        examples=str(directory / "examples"),
-    )
-
-
 def settings(task, seed):
     """Returns a recipe."""
     return {
@@ -98,74 +79,41 @@ def settings(task, seed):
     }
 
 
-class Output:
-    """An output directory whose runs are recorded as TFX and `run` do."""
+def add_trained(
+    past, task=TASK, rows=200, seed=0, *, texts="text {}", examples=None, **fields
+):
+    """Adds a run that trained a model to past runs.
 
-    def __init__(self, root):
-        """Creates the database."""
-        self.root = root
-        connection = mlmd.ConnectionConfig()
-        connection.sqlite.filename_uri = str(root / "metadata.sqlite")
-        connection.sqlite.connection_mode = (
-            mlmd.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        )
-        self._store = MetadataStore(connection)
+    Args:
+      past: The past runs.
+      task: The task of its recipe.
+      rows: How many it predicted.
+      seed: Of its model.
+      texts: The first text of a row; the second one is `other`.
+      examples: The run whose Examples it read; None for its own.
+      **fields: Fields of its record.
 
-    def add(self, name, run, *, pushed=None, has_trained=True, card=None):
-        """Records a run; `name` is its id, `card` its data card."""
-        record = self.root / "runs" / name
-        record.mkdir(parents=True)
-        (record / "config.yaml").write_text(yaml.safe_dump(run.settings))
-        started = datetime.datetime.strptime(name, ID_FORMAT)
-        tfx_run = self._context("pipeline_run", started.isoformat())
-        RunRecord(
-            id=name,
-            recipe="sample",
-            state="pushed" if pushed else "refused" if has_trained else "failed",
-            tfx_run_id=started.isoformat(),
-        ).write(record)
-        self._execute(tfx_run, "ImportExampleGen", "examples", run.examples)
-        if card is not None:
-            directory = self.root / f"data-{name}"
-            DataVerdict(card=card).write(str(directory))
-            self._execute(tfx_run, "DataGate", "verdict", str(directory))
-        if has_trained:
-            self._execute(tfx_run, "Trainer", "model_run", run.model_run)
-            properties = {"pushed": int(pushed is not None)}
-            if pushed is not None:
-                properties["pushed_destination"] = str(pushed)
-            uri = str(self.root / "pushed_model")
-            self._execute(tfx_run, "AtomicPusher", "pushed_model", uri, properties)
+    Returns:
+      The run.
+    """
+    record = past.run(**{"state": "refused", "recipe": "sample"} | fields)
+    run = Run(past.paths, record)
+    recipe = yaml.safe_dump(settings(task, seed))
+    (run.directory / SETTINGS_FILE).write_text(recipe)
+    read = examples and examples.artifacts[tfx_names.EXAMPLES]
+    past.execute(tfx_names.EXAMPLE_GEN, [read or "examples: Examples"])
+    past.execute(tfx_names.TRAINER, ["model_run: ModelRun"])
+    if record.pushed:
+        (pushed,) = past.execute(tfx_names.PUSHER, ["pushed_model: PushedModel"])
+        past.set_property(pushed, PUSHED_DESTINATION, record.pushed)
+    predictions = simulate(task, rows, seed)
+    write_predictions(find(run, tfx_names.MODEL_RUN), task, range(rows), *predictions)
+    if examples is None:
+        both = [(texts.format(row_id), "other") for row_id in range(rows)]
+        write_examples(find(run, tfx_names.EXAMPLES), task, range(rows), both)
+    return run
 
-    def _context(self, kind, name):
-        type_id = self._store.put_context_type(mlmd.ContextType(name=kind))
-        return mlmd.Context(type_id=type_id, name=name)
 
-    def _execute(self, run, component, key, uri, properties=()):
-        kinds = self._store
-        kind = "PushedModel" if key == "pushed_model" else key
-        execution = mlmd.Execution(
-            type_id=kinds.put_execution_type(mlmd.ExecutionType(name=component)),
-            last_known_state=mlmd.Execution.COMPLETE,
-        )
-        artifact = mlmd.Artifact(
-            type_id=kinds.put_artifact_type(mlmd.ArtifactType(name=kind)),
-            uri=uri,
-            state=mlmd.Artifact.LIVE,
-        )
-        for name, value in dict(properties).items():
-            field = "int_value" if isinstance(value, int) else "string_value"
-            setattr(artifact.custom_properties[name], field, value)
-        event = mlmd.Event(type=mlmd.Event.OUTPUT)
-        event.path.steps.add(key=key)
-        event.path.steps.add(index=0)
-        node = mlmd.Context(
-            type_id=kinds.put_context_type(mlmd.ContextType(name="node")),
-            name=f"sample.{component}",
-        )
-        kinds.put_execution(
-            execution,
-            [(artifact, event)],
-            [run, node],
-            reuse_context_if_already_exist=True,
-        )
+def find(run, output):
+    """Returns the directory of an artifact of a run."""
+    return Path(run.artifacts[output].uri)

@@ -1,23 +1,24 @@
 """Runs are compared on the rows that all of them predicted."""
 
-import dataclasses
 import math
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contracts.task.definition import TaskConfig
+from ingest.examples import tf_examples
+from pipeline.config import tfx_names
 from pipeline.operations.comparison import Comparison, compare, differing_settings
 from tests.pipeline.operations.finished import (
     LABELS,
     SCORES,
     TASK,
+    add_trained,
+    find,
     simulate,
     write_examples,
-    write_run,
 )
 from tests.refusals import refused
 
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def two(tmp_path):
-    return [write_run(tmp_path, name, seed=seed) for seed, name in enumerate("ab")]
+def two(past):
+    return [add_trained(past, seed=seed) for seed in range(2)]
 
 
 def test_metrics_and_changed_rows_of_two_runs(two):
@@ -63,8 +64,8 @@ def test_same_run_has_no_changed_row(two):
     assert comparison.runs[1].tests["f1"].p_value == 1
 
 
-def test_three_runs_are_compared_with_the_first(tmp_path, two):
-    third = write_run(tmp_path, "c", rows=150, seed=2)
+def test_three_runs_are_compared_with_the_first(past, two):
+    third = add_trained(past, rows=150, seed=2)
     comparison = compare([*two, third])
     assert comparison.rows == 150
     assert [run.rows for run in comparison.runs] == [200, 200, 150]
@@ -72,9 +73,9 @@ def test_three_runs_are_compared_with_the_first(tmp_path, two):
     assert all(len(row.predictions) == 3 for row in comparison.changed)
 
 
-def test_rows_with_other_texts_are_not_the_same(tmp_path, two):
-    other = write_run(tmp_path, "c", seed=2, texts="new {}")
-    got = re.compile("^a and c have no row of eval in common")
+def test_rows_with_other_texts_are_not_the_same(past, two):
+    other = add_trained(past, seed=2, texts="new {}")
+    got = re.compile(f"^{two[0].id} and {other.id} have no row of eval in common")
     with refused("E-runs-not-comparable", setting="split", got=got):
         compare([two[0], other])
     comparison = compare([two[0], other], with_texts=False)
@@ -82,16 +83,16 @@ def test_rows_with_other_texts_are_not_the_same(tmp_path, two):
     assert not comparison.texts_match
 
 
-def test_rows_of_the_same_examples_match_without_their_texts(two):
-    second = dataclasses.replace(two[1], examples=two[0].examples)
+def test_rows_of_the_same_examples_match_without_their_texts(past, two):
+    second = add_trained(past, seed=1, examples=two[0])
     assert compare([two[0], second], with_texts=False).texts_match
     assert compare([two[0], second]).texts_match
     assert compare(two).texts_match
 
 
-def test_rows_whose_id_is_not_unique_do_not_match_other_examples(tmp_path, two):
-    path = tmp_path / "artifacts-c" / "examples"
-    third = write_run(tmp_path, "c", seed=2)
+def test_rows_whose_id_is_not_unique_do_not_match_other_examples(past, two):
+    third = add_trained(past, seed=2)
+    path = find(third, tfx_names.EXAMPLES)
     texts = [(f"text {row_id}", "other") for row_id in range(200)]
     shutil.rmtree(path)
     twice = [("old text 7", "other"), *texts]
@@ -99,13 +100,13 @@ def test_rows_whose_id_is_not_unique_do_not_match_other_examples(tmp_path, two):
     comparison = compare([two[0], third])
     assert comparison.rows == 199
     assert 7 not in {row.id for row in comparison.changed}
-    second = dataclasses.replace(two[1], examples=third.examples)
+    second = add_trained(past, seed=1, examples=third)
     assert compare([third, second]).rows == 200
 
 
-def test_texts_of_examples_without_ids_do_not_match(tmp_path, two):
-    third = write_run(tmp_path, "c", rows=3)
-    path = tmp_path / "artifacts-c" / "examples"
+def test_texts_of_examples_without_ids_do_not_match(past, two):
+    third = add_trained(past, rows=3)
+    path = find(third, tfx_names.EXAMPLES)
     shutil.rmtree(path)
     task = TASK.model_copy(update={"id_column": "number"})
     write_examples(path, task, range(3), [("a", "b"), ("c", "d"), ("e", "f")])
@@ -113,11 +114,11 @@ def test_texts_of_examples_without_ids_do_not_match(tmp_path, two):
 
 
 @pytest.mark.parametrize("task", [TASK, SCORES])
-def test_rows_whose_prediction_is_not_finite_in_one_run_change_most(tmp_path, task):
-    runs = [write_run(tmp_path, name, task) for name in "ab"]
+def test_rows_whose_prediction_is_not_finite_in_one_run_change_most(past, task):
+    runs = [add_trained(past, task) for _ in range(2)]
     assert compare(runs).changed == []
     for run, changes in zip(runs, [{5: "nan"}, {5: "inf", 8: "nan"}], strict=True):
-        path = Path(run.model_run, "predictions", "eval.tsv")
+        path = find(run, tfx_names.MODEL_RUN) / "predictions" / "eval.tsv"
         lines = path.read_text().splitlines()
         for row_id, value in changes.items():
             cells = lines[1 + row_id].split("\t")
@@ -135,25 +136,25 @@ def test_rows_whose_prediction_is_not_finite_in_one_run_change_most(tmp_path, ta
     assert Comparison.model_validate_json(text).changed[0].change == math.inf
 
 
-def test_equal_rows_are_paired_in_their_order(tmp_path):
+def test_equal_rows_are_paired_in_their_order(past):
     """Of two rows with the same id, label and texts, each is compared once."""
-    run = write_run(tmp_path, "a", rows=4)
-    path = tmp_path / "artifacts-a" / "run" / "predictions" / "eval.tsv"
+    run = add_trained(past, rows=4)
+    path = find(run, tfx_names.MODEL_RUN) / "predictions" / "eval.tsv"
     header, *rows = path.read_text().splitlines(keepends=True)
     path.write_text("".join([header, *rows, rows[0]]))
     assert compare([run, run]).rows == 5
 
 
-def test_deleted_examples_leave_rows_without_texts(tmp_path, two):
-    (tmp_path / "artifacts-b" / "examples" / "Split-eval").rename(tmp_path / "deleted")
+def test_deleted_examples_leave_rows_without_texts(two):
+    shutil.rmtree(find(two[1], tfx_names.EXAMPLES) / "Split-eval")
     comparison = compare(two)
     assert comparison.rows == 200
     assert comparison.changed[0].texts == []
     assert not comparison.texts_match
 
 
-def test_scores_change_by_a_tenth_of_their_range(tmp_path):
-    runs = [write_run(tmp_path, n, SCORES, seed=s) for s, n in enumerate("ab")]
+def test_scores_change_by_a_tenth_of_their_range(past):
+    runs = [add_trained(past, SCORES, seed=seed) for seed in range(2)]
     comparison = compare(runs)
     assert 0 < len(comparison.changed) < 200
     assert min(row.change for row in comparison.changed) > 0.5
@@ -163,9 +164,9 @@ def test_scores_change_by_a_tenth_of_their_range(tmp_path):
     assert comparison.runs[1].tests["pearson_spearman"].only_a_right is None
 
 
-def test_metric_of_a_class_that_decides_is_tested(tmp_path):
+def test_metric_of_a_class_that_decides_is_tested(past):
     task = TaskConfig(metric="recall/equivalent")
-    runs = [write_run(tmp_path, n, task, seed=s) for s, n in enumerate("ab")]
+    runs = [add_trained(past, task, seed=seed) for seed in range(2)]
     tests = compare(runs).runs[1].tests
     assert "recall/equivalent" in tests
     assert "precision/equivalent" not in tests
@@ -177,33 +178,31 @@ def test_metric_of_a_class_that_decides_is_tested(tmp_path):
         (
             TASK.classes,
             TaskConfig(classes=["no", "maybe", "yes"]),
-            "^a predicts the classes not_equivalent, .* b the classes no, maybe, yes",
+            r"^\S+ predicts the classes not_equivalent, .* the classes no, maybe, yes",
         ),
         # One label of a row, and several of the same names.
-        (LABELS.classes, LABELS, "^a predicts the classes joy, .* b any of"),
+        (LABELS.classes, LABELS, r"^\S+ predicts the classes joy, .* any of"),
     ],
 )
-def test_other_classes_are_refused(tmp_path, classes, other, got):
+def test_other_classes_are_refused(past, classes, other, got):
     task = TASK.model_copy(update={"classes": classes})
-    runs = [write_run(tmp_path, "a", task), write_run(tmp_path, "b", other)]
+    runs = [add_trained(past, task), add_trained(past, other)]
     with refused("E-runs-not-comparable", setting="task", got=re.compile(got)):
         compare(runs)
 
 
 def test_split_without_predictions_is_refused(two):
-    got = re.compile("^run a, split test: the predictions are missing")
-    with refused("E-record-damaged", setting=two[0].model_run, got=got):
+    predictions = str(find(two[0], tfx_names.MODEL_RUN))
+    got = re.compile(f"^run {two[0].id}, split test: the predictions are missing")
+    with refused("E-record-damaged", setting=predictions, got=got):
         compare(two, split="test")
 
 
-def test_texts_of_the_same_examples_are_read_once(two, monkeypatch):
-    second = dataclasses.replace(two[1], examples=two[0].examples)
-    from pipeline.operations import row_texts
-
-    read, calls = row_texts.read, []
-    monkeypatch.setattr(row_texts, "read", lambda *a: calls.append(a) or read(*a))
-    assert compare([two[0], second]).rows == 200
-    assert len(calls) == 1
+def test_texts_of_the_same_examples_are_read_once(past, two, monkeypatch):
+    second = add_trained(past, seed=1, examples=two[0])
+    read, calls = tf_examples.to_row, []
+    monkeypatch.setattr(tf_examples, "to_row", lambda row: calls.append(1) or read(row))
+    assert compare([two[0], second]).rows == len(calls) == 200
 
 
 def test_nested_settings_differ_by_dotted_key():
@@ -217,11 +216,8 @@ def test_nested_settings_differ_by_dotted_key():
     ]
 
 
-def test_several_labels_of_a_row_change_together(tmp_path):
-    first, second = (
-        write_run(tmp_path, name, LABELS, seed=seed) for seed, name in enumerate("ab")
-    )
-    comparison = compare([first, second])
+def test_several_labels_of_a_row_change_together(past):
+    comparison = compare([add_trained(past, LABELS, seed=seed) for seed in range(2)])
     test = comparison.runs[1].tests["micro_f1"]
     assert test.a == comparison.runs[0].metrics["micro_f1"].value
     assert 0 < len(comparison.changed) < comparison.rows == 200

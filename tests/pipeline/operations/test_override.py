@@ -5,7 +5,6 @@
 
 import re
 import resource
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,10 @@ from contracts.storage import files
 from contracts.versions import served_versions
 from pipeline.config import tfx_names
 from pipeline.operations import override, releases
-from pipeline.operations.override import find_refused
-from pipeline.operations.record import RunRecord, read_record
+from pipeline.operations.override import require_refused
+from pipeline.operations.record import RunRecord
 from pipeline.operations.releases import list_pushed, roll_back
-from pipeline.operations.run_outputs import RunOutputs
+from pipeline.operations.run import Run
 from pipeline.operations.runs import RunList
 from report.run_metadata import MetadataReader
 from tests import refusals
@@ -28,30 +27,30 @@ def test_overridden_run_is_not_pushed_again_above_a_newer_version(past, push):
     push(2)
     got = f"{run.id} was overridden already: it pushed {run.pushed}"
     with refusals.refused("E-override-not-refused", setting="run", got=got):
-        find_refused(past.paths, run)
+        require_refused(Run(past.paths, run))
 
 
 @pytest.fixture
 def refused(past):
-    """The record of a run whose model only the gate refused."""
+    """A run whose model only the gate refused."""
     record, _ = past.refuse()
-    return record
+    return Run(past.paths, record)
 
 
-def recorded(past, run):
+def recorded(past):
     """Returns who pushed which version, as each of the readers sees it."""
     reader = MetadataReader.of_file(past.paths.metadata)
-    verdict = RunOutputs(reader, run.tfx_run_id).verdict
+    (run,) = RunList(past.paths)
+    override = run.verdict.override
     executions = [
         execution
-        for _, execution in reader.executions(run.tfx_run_id)
+        for _, execution in reader.executions(run.record.tfx_run_id)
         if "by" in execution.custom_properties
     ]
-    pushed = read_record(past.paths.run(run.id)).pushed
     return {
         "served": served_versions.list_versions(str(past.paths.pushed)),
-        "show": verdict.override and str(verdict.override.version),
-        "runs": pushed and Path(pushed).name,
+        "show": override and str(override.version),
+        "runs": run.pushed and run.pushed.name,
         "lineage": [e.custom_properties["version"].string_value for e in executions],
         "journal": [
             (r.reason, r.confirmed) for r in releases.read_journal(past.paths.pushed)
@@ -124,17 +123,17 @@ def test_override_that_was_killed_is_completed_by_another(
     with monkeypatch.context() as patched:
         calls = kill_before(step, patched)
         with pytest.raises(Killed):
-            override.override(past.paths, refused, "a typo")
+            override.override(refused, "a typo")
     assert calls == [name for _, name, _ in STEPS.values()][: len(calls)]
     *_, is_pushed = STEPS[step]
     if not is_pushed:
         releases = [] if step == "intent" else [("a typo", False)]
-        assert recorded(past, refused) == nothing_recorded(*releases)
+        assert recorded(past) == nothing_recorded(*releases)
 
     (run,) = RunList(past.paths)
-    version = str(override.override(past.paths, run, "again").version)
+    version = str(override.override(run, "again").version)
     reason = "a typo" if is_pushed else "again"
-    assert recorded(past, run) == completely_recorded(version, reason)
+    assert recorded(past) == completely_recorded(version, reason)
     (pushed,) = list_pushed(past.paths)
     assert pushed.release.reason == reason
 
@@ -145,35 +144,33 @@ def test_override_that_cannot_be_recorded_changes_nothing(past, refused):
     file = str(past.paths.pushed / releases.JOURNAL)
     got = re.compile("No space left")
     with refusals.refused("E-storage-failed", setting=file, got=got):
-        override.override(past.paths, refused, "a typo")
-    assert recorded(past, refused) == nothing_recorded()
+        override.override(refused, "a typo")
+    assert recorded(past) == nothing_recorded()
 
 
 def test_error_of_an_override_is_one_line_and_another_completes_it(past, refused):
     """The disk is full while the model is copied."""
-    reader = MetadataReader.of_file(past.paths.metadata)
-    outputs = RunOutputs(reader, refused.tfx_run_id)
-    model = outputs.artifacts[tfx_names.MODEL].uri
+    model = refused.artifacts[tfx_names.MODEL].uri
     files.write(f"{model}/Format-Serving/variables/variables.index", b"0" * (1 << 20))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, hard))
     try:
         got = re.compile(f"^the override of run {refused.id} failed: .*$")
         with refusals.refused("E-storage-failed", got=got) as raised:
-            override.override(past.paths, refused, "a typo")
+            override.override(refused, "a typo")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "\n" not in str(raised.value)
-    assert recorded(past, refused) == nothing_recorded(("a typo", False))
-    version = str(override.override(past.paths, refused, "again").version)
-    assert recorded(past, refused) == completely_recorded(version, "again")
+    assert recorded(past) == nothing_recorded(("a typo", False))
+    version = str(override.override(refused, "again").version)
+    assert recorded(past) == completely_recorded(version, "again")
 
 
 def test_directory_that_cannot_be_created_is_named(past, refused):
     past.paths.pushed.parent.touch()
     got = re.compile("failed: .*Not a directory: .*serving/tiny")
     with refusals.refused("E-storage-failed", got=got):
-        override.override(past.paths, refused, "a typo")
+        override.override(refused, "a typo")
 
 
 def test_model_that_was_rolled_back_after_a_killed_override_is_not_pushed(
@@ -183,17 +180,17 @@ def test_model_that_was_rolled_back_after_a_killed_override_is_not_pushed(
     with monkeypatch.context() as patched:
         kill_before("metadata", patched)
         with pytest.raises(Killed):
-            override.override(past.paths, refused, "a typo")
+            override.override(refused, "a typo")
     roll_back(past.paths.pushed, 1, "")
     with refusals.refused("E-rolled-back", setting="run"):
-        override.override(past.paths, refused, "a typo")
+        override.override(refused, "a typo")
     assert served_versions.list_versions(str(past.paths.pushed)) == ["1"]
 
 
 def test_override_of_a_served_model_is_refused_without_a_record(past, refused):
-    override.override(past.paths, refused, "a typo")
-    refused.pushed = None  # as if another run had pushed the same model
+    override.override(refused, "a typo")
+    refused.record.pushed = None  # as if another run had pushed the same model
     got = re.compile("which is served already$")
     with refusals.refused("E-version-unknown", setting="run", got=got):
-        override.override(past.paths, refused, "a typo")
+        override.override(refused, "a typo")
     assert len(releases.read_journal(past.paths.pushed)) == 1

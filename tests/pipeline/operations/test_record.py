@@ -9,7 +9,6 @@ import pytest
 
 from contracts.commits import Commit, Commits
 from contracts.errors import DataRefusedError, UsageError
-from pipeline.config.recipe import load_config
 from pipeline.operations import runs
 from pipeline.operations.record import (
     RECORD_FILE,
@@ -18,8 +17,7 @@ from pipeline.operations.record import (
     new_run_id,
     read_record,
 )
-from pipeline.operations.runs import recording
-from tests import tiny
+from pipeline.operations.run import Run, recording
 
 HOLD = """
 import sys, time
@@ -32,17 +30,12 @@ ID = "20260101-010000Z-000000"
 
 
 @pytest.fixture
-def config(tmp_path):
-    return load_config(tiny.write_config(tmp_path / "recipe.yaml"))
-
-
-@pytest.fixture
-def record(past, config):
+def record(past):
     """Records a run of an action; returns the record."""
 
-    def record(action):
-        directory = past.paths.run(ID)
-        with recording(directory, config, past.paths.metadata) as entry:
+    def record(action, **fields):
+        entry = RunRecord(id=ID, recipe="tiny", metric="accuracy", **fields)
+        with recording(Run(past.paths, entry)):
             action(entry)
         return read(past)
 
@@ -93,15 +86,13 @@ def test_outcome_of_a_finished_run_is_recorded(record):
     refused = record(lambda entry: entry.finish(None, "accuracy is 0.5", 0.5))
     assert (refused.state, refused.reason) == ("refused", "accuracy is 0.5")
     assert (refused.metric, refused.value) == ("accuracy", 0.5)
-    assert refused.recipe == "tiny"
 
 
-def test_commits_are_recorded_before_the_first_component(past, config):
+def test_commits_are_recorded_before_the_first_component(record, past):
     commits = Commits(code=Commit(id="0123456789abcdef", changes=["modules/a.py"]))
-    directory, metadata = past.paths.run(ID), past.paths.metadata
-    with recording(directory, config, metadata, commits):
-        assert read(past).commits == commits
-    assert read(past).commits == commits
+    before = []
+    after = record(lambda _: before.append(read(past)), commits=commits)
+    assert before[0].commits == after.commits == commits
 
 
 def test_record_has_the_number_of_its_format(record, past):
@@ -130,13 +121,13 @@ def test_running_id_is_that_of_the_process_that_holds_the_lock(past):
 
 
 @pytest.mark.parametrize("name", ["America/Los_Angeles", "Asia/Tokyo", "UTC"])
-def test_run_has_its_start_in_utc_in_its_name_and_its_record(past, config, zone, name):
+def test_run_has_its_start_in_utc_in_its_name_and_its_record(past, zone, name):
     zone(name)
     before = datetime.datetime.now(datetime.timezone.utc)
     run_id = new_run_id()
     after = datetime.datetime.now(datetime.timezone.utc)
     assert f"{before:%Y%m%d-%H%M%SZ-%f}" <= run_id <= f"{after:%Y%m%d-%H%M%SZ-%f}"
-    with recording(past.paths.run(run_id), config, past.paths.metadata):
+    with recording(Run(past.paths, RunRecord(id=run_id, recipe="tiny"))):
         pass
     content = json.loads((past.paths.run(run_id) / RECORD_FILE).read_text())
     assert content["ended"].endswith(("Z", "+00:00"))

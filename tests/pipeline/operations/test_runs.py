@@ -18,8 +18,8 @@ def test_runs_are_listed_from_the_newest_and_a_killed_one_is_interrupted(past):
     runs = RunList(past.paths)
     assert [run.id for run in runs] == [last.id, killed.id, first.id]
     assert [run.state for run in runs] == ["refused", "interrupted", "pushed"]
-    assert runs[1].tfx_run_id == "2026-01-01T02:00:09"
-    assert runs[1].seconds is None
+    assert runs[1].record.tfx_run_id == "2026-01-01T02:00:09"
+    assert runs[1].record.seconds is None
 
 
 def test_run_is_found_by_the_start_of_its_id_and_as_the_latest(past):
@@ -61,10 +61,10 @@ def test_damaged_record_hides_no_other_run(past, content):
     past.run("pushed", pushed="/serving/1")
     damaged = past.run("pushed")
     (past.paths.run(damaged.id) / RECORD_FILE).write_text(content)
-    record, other = RunList(past.paths)
-    assert record.id == damaged.id
-    assert record.state == "failed"
-    assert "run.json: cannot be read: " in record.damage
+    run, other = RunList(past.paths)
+    assert run.id == damaged.id
+    assert run.state == "failed"
+    assert "run.json: cannot be read: " in run.record.damage
     assert other.state == "pushed"
 
 
@@ -77,8 +77,8 @@ def test_record_of_an_unknown_format_is_refused_and_one_without_a_format_is_read
     without, unknown = RunList(past.paths)
     assert without.state == "refused"
     assert unknown.state == "failed"
-    assert "run.json" in unknown.damage
-    assert "this release reads" in unknown.damage
+    assert "run.json" in unknown.record.damage
+    assert "this release reads" in unknown.record.damage
 
 
 def test_copy_of_a_record_is_named_after_its_directory(past):
@@ -102,5 +102,5 @@ def test_run_that_was_killed_in_another_time_zone_finds_its_components(past, zon
     second = past.run("running", id=new_run_id())
     runs = RunList(past.paths)
     assert [run.id for run in runs] == [second.id, first.id]
-    assert runs[1].tfx_run_id == "2026-01-01T01:00:09"
-    assert runs[0].tfx_run_id == "2026-01-01T02:00:09"
+    assert runs[1].record.tfx_run_id == "2026-01-01T01:00:09"
+    assert runs[0].record.tfx_run_id == "2026-01-01T02:00:09"

@@ -4,7 +4,6 @@ import contextlib
 import datetime
 
 from contracts.storage import file_lock
-from pipeline.config.paths import OutputPaths
 from pipeline.operations.record import (
     ComponentProgress,
     Progress,
@@ -13,7 +12,7 @@ from pipeline.operations.record import (
     TrainingProgress,
 )
 from tests.pipeline.operations import finished
-from tests.pipeline.past_runs import ID_FORMAT
+from tests.pipeline.past_runs import PastRuns
 from tests.report import samples
 
 REFUSED, FIRST, SECOND, FAILED, RUNNING = (
@@ -25,41 +24,30 @@ LOSSES = [0.7, 0.52, 0.41, 0.36]
 
 def write(root):
     """Writes the finished runs, and returns the paths of the output directory."""
-    root.mkdir()
-    output = finished.Output(root)
-    paths = OutputPaths(root, "")
+    past = PastRuns(root)
+    defaults = {"recipe": "sample", "tfx_run_id": None}
     for seed, run_id in enumerate((FIRST, SECOND)):
-        trained = finished.write_run(
-            root, run_id, seed=seed, texts="The news of day {}"
-        )
         pushed = root / "serving" / "sample" / f"179554894893{seed}"
-        output.add(run_id, trained, pushed=pushed)
-        write_record(paths, run_id, "pushed", value=0.925, pushed=str(pushed))
+        run = finished.add_trained(
+            past,
+            seed=seed,
+            texts="The news of day {}",
+            state="pushed",
+            id=run_id,
+            pushed=str(pushed),
+            value=0.925,
+        )
         report = samples.pushed()
         for curve in (s.losses for s in report.training.seeds):
             curve.y = [value + 0.1 * seed for value in curve.y]
-        report.write(str(paths.run(run_id)))
-    write_record(paths, REFUSED, "refused", value=0.81, reason=REASON)
-    samples.refused().write(str(paths.run(REFUSED)))
-    write_record(paths, FAILED, "failed", reason="OSError: no space left on device")
-    (paths.run(FAILED) / "run.log").write_text("line\n" * 30 + "<b>the end</b>\n")
-    return paths
-
-
-def write_record(paths, run_id, state, **fields):
-    """Writes `run.json`; a run that ended took two minutes."""
-    started = datetime.datetime.strptime(run_id, ID_FORMAT)
-    ended = (started + datetime.timedelta(minutes=2)).astimezone()
-    record = RunRecord(
-        id=run_id,
-        recipe="sample",
-        metric="accuracy",
-        state=state,
-        ended=None if state == "running" else ended,
-        tfx_run_id=started.isoformat() if state == "pushed" else None,
-    ).model_copy(update=fields)
-    paths.run(run_id).mkdir(parents=True, exist_ok=True)
-    record.write(paths.run(run_id))
+        report.write(str(run.directory))
+    past.run("refused", id=REFUSED, value=0.81, reason=REASON, **defaults)
+    samples.refused().write(str(past.paths.run(REFUSED)))
+    full = "OSError: no space left on device"
+    past.run("failed", id=FAILED, reason=full, **defaults)
+    log = past.paths.run(FAILED) / "run.log"
+    log.write_text("line\n" * 30 + "<b>the end</b>\n")
+    return past.paths
 
 
 @contextlib.contextmanager
@@ -70,7 +58,8 @@ def running(paths):
       A function that writes how many steps it has trained.
     """
     directory = paths.run(RUNNING)
-    write_record(paths, RUNNING, "running")
+    directory.mkdir()
+    RunRecord(id=RUNNING, recipe="sample", metric="accuracy").write(directory)
     file = ProgressFile(directory)
 
     def train(loops):

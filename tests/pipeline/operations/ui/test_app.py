@@ -37,10 +37,9 @@ def test_all_runs_are_listed_the_newest_first(client):
     assert "version 1795548948931" in text
 
 
-def test_runs_of_several_outputs_are_distinguished(paths, tmp_path):
-    other = sample_output.OutputPaths(tmp_path, "")
-    sample_output.write_record(other, FIRST, "interrupted")
-    with serving([paths.root, tmp_path]) as address:
+def test_runs_of_several_outputs_are_distinguished(paths, past):
+    past.run("interrupted", id=FIRST)
+    with serving([paths.root, past.paths.root]) as address:
         table = httpx.get(address).text
         run = httpx.get(f"{address}/runs/1/{FIRST}").text
     assert f"1/{FIRST}" in keys_in(table)
