@@ -64,12 +64,7 @@ class Kubeflow:
         return {key: value for key, value in inputs.items() if value}
 
     def outputs(self, component: dict[str, Any], directory: str) -> dict[str, Any]:
-        """Returns the outputs of an ExecutorInput.
-
-        Args:
-          component: The task's component.
-          directory: Of the task, `gs://...`.
-        """
+        """Returns the outputs of an ExecutorInput."""
         declared = component.get("outputDefinitions", {}).get("artifacts", {})
         declared = {**declared, LOGS_KEY: {"artifactType": LOGS_TYPE}}
         return {
@@ -101,11 +96,7 @@ class Kubeflow:
         return {"instanceSchema": ""}
 
     def keep(self, key: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns an output's metadata as the store returns it later.
-
-        Raises:
-          ValueError: A value is null, which `converter.go` refuses.
-        """
+        """Returns an output's metadata as the store returns it later."""
         kept = {"display_name": key, "store_session_info": _SESSION}
         for name, value in metadata.items():
             match value:
@@ -122,12 +113,7 @@ class Kubeflow:
         return kept
 
     def environment(self, run: str, task: Mapping[str, Any]) -> dict[str, str]:
-        """Returns what Kubernetes and the backend add to a container's environment.
-
-        Args:
-          run: ID of the run.
-          task: The task spec.
-        """
+        """Returns what Kubernetes and the backend add to a container's environment."""
         retry = "retry-" if "retryPolicy" in task else ""
         return {
             "KFP_POD_NAME": f"run-{run[:5]}-{retry}system-container-impl-1",
@@ -166,12 +152,7 @@ class Vertex:
         return {"parameterValues": parameters, "artifacts": artifacts}
 
     def outputs(self, component: dict[str, Any], directory: str) -> dict[str, Any]:
-        """Returns the outputs of an ExecutorInput, and creates their directories.
-
-        Args:
-          component: The task's component.
-          directory: Of the task.
-        """
+        """Returns the outputs of an ExecutorInput, and creates their directories."""
         declared = component.get("outputDefinitions", {})
         artifacts = {}
         for key, artifact in declared.get("artifacts", {}).items():

@@ -64,11 +64,7 @@ class WorkerConnection:
         self.exchange = exchange
 
     def run(self, container: Container) -> int:
-        """Runs a container and returns its exit code.
-
-        Raises:
-          RuntimeError: The worker ended.
-        """
+        """Runs a container and returns its exit code."""
         print(
             json.dumps(dataclasses.asdict(container)), file=self._requests, flush=True
         )
@@ -79,11 +75,7 @@ class WorkerConnection:
 
 
 def image_environment(home: Path) -> dict[str, str]:
-    """Returns the environment of our image, without this process's variables.
-
-    Args:
-      home: An empty directory.
-    """
+    """Returns the environment of our image, without this process's variables."""
     return {
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),

@@ -137,18 +137,7 @@ class JobRunner:
     def run(
         self, spec: dict[str, Any], *, parameters: dict[str, Any] | None = None
     ) -> JobRun:
-        """Runs a pipeline.
-
-        Args:
-          spec: The pipeline spec, as in the YAML file or under `pipelineSpec` of the
-            JSON file.
-          parameters: Values of its runtime parameters.
-
-        Raises:
-          tests.compiled.spec.SpecRefusedError: The backend does not accept the spec.
-          tests.compiled.executor_input.UnresolvedError: A task's input is missing.
-          JobFailedError: A task failed; later ones were not run.
-        """
+        """Runs a pipeline."""
         specs.check_spec(spec)
         specs.refuse_unsupported(spec)
         values = specs.root_parameters(spec, parameters or {})
@@ -164,13 +153,7 @@ class JobRunner:
         return run
 
     def rerun_task(self, spec: dict[str, Any], name: str, run: JobRun) -> TaskRun:
-        """Runs a task of a pipeline again, on the outputs of the tasks before it.
-
-        Args:
-          spec: The pipeline spec, in which this task may differ.
-          name: The task.
-          run: A run of the pipeline, which is not changed.
-        """
+        """Runs a task of a pipeline again, on the outputs of the tasks before it."""
         again = dataclasses.replace(run, tasks=dict(run.tasks))
         self._run_task(spec, name, specs.root_parameters(spec, {}), again)
         return again.tasks[name]

@@ -38,12 +38,7 @@ _CONTEXT = multiprocessing.get_context("fork")
 
 
 def serve(requests: TextIO, exit_codes: TextIO) -> None:
-    """Runs a container for each line, until the input ends.
-
-    Args:
-      requests: `Container`s in JSON.
-      exit_codes: Receives the exit codes; minus the signal if one ended the container.
-    """
+    """Runs a container for each line, until the input ends."""
     for line in requests:
         container = Container(**json.loads(line))
         process = _CONTEXT.Process(target=_run, args=(container,))

@@ -345,6 +345,7 @@ def test_trainer_is_a_custom_job_of_vertex(vertex):
         "accelerator_type": "NVIDIA_L4",
         "accelerator_count": 1,
     }
+    assert pool["replica_count"] == 1
     assert pool["container_spec"]["image_uri"] == "registry/bert:1"
     assert arguments["job_spec"]["service_account"] == VERTEX["service_account"]
 
