@@ -131,28 +131,24 @@ def local_path(uri: str) -> str:
 
 
 class Vertex:
-    """Vertex AI Pipelines."""
+    """Vertex AI Pipelines; `Kubeflow` describes the methods."""
 
     PRE_CACHE_CHECK = True
     RETRIES_FAILURES = True
 
     def new_run(self, pipeline: str) -> str:
-        """Returns the id of a new run."""
         return f"{pipeline}-{uuid.uuid4().hex[:14]}"
 
     def task_directory(self, root: str, pipeline: str, run: str, task: str) -> str:
-        """Returns a new directory for a task's outputs, shared by all attempts."""
         del pipeline
         return f"{root}/{PROJECT_NUMBER}/{run}/{task}_{uuid.uuid4().int >> 65}"
 
     def inputs(
         self, parameters: dict[str, Any], artifacts: dict[str, Any]
     ) -> dict[str, Any]:
-        """Returns the inputs of an ExecutorInput."""
         return {"parameterValues": parameters, "artifacts": artifacts}
 
     def outputs(self, component: dict[str, Any], directory: str) -> dict[str, Any]:
-        """Returns the outputs of an ExecutorInput, and creates their directories."""
         declared = component.get("outputDefinitions", {})
         artifacts = {}
         for key, artifact in declared.get("artifacts", {}).items():
@@ -180,21 +176,17 @@ class Vertex:
         }
 
     def name(self, artifact: Artifact) -> str:
-        """Returns an input's name."""
         store = f"projects/{PROJECT_NUMBER}/locations/{LOCATION}/metadataStores/default"
         return f"{store}/artifacts/{artifact.number}"
 
     def type(self, artifact: Artifact) -> dict[str, str]:
-        """Returns an input's type."""
         return {"instanceSchema": artifact.schema}
 
     def keep(self, key: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns an output's metadata as the store returns it later."""
         del key
         return dict(metadata)
 
     def environment(self, run: str, task: Mapping[str, Any]) -> dict[str, str]:
-        """Returns what the backend adds to a container's environment."""
         del run, task
         return {}
 

@@ -277,10 +277,11 @@ def test_setting_is_refused_by_its_key(recipe, settings, field, part):
 
 def test_removed_setting_of_the_file_is_refused_but_in_an_earlier_run(recipe):
     with open(recipe, "a") as file:
-        file.write("tuner: {space: {epochs: [2, 3]}, service: optuna}")
+        file.write("tuner: {space: {epochs: [2, 3]}, service: vizier}")
     test = {"evaluator.split": "test"}
     with refused("E-settings-refused", setting="tuner.service"):
         load_config(recipe, test)
+    recipe.write_text(recipe.read_text().replace("vizier", "optuna"))
     config = load_config(recipe, test, is_past=True)
     assert config.tuner.space == {"epochs": [2, 3]}
 
