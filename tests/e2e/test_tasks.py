@@ -2,15 +2,21 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+from tfx import v1 as tfx
+from tfx.orchestration.pipeline import RunOptions
 
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
+from pipeline.inputs.resolve import resolve_inputs
+from pipeline.pipeline import create_pipeline
+from pipeline.platforms import local_platform
+from report.run_metadata import MetadataReader
 from tests import exported, tiny
-from tests.e2e import partial_run
 from tests.e2e import released as released_lib
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -100,10 +106,17 @@ def release(tmp_path):
         settings = {key.replace("__", "."): value for key, value in overrides.items()}
         settings |= {"data.source": str(tmp_path / "task"), "trainer.epochs": 2}
         config = load_config(recipe, settings)
+        paths = OutputPaths.of(config)
         if champion is not None:
-            shutil.copytree(champion, OutputPaths.of(config).pushed / "1")
+            shutil.copytree(champion, paths.pushed / "1")
+        inputs = resolve_inputs(config, paths)
+        dag = create_pipeline(config, inputs, local_platform(paths, config.beam))
+        options = RunOptions(to_nodes=["Report"])
+        tfx.orchestration.LocalDagRunner().run(dag, run_options=options)
+        reader = MetadataReader.of_file(paths.metadata)
+        executions = {run.name: execution for run, execution in reader.latest_run()}
         return released_lib.Released(
-            config, partial_run.run_to("Report", recipe, settings)
+            config, lambda name, key: Path(reader.outputs(executions[name])[key].uri)
         )
 
     return release
