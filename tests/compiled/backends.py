@@ -6,7 +6,6 @@ recording supports Vertex: it follows what TFX's entry point expects, and its
 """
 
 import dataclasses
-import json
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -192,49 +191,3 @@ class Vertex:
 
 
 BACKENDS = {"kubeflow": Kubeflow, "vertex": Vertex}
-
-
-class Store:
-    """The state of a backend between runs: IDs of artifacts and the cache.
-
-    Args:
-      path: JSON file of the state.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._state: dict[str, Any] = {"artifacts": 0, "executions": {}}
-        if path.exists():
-            self._state = json.loads(path.read_text())
-
-    def add(self, uri: str, schema: str, metadata: dict[str, Any]) -> Artifact:
-        """Returns a new artifact."""
-        self._state["artifacts"] += 1
-        self._save()
-        return Artifact(self._state["artifacts"], uri, schema, metadata)
-
-    def find(
-        self, fingerprint: str
-    ) -> tuple[dict[str, Artifact], dict[str, Any]] | None:
-        """Returns artifacts and parameters of a cached execution, None without one."""
-        execution = self._state["executions"].get(fingerprint)
-        if execution is None:
-            return None
-        artifacts = {k: Artifact(**a) for k, a in execution["artifacts"].items()}
-        return artifacts, execution["parameters"]
-
-    def remember(
-        self,
-        fingerprint: str,
-        artifacts: dict[str, Artifact],
-        parameters: dict[str, Any],
-    ) -> None:
-        """Adds an execution to the cache."""
-        self._state["executions"][fingerprint] = {
-            "artifacts": {k: dataclasses.asdict(a) for k, a in artifacts.items()},
-            "parameters": parameters,
-        }
-        self._save()
-
-    def _save(self) -> None:
-        self._path.write_text(json.dumps(self._state))

@@ -149,7 +149,7 @@ def test_resolver_is_refused():
         refuse_unsupported(spec)
 
 
-def test_cache_outlives_the_runner_and_misses_after_a_change(server, tmp_path):
+def test_cache_misses_after_a_change(runner):
     spec = job(
         A=step(WRITE, cachingOptions={"enableCache": True}),
         B=step(
@@ -163,12 +163,8 @@ def test_cache_outlives_the_runner_and_misses_after_a_change(server, tmp_path):
     changed = copy.deepcopy(spec)
     container = changed["deploymentSpec"]["executors"]["A"]["container"]
     container["image"] = "image:2"
-    states = []
-    for version in (spec, spec, changed):
-        with JobRunner(
-            "vertex", tmp_path / "root", tmp_path / "state", server=server
-        ) as runner:
-            states.append("".join(runner.run(version).states.values()))
+    runs = (runner.run(version) for version in (spec, spec, changed))
+    states = ["".join(run.states.values()) for run in runs]
     # A task that is not cached runs; a new A is a new input of B.
     assert states == ["runrunrun", "cachedruncached", "runrunrun"]
 
