@@ -1,13 +1,13 @@
 """The least that must work on gs:// on every stack: stage, one component, push."""
 
 import json
-import os
-import subprocess
+import runpy
 import sys
+
+import pytest
 
 from contracts.storage import files
 from contracts.versions import served_versions
-from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation, staging
 from tests import tiny
@@ -16,7 +16,7 @@ from tests.compiled.backends import Kubeflow
 
 
 def test_job_is_staged_and_a_component_runs_and_a_model_is_pushed(
-    bucket, object_store, tmp_path
+    bucket, object_store, tmp_path, monkeypatch
 ):
     root = f"{bucket}/bert"
     recipe = tiny.write_config(
@@ -33,14 +33,13 @@ def test_job_is_staged_and_a_component_runs_and_a_model_is_pushed(
     message["outputs"]["outputFile"] = str(tmp_path / "output.json")
     executors = job.spec["deploymentSpec"]["executors"]
     container = executors["ImportSchemaGen_executor"]["container"]
-    template = [sys.executable, *container["command"][1:], *container["args"]]
-    subprocess.run(
-        executor_input.command_line(template, message),
-        cwd=REPOSITORY,
-        env={**os.environ, **object_store.environment},
-        check=True,
-        timeout=300,
-    )
+    _, _, module, *arguments = [*container["command"], *container["args"]]
+    # In this process, which has imported TFX.
+    command = [module, *executor_input.command_line(arguments, message)]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(module, run_name="__main__")
+    assert not ended.value.code
     assert json.loads((tmp_path / "output.json").read_text())["artifacts"]
     schema = object_store.read(f"{root}/tiny/run/ImportSchemaGen/1/schema/schema.pbtxt")
     (staged,) = (path for _, path in job.staged.copies if path.endswith("schema.pbtxt"))
