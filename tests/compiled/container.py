@@ -48,13 +48,7 @@ class Container:
 
 
 class WorkerConnection:
-    """A connection to a worker.
-
-    Args:
-      requests: Its standard input.
-      exit_codes: Its standard output.
-      exchange: A directory that its containers can write to.
-    """
+    """A connection to a worker; its containers can write to `exchange`."""
 
     def __init__(
         self, requests: TextIO, exit_codes: TextIO, exchange: Path | None = None

@@ -62,20 +62,6 @@ def hold(paths):
         pass
 
 
-def test_output_of_python_and_c_goes_to_the_log(tmp_path, capfd, caplog):
-    caplog.set_level(logging.WARNING, "absl")
-    log = tmp_path / "run.log"
-    with run.redirect_output(log):
-        os.write(1, b"from C, out\n")
-        os.write(2, b"from C, err\n")
-        logging.getLogger("absl").warning("from logging")
-    os.write(1, b"after\n")
-    assert capfd.readouterr().out == "after\n"
-    text = log.read_text()
-    for line in ("from C, out", "from C, err", "from logging"):
-        assert line in text
-
-
 def test_lines_of_the_log_are_in_the_order_of_their_output(tmp_path):
     code = """
 import logging, os, pathlib, sys
