@@ -390,7 +390,7 @@ def test_labels_are_read_in_each_form_and_repeats_count_once(write):
     assert (task.classes, task.label_separator) == (sorted(names), "|")
 
 
-@pytest.mark.parametrize("separator", ["|", ";", "#", "\n", ",", "/", "+", "&", " "])
+@pytest.mark.parametrize("separator", ["|", "\n", ",", "/", " "])
 @pytest.mark.parametrize("form", ["pairs", "mostly one", "few"])
 def test_combinations_are_never_classes_without_a_question(separator, form):
     def label(_, chance):
@@ -402,7 +402,7 @@ def test_combinations_are_never_classes_without_a_question(separator, form):
 
     row = labelled(label)
     names = ["fear", "joy", "love"] if form == "few" else EMOTIONS
-    if separator in "|;#\n" or (separator == "," and form != "pairs"):
+    if separator in "|\n" or (separator == "," and form != "pairs"):
         assert guess(row, 400).task.classes == names
     else:
         advice = "`label=label` `kind=multilabel`, .* `label=label` `kind=classes`"
@@ -628,7 +628,7 @@ def test_chosen_label_is_one_label_and_chosen_classes_are_several():
     assert (task.kind, task.classes) == ("multilabel", ["threat", "toxic"])
 
 
-@pytest.mark.parametrize("separator", ["-", "_", ":", "~", "\\", "•", "、", "，"])  # noqa: RUF001
+@pytest.mark.parametrize("separator", ["-", "\\", "•", "，"])  # noqa: RUF001
 def test_combinations_with_an_unusual_separator_are_asked_for(separator):
     names = ["joy", "love", "fear", "anger", "pride", "grief"]
     row = labelled(lambda _, c: separator.join(c.sample(names, c.randint(1, 3))))
