@@ -581,18 +581,6 @@ def test_tutorials_handle_without_a_vocabulary_takes_its_preprocessors(
     assert Path(vocab_file).read_text().split("\n")[:-1] == tiny.VOCAB
 
 
-@pytest.mark.nightly
-def test_handle_of_an_old_layout_is_named_with_the_version_to_take(
-    tmp_path, no_network
-):
-    handle = "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/2"
-    sources.write_list_saved_model(cached(tmp_path, handle), version=2)
-    path = tiny.write_config(tmp_path / "recipe.yaml")
-    with refused("E-encoder-not-supported", got=re.compile(handle)) as caught:
-        resolve_encoder(load_config(path, {"encoder.source": handle}))
-    assert "version 4 of the same handle" in str(caught.value)
-
-
 def test_remote_destination_is_refused(tmp_path):
     source = tiny.write_encoder(tmp_path / "source")
     with refused("E-local-path-required", setting="destination"):
