@@ -177,12 +177,6 @@ def test_python_310_without_a_compiler(install, project):
     assert "python3.10 is 3.10.13 without g++ and Python.h" in line
 
 
-def test_a_named_python_is_not_replaced_by_another(install, project):
-    fakes = {"python3.12": "echo 3.12.1", "python3.11": PYTHON_311}
-    line = complaint(install(fakes, PYTHON="python3.12"), project)
-    assert "python3.12 is 3.12.1" in line
-
-
 def test_another_machine(install, project):
     fake = 'case "$1" in -s) echo Darwin ;; *) echo arm64 ;; esac'
     line = complaint(install({"uname": fake, "python3.11": PYTHON_311}), project)

@@ -39,19 +39,6 @@ def test_tf_config_of_another_job_is_refused(recipe, monkeypatch, tmp_path):
     assert not (tmp_path / "output").exists()
 
 
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ("out[1]", r"output: TensorFlow and Beam read \["),
-        ("/dev/null/x", "/dev/null/x:? cannot be written"),
-    ],
-)
-def test_output_that_a_run_cannot_use_is_refused(recipe, output, message):
-    recipe(output=output)
-    with pytest.raises(UsageError, match=message):
-        local_runner.run()
-
-
 def test_output_that_a_run_uses_is_refused(recipe, tmp_path):
     recipe()
     paths = OutputPaths.at(tmp_path / "output", "tiny")

@@ -28,14 +28,7 @@ def task_size(
     command: list[str],
     message: dict[str, Any],
 ) -> int:
-    """Returns the bytes of a task's nodes.
-
-    Args:
-      component: Its component spec, as the launcher gets it.
-      task: Its task spec.
-      command: Its command line.
-      message: Its ExecutorInput.
-    """
+    """Returns the bytes of a task's nodes."""
     container = {"image": _IMAGE, "command": command[:3], "args": command[3:]}
     parameters = [_json(each) for each in (component, task, container)]
     launcher = [
@@ -70,11 +63,7 @@ def task_size(
 
 
 def run_size(tasks: dict[str, dict[str, Any]]) -> int:
-    """Returns the bytes of the nodes of the run itself, which have the root's spec.
-
-    Args:
-      tasks: The specs of all tasks by name.
-    """
+    """Returns the bytes of the nodes of the run itself, which have the root's spec."""
     root = _json(_json({"dag": {"tasks": tasks}}))
     return 2 * len(root) + _NODES_OF_A_RUN * _NODE
 

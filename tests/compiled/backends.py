@@ -6,7 +6,6 @@ recording supports Vertex: it follows what TFX's entry point expects, and its
 """
 
 import dataclasses
-import json
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,12 +63,7 @@ class Kubeflow:
         return {key: value for key, value in inputs.items() if value}
 
     def outputs(self, component: dict[str, Any], directory: str) -> dict[str, Any]:
-        """Returns the outputs of an ExecutorInput.
-
-        Args:
-          component: The task's component.
-          directory: Of the task, `gs://...`.
-        """
+        """Returns the outputs of an ExecutorInput."""
         declared = component.get("outputDefinitions", {}).get("artifacts", {})
         declared = {**declared, LOGS_KEY: {"artifactType": LOGS_TYPE}}
         return {
@@ -101,11 +95,7 @@ class Kubeflow:
         return {"instanceSchema": ""}
 
     def keep(self, key: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns an output's metadata as the store returns it later.
-
-        Raises:
-          ValueError: A value is null, which `converter.go` refuses.
-        """
+        """Returns an output's metadata as the store returns it later."""
         kept = {"display_name": key, "store_session_info": _SESSION}
         for name, value in metadata.items():
             match value:
@@ -122,12 +112,7 @@ class Kubeflow:
         return kept
 
     def environment(self, run: str, task: Mapping[str, Any]) -> dict[str, str]:
-        """Returns what Kubernetes and the backend add to a container's environment.
-
-        Args:
-          run: ID of the run.
-          task: The task spec.
-        """
+        """Returns what Kubernetes and the backend add to a container's environment."""
         retry = "retry-" if "retryPolicy" in task else ""
         return {
             "KFP_POD_NAME": f"run-{run[:5]}-{retry}system-container-impl-1",
@@ -145,33 +130,24 @@ def local_path(uri: str) -> str:
 
 
 class Vertex:
-    """Vertex AI Pipelines."""
+    """Vertex AI Pipelines; `Kubeflow` describes the methods."""
 
     PRE_CACHE_CHECK = True
     RETRIES_FAILURES = True
 
     def new_run(self, pipeline: str) -> str:
-        """Returns the id of a new run."""
         return f"{pipeline}-{uuid.uuid4().hex[:14]}"
 
     def task_directory(self, root: str, pipeline: str, run: str, task: str) -> str:
-        """Returns a new directory for a task's outputs, shared by all attempts."""
         del pipeline
         return f"{root}/{PROJECT_NUMBER}/{run}/{task}_{uuid.uuid4().int >> 65}"
 
     def inputs(
         self, parameters: dict[str, Any], artifacts: dict[str, Any]
     ) -> dict[str, Any]:
-        """Returns the inputs of an ExecutorInput."""
         return {"parameterValues": parameters, "artifacts": artifacts}
 
     def outputs(self, component: dict[str, Any], directory: str) -> dict[str, Any]:
-        """Returns the outputs of an ExecutorInput, and creates their directories.
-
-        Args:
-          component: The task's component.
-          directory: Of the task.
-        """
         declared = component.get("outputDefinitions", {})
         artifacts = {}
         for key, artifact in declared.get("artifacts", {}).items():
@@ -199,69 +175,19 @@ class Vertex:
         }
 
     def name(self, artifact: Artifact) -> str:
-        """Returns an input's name."""
         store = f"projects/{PROJECT_NUMBER}/locations/{LOCATION}/metadataStores/default"
         return f"{store}/artifacts/{artifact.number}"
 
     def type(self, artifact: Artifact) -> dict[str, str]:
-        """Returns an input's type."""
         return {"instanceSchema": artifact.schema}
 
     def keep(self, key: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns an output's metadata as the store returns it later."""
         del key
         return dict(metadata)
 
     def environment(self, run: str, task: Mapping[str, Any]) -> dict[str, str]:
-        """Returns what the backend adds to a container's environment."""
         del run, task
         return {}
 
 
 BACKENDS = {"kubeflow": Kubeflow, "vertex": Vertex}
-
-
-class Store:
-    """The state of a backend between runs: IDs of artifacts and the cache.
-
-    Args:
-      path: JSON file of the state.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._state: dict[str, Any] = {"artifacts": 0, "executions": {}}
-        if path.exists():
-            self._state = json.loads(path.read_text())
-
-    def add(self, uri: str, schema: str, metadata: dict[str, Any]) -> Artifact:
-        """Returns a new artifact."""
-        self._state["artifacts"] += 1
-        self._save()
-        return Artifact(self._state["artifacts"], uri, schema, metadata)
-
-    def find(
-        self, fingerprint: str
-    ) -> tuple[dict[str, Artifact], dict[str, Any]] | None:
-        """Returns artifacts and parameters of a cached execution, None without one."""
-        execution = self._state["executions"].get(fingerprint)
-        if execution is None:
-            return None
-        artifacts = {k: Artifact(**a) for k, a in execution["artifacts"].items()}
-        return artifacts, execution["parameters"]
-
-    def remember(
-        self,
-        fingerprint: str,
-        artifacts: dict[str, Artifact],
-        parameters: dict[str, Any],
-    ) -> None:
-        """Adds an execution to the cache."""
-        self._state["executions"][fingerprint] = {
-            "artifacts": {k: dataclasses.asdict(a) for k, a in artifacts.items()},
-            "parameters": parameters,
-        }
-        self._save()
-
-    def _save(self) -> None:
-        self._path.write_text(json.dumps(self._state))

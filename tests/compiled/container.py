@@ -48,13 +48,7 @@ class Container:
 
 
 class WorkerConnection:
-    """A connection to a worker.
-
-    Args:
-      requests: Its standard input.
-      exit_codes: Its standard output.
-      exchange: A directory that its containers can write to.
-    """
+    """A connection to a worker; its containers can write to `exchange`."""
 
     def __init__(
         self, requests: TextIO, exit_codes: TextIO, exchange: Path | None = None
@@ -64,11 +58,7 @@ class WorkerConnection:
         self.exchange = exchange
 
     def run(self, container: Container) -> int:
-        """Runs a container and returns its exit code.
-
-        Raises:
-          RuntimeError: The worker ended.
-        """
+        """Runs a container and returns its exit code."""
         print(
             json.dumps(dataclasses.asdict(container)), file=self._requests, flush=True
         )
@@ -79,11 +69,7 @@ class WorkerConnection:
 
 
 def image_environment(home: Path) -> dict[str, str]:
-    """Returns the environment of our image, without this process's variables.
-
-    Args:
-      home: An empty directory.
-    """
+    """Returns the environment of our image, without this process's variables."""
     return {
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),

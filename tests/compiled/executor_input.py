@@ -30,18 +30,7 @@ def inputs(
     done: dict[str, Any],
     backend: Kubeflow | Vertex,
 ) -> dict[str, Any]:
-    """Returns the inputs of a task.
-
-    Args:
-      task: Its spec.
-      component: Its component's.
-      root: Values of the runtime parameters.
-      done: Executed tasks by name, with their artifacts and parameters.
-      backend: Decides on names and types of the artifacts.
-
-    Raises:
-      UnresolvedError: An input refers to something that does not exist.
-    """
+    """Returns the inputs of a task."""
     declared = component.get("inputDefinitions", {}).get("parameters", {})
     parameters = {}
     for name, source in task.get("inputs", {}).get("parameters", {}).items():
@@ -106,14 +95,7 @@ def fingerprint(
     component: dict[str, Any],
     message: dict[str, Any],
 ) -> str:
-    """Returns a task's cache key, as `cacheutils.GenerateCacheKey` of the backend.
-
-    Args:
-      pipeline: The pipeline's name.
-      container: Spec of the container.
-      component: Spec of the component.
-      message: The ExecutorInput.
-    """
+    """Returns a task's cache key, as `cacheutils.GenerateCacheKey` of the backend."""
     key = {
         "pipelineName": pipeline,
         "inputArtifactNames": {
@@ -140,16 +122,7 @@ def fingerprint(
 
 
 def command_line(template: list[str], message: dict[str, Any]) -> list[str]:
-    """Returns a command with its placeholders filled.
-
-    Args:
-      template: Command and arguments of the spec.
-      message: The ExecutorInput.
-
-    Raises:
-      UnresolvedError: A placeholder does not exist, or is in the value of another.
-      google.protobuf.json_format.ParseError: The message is not an ExecutorInput.
-    """
+    """Returns a command with its placeholders filled."""
     proto = json_format.ParseDict(message, pipeline_spec_pb2.ExecutorInput())
     text = json_format.MessageToJson(proto, indent=None)
     if "{{$" in text:
@@ -193,14 +166,7 @@ def as_text(value: Any) -> str:
 
 
 def read_output(path: Path) -> dict[str, Any]:
-    """Reads an ExecutorOutput; it is empty if the container wrote none.
-
-    Args:
-      path: The output file.
-
-    Raises:
-      google.protobuf.json_format.ParseError: The file is not an ExecutorOutput.
-    """
+    """Reads an ExecutorOutput; it is empty if the container wrote none."""
     proto = pipeline_spec_pb2.ExecutorOutput()
     if path.exists():
         json_format.Parse(path.read_text(), proto)
@@ -209,12 +175,7 @@ def read_output(path: Path) -> dict[str, Any]:
 
 
 def merge_artifacts(reported: dict[str, Any], message: dict[str, Any]) -> None:
-    """Updates the outputs of an ExecutorInput from an ExecutorOutput.
-
-    Args:
-      reported: The ExecutorOutput.
-      message: The ExecutorInput, which is changed.
-    """
+    """Updates the outputs of an ExecutorInput from an ExecutorOutput."""
     for key, value in message["outputs"]["artifacts"].items():
         for new in reported.get("artifacts", {}).get(key, {}).get("artifacts", [])[:1]:
             artifact = value["artifacts"][0]

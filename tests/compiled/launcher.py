@@ -22,18 +22,7 @@ def launch(
     output: Path,
     run_command: Callable[[], int],
 ) -> int:
-    """Runs a component as the launcher does.
-
-    Args:
-      message: The ExecutorInput.
-      store: The object store.
-      log: The file that the component prints to.
-      output: Receives the ExecutorOutput.
-      run_command: Runs the component's command, and returns its exit status.
-
-    Returns:
-      The launcher's exit status.
-    """
+    """Runs a component as the launcher does."""
     for name, artifact in _artifacts(message.get("inputs", {})):
         try:
             _download(store, artifact["uri"])

@@ -35,12 +35,7 @@ def find_problem() -> str:
 
 
 def enter(root: str, paths: list[str]) -> None:
-    """Changes the root directory of this process, which has its own mounts.
-
-    Args:
-      root: An empty directory.
-      paths: Directories that the new root has, too.
-    """
+    """Changes the root directory of this process, which has its own mounts."""
     _mount("-t", "tmpfs", "tmpfs", root)
     for path in (*_SYSTEM, *paths):
         if os.path.islink(path):

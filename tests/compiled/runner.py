@@ -10,6 +10,7 @@ Differences to a real backend: tasks run one at a time; a retry does not wait.
 import copy
 import dataclasses
 import graphlib
+import itertools
 import os
 import tempfile
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from typing import Any
 
 from tests.compiled import executor_input, pod, vertex_jobs, worker
 from tests.compiled import spec as specs
-from tests.compiled.backends import BACKENDS, Artifact, Store
+from tests.compiled.backends import BACKENDS, Artifact
 from tests.compiled.container import Container, WorkerConnection, image_environment
 from tests.object_store.client import ObjectStore
 
@@ -95,7 +96,7 @@ class JobRunner:
     Args:
       backend: `kubeflow` or `vertex`.
       pipeline_root: Directory of all outputs; for Kubeflow `gs://BUCKET/...`.
-      state: Directory of logs and of the backend's cache.
+      state: Directory of logs.
       store: The object store of the pipeline root; None for a local one.
       server: Worker to share with other runners; None starts one.
 
@@ -118,13 +119,14 @@ class JobRunner:
         self._root = str(pipeline_root)
         self._object_store = store
         self._state = state.resolve()
+        self._numbers = itertools.count(1)
+        self._cache: dict[str, tuple[dict[str, Artifact], dict[str, Any]]] = {}
         self._resources = ExitStack()
         self._server = server
         self.pod_is_lost = False
 
     def __enter__(self) -> "JobRunner":
         self._state.mkdir(parents=True, exist_ok=True)
-        self._store = Store(self._state / "store.json")
         if self._server is None:
             self._server = self._resources.enter_context(
                 worker.start(store=self._object_store)
@@ -137,18 +139,7 @@ class JobRunner:
     def run(
         self, spec: dict[str, Any], *, parameters: dict[str, Any] | None = None
     ) -> JobRun:
-        """Runs a pipeline.
-
-        Args:
-          spec: The pipeline spec, as in the YAML file or under `pipelineSpec` of the
-            JSON file.
-          parameters: Values of its runtime parameters.
-
-        Raises:
-          tests.compiled.spec.SpecRefusedError: The backend does not accept the spec.
-          tests.compiled.executor_input.UnresolvedError: A task's input is missing.
-          JobFailedError: A task failed; later ones were not run.
-        """
+        """Runs a pipeline."""
         specs.check_spec(spec)
         specs.refuse_unsupported(spec)
         values = specs.root_parameters(spec, parameters or {})
@@ -164,13 +155,7 @@ class JobRunner:
         return run
 
     def rerun_task(self, spec: dict[str, Any], name: str, run: JobRun) -> TaskRun:
-        """Runs a task of a pipeline again, on the outputs of the tasks before it.
-
-        Args:
-          spec: The pipeline spec, in which this task may differ.
-          name: The task.
-          run: A run of the pipeline, which is not changed.
-        """
+        """Runs a task of a pipeline again, on the outputs of the tasks before it."""
         again = dataclasses.replace(run, tasks=dict(run.tasks))
         self._run_task(spec, name, specs.root_parameters(spec, {}), again)
         return again.tasks[name]
@@ -202,16 +187,15 @@ class JobRunner:
             executor_input.merge_artifacts(reported, message)
         key = executor_input.fingerprint(pipeline, container, component, message)
         is_cached = task.get("cachingOptions", {}).get("enableCache", False)
-        cached = self._store.find(key) if is_cached else None
-        if cached is not None:
-            done.artifacts, done.parameters = cached
+        if is_cached and key in self._cache:
+            done.artifacts, done.parameters = self._cache[key]
             done.state = "cached"
         else:
             retries = int(task.get("retryPolicy", {}).get("maxRetryCount", 0))
             reported = self._attempt(container, run, done, retries + 1)
             self._publish(component, reported, done)
             if is_cached:
-                self._store.remember(key, done.artifacts, done.parameters)
+                self._cache[key] = done.artifacts, done.parameters
         done.outputs = {
             key: executor_input.as_input(artifact, self._backend)
             for key, artifact in done.artifacts.items()
@@ -294,7 +278,8 @@ class JobRunner:
         executor_input.merge_artifacts(reported, message)
         for key, value in message["outputs"]["artifacts"].items():
             (artifact,) = value["artifacts"]
-            done.artifacts[key] = self._store.add(
+            done.artifacts[key] = Artifact(
+                next(self._numbers),
                 artifact["uri"],
                 artifact["type"].get("instanceSchema", ""),  # a page has a title
                 self._backend.keep(key, artifact.get("metadata", {})),

@@ -30,18 +30,7 @@ class SpecRefusedError(ValueError):
 
 
 def check_spec(spec: dict[str, Any], platforms: dict[str, Any] | None = None) -> None:
-    """Checks a compiled pipeline against the protos and KFP's client.
-
-    Args:
-      spec: The pipeline spec, first document of the YAML file.
-      platforms: The second document; None without one.
-
-    Raises:
-      SpecRefusedError: It has another schema version.
-      google.protobuf.json_format.ParseError: It has a field that the pipeline spec or
-        its deployment config does not have.
-      ValueError: KFP's client refuses it.
-    """
+    """Checks a compiled pipeline against the protos and KFP's client."""
     json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
     json_format.ParseDict(
         spec["deploymentSpec"], pipeline_spec_pb2.PipelineDeploymentConfig()
@@ -62,26 +51,14 @@ def check_spec(spec: dict[str, Any], platforms: dict[str, Any] | None = None) ->
 
 
 def container_of(spec: dict[str, Any], component: dict[str, Any]) -> dict[str, Any]:
-    """Returns the container that runs a component.
-
-    Args:
-      spec: The pipeline spec.
-      component: One of its components.
-    """
+    """Returns the container that runs a component."""
     label = component["executorLabel"]
     container: dict[str, Any] = spec["deploymentSpec"]["executors"][label]["container"]
     return container
 
 
 def refuse_unsupported(spec: dict[str, Any]) -> None:
-    """Refuses what the backends, or this stand-in for them, do not support.
-
-    Args:
-      spec: The pipeline spec.
-
-    Raises:
-      SpecRefusedError: The spec has an unsupported or invalid task.
-    """
+    """Refuses what the backends, or this stand-in for them, do not support."""
     tasks = spec["root"]["dag"]["tasks"]
     for name, task in tasks.items():
         component = spec["components"][task["componentRef"]["name"]]
@@ -103,15 +80,7 @@ def refuse_unsupported(spec: dict[str, Any]) -> None:
 
 
 def root_parameters(spec: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values of a pipeline's runtime parameters.
-
-    Args:
-      spec: The pipeline spec.
-      values: Values that the caller sets.
-
-    Raises:
-      SpecRefusedError: One is missing, unknown or has another type.
-    """
+    """Returns the values of a pipeline's runtime parameters."""
     declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
     for name in values:
         if name not in declared:
@@ -133,16 +102,7 @@ def root_parameters(spec: dict[str, Any], values: dict[str, Any]) -> dict[str, A
 
 
 def check_type(name: str, parameter: dict[str, Any], value: Any) -> Any:
-    """Returns a value of the parameter's type, a number as a float.
-
-    Args:
-      name: The parameter's name.
-      parameter: Its declaration.
-      value: Its value.
-
-    Raises:
-      SpecRefusedError: The value has another type.
-    """
+    """Returns a value of the parameter's type, a number as a float."""
     kind = _KINDS[parameter["parameterType"]]
     is_bool = isinstance(value, bool)
     if not isinstance(value, kind) or (is_bool and kind is not bool):

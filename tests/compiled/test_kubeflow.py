@@ -82,20 +82,6 @@ def test_files_of_one_container_are_not_in_the_next(runner, object_store):
     assert not any(facts["entries"].values())
 
 
-def test_inputs_are_copied_to_local_paths(runner, object_store):
-    show = (
-        "path = received['inputs']['artifacts']['a']['artifacts'][0]['uri']\n"
-        "content = open(path.replace('gs://', '/gcs/')).read()\n"
-        "open(uri, 'w').write(content[:2])\n"
-    )
-    spec = job(
-        A=step(WRITE),
-        B=step(LOCAL + show, after=["A"], artifacts={"a": output_of("A")}),
-    )
-    run = runner.run(spec)
-    assert object_store.read(run.tasks["B"].outputs["file"]["uri"]) == b'{"'
-
-
 def test_marker_of_a_directory_fails_the_component_that_reads_it(
     runner, object_store, monkeypatch
 ):

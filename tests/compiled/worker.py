@@ -25,7 +25,7 @@ from tests.compiled import launcher, pod
 from tests.compiled.container import Container, WorkerConnection, image_environment
 from tests.object_store.client import ObjectStore
 
-# What the entry points import. None of these modules executes a TensorFlow op or starts
+# What the containers import. None of these modules executes a TensorFlow op or starts
 # a thread, which a fork would lose. The entry points themselves are missing: `runpy`
 # warns about a module that is imported already.
 PRELOADED = (
@@ -33,17 +33,15 @@ PRELOADED = (
     "tfx.components.evaluator.executor",
     "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_entrypoint_utils",
     "google.cloud.aiplatform",
+    "official.nlp.modeling.models",
+    "modules.training.run_fn",
+    "pipeline.pipeline",  # the components
 )
 _CONTEXT = multiprocessing.get_context("fork")
 
 
 def serve(requests: TextIO, exit_codes: TextIO) -> None:
-    """Runs a container for each line, until the input ends.
-
-    Args:
-      requests: `Container`s in JSON.
-      exit_codes: Receives the exit codes; minus the signal if one ended the container.
-    """
+    """Runs a container for each line, until the input ends."""
     for line in requests:
         container = Container(**json.loads(line))
         process = _CONTEXT.Process(target=_run, args=(container,))

@@ -7,22 +7,15 @@ import sys
 from pipeline.config.paths import REPOSITORY
 
 
-def start(*arguments, cwd=REPOSITORY, python=sys.executable):
-    """Starts a command; its output is captured."""
+def run(*arguments, cwd=REPOSITORY, python=sys.executable):
+    """Runs a command to its end; its output is captured."""
     environment = {**os.environ, "PYTHONPATH": str(cwd)}
     environment.pop("TF_USE_LEGACY_KERAS", None)  # set by these tests, not by a user
-    return subprocess.Popen(
+    return subprocess.run(
         [python, "-m", "pipeline", *map(str, arguments)],
         cwd=cwd,
         env=environment,
         text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
+        check=False,
     )
-
-
-def run(*arguments, **options):
-    """Runs a command to its end."""
-    process = start(*arguments, **options)
-    output, errors = process.communicate()
-    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)

@@ -8,7 +8,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-_SECONDS = 0.01
+_SECONDS = 0.05
 
 
 @dataclasses.dataclass

@@ -83,12 +83,6 @@ class ObjectStore:
         """Deletes an object."""
         self._request("DELETE", _path(url))
 
-    def delete_all(self, url):
-        """Deletes all objects with a prefix."""
-        bucket, _ = _split(url)
-        for key in self.keys(url):
-            self.delete(f"gs://{bucket}/{key}")
-
     def refuse_after(self, bucket, writes):
         """Accepts some more writes; the next one and every request after it fails.
 

@@ -8,6 +8,7 @@ wrote, at the same path: the keys of TFX's cache contain absolute paths.
 
 import dataclasses
 import io
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -88,13 +89,34 @@ def restoring(finished: FinishedRun, directory: Path) -> Callable[[], FinishedRu
     """Copies a run, and returns a function that undoes everything since then."""
     tree, copy = finished.recipe.parent, directory / "copy"
     shutil.copytree(tree, copy)
+    saved = entries(copy)
 
     def restore():
-        shutil.rmtree(tree)
-        shutil.copytree(copy, tree)
+        present = entries(tree)
+        for path in sorted(present, reverse=True):  # files before their directories
+            if saved.get(path) != present[path]:
+                remove = os.unlink if present[path] else os.rmdir
+                remove(tree / path)
+        for path in sorted(saved):
+            if saved[path] == present.get(path):
+                continue
+            if saved[path]:
+                shutil.copy2(copy / path, tree / path)
+            else:
+                (tree / path).mkdir()
         return finished
 
     return restore
+
+
+def entries(directory):
+    """Returns size and modification time of the files below; () of a directory."""
+    return {
+        path.relative_to(directory): ()
+        if path.is_dir()
+        else (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in directory.rglob("*")
+    }
 
 
 @pytest.fixture(autouse=True)

@@ -20,12 +20,6 @@ def test_first_run_executes_everything_and_pushes_without_a_champion(finished):
     assert finished.run.verdict.champion is None
 
 
-def test_unchanged_pipeline_executes_nothing(run, finished):
-    again, executed = run()
-    assert executed == set()
-    assert again.pushed == finished.run.pushed
-
-
 def test_other_runner_of_beam_executes_nothing(run, monkeypatch):
     monkeypatch.setattr(experiment, "build_experiment", None)  # no training starts
     _, executed = run(beam__runner="multi_processing", beam__workers=2)

@@ -11,11 +11,6 @@ from tests.refusals import refused
 from tests.serving import saved_models
 
 
-def test_server_that_cannot_start_is_refused_as_an_argument(tmp_path):
-    with refused("E-model-not-found"), serve(tmp_path):
-        pass
-
-
 @pytest.mark.slow
 def test_server_that_ends_raises_its_last_line(tmp_path, monkeypatch):
     saved_models.save_half_plus_three(tmp_path / "model" / "1")

@@ -48,6 +48,7 @@ def test_inspection_counts_what_a_user_looks_for(invoke, tmp_path):
         dict.fromkeys(("Nachricht", "Art", "Autor"), 600)
     )
     assert inspected["odd"] == {"HTML": 1, "UTF-8 that was read as another encoding": 1}
+    assert inspected["guessed"]["task"]["classes"] == ["ham", "spam"]
     assert sum(count for _, count in inspected["histogram"]) == 600
     assert inspected["refused"] == []
 
@@ -165,8 +166,3 @@ def test_rows_in_any_two_splits_are_counted(invoke, tmp_path):
     )
     _, inspected = inspect(invoke, data)
     assert inspected["shared"] == {"eval, train": 3, "test, eval": 1}
-
-
-def test_json_has_the_guesses(invoke, tmp_path):
-    _, inspected = inspect(invoke, write(tmp_path / "rows.csv", make_rows(600)))
-    assert inspected["guessed"]["task"]["classes"] == ["ham", "spam"]

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+import shutil
 
 import pandas as pd
 import pytest
@@ -12,7 +13,6 @@ from contracts import fingerprint
 from ingest.examples import resolve_examples
 from pipeline.config.recipe import load_config
 from tests import opened_files, records
-from tests.nightly import nightly
 from tests.pipeline.cli.own_rows import make_rows, write, write_splits
 from tests.refusals import check_command, refused
 
@@ -49,10 +49,17 @@ def read_split(folder, split):
         return list(csv.DictReader(file))
 
 
-def test_project_has_a_recipe_that_loads_the_splits_and_a_short_readme(
-    project, tmp_path
-):
-    config, folder = project(write(tmp_path / "rows.csv", make_rows(600)))
+def test_project_has_a_recipe_that_loads_the_splits_and_a_short_readme(init, tmp_path):
+    path = write(tmp_path / "rows.csv", make_rows(600))
+    with opened_files.counted() as opened:
+        result, folder = init(path)
+    assert opened["rows.csv"] == 1
+    output = " ".join(result.output.split())
+    assert "task.text_columns" in output
+    assert "the only column of few values" in output
+    assert "rows.csv: csv: comma" in output
+
+    config = load_config(folder / "recipe.yaml")
     assert config.name == "my-project"
     assert config.task.text_columns == ["Nachricht"]
     assert config.task.classes == ["ham", "spam"]
@@ -62,11 +69,21 @@ def test_project_has_a_recipe_that_loads_the_splits_and_a_short_readme(
     assert config.evaluator.thresholds == {"accuracy": pytest.approx(0.78, abs=0.05)}
     assert config.preprocessing.max_seq_length == 16
     assert config.output == str(folder / "output")
+    lines = (folder / "recipe.yaml").read_text().splitlines()
+    settings = [n for n, line in enumerate(lines) if ": " in line and "#" not in line]
+    assert [lines[n] for n in settings if "#" not in lines[n - 1]] == []  # explained
+
     splits = {split: read_split(folder, split) for split in SPLITS}
     assert sum(map(len, splits.values())) == 600
     assert 95 <= len(splits["test"]) <= 145
     assert 40 <= len(splits["eval"]) <= 80
     assert all({"ham", "spam"} == {r["Art"] for r in rows} for rows in splits.values())
+    card = json.loads((folder / "data" / "data_card.json").read_text())
+    assert card["fingerprint"] == fingerprint.of_files([path])
+    readme = (folder / "README.md").read_text()
+    assert len(readme.splitlines()) <= 10
+    for command in ("run --config", "predict --model", "serve --model"):
+        assert command in readme
 
 
 def test_new_rows_of_a_file_move_no_other_row(invoke, tmp_path):
@@ -83,58 +100,21 @@ def test_new_rows_of_a_file_move_no_other_row(invoke, tmp_path):
     before, after = split_of
     assert len(before) < len(after)
     assert {text: after[text] for text in before} == before
-    readme = (folder / "README.md").read_text()
-    assert len(readme.splitlines()) <= 10
-    for command in ("run --config", "predict --model", "serve --model"):
-        assert command in readme
 
 
-def test_file_is_opened_once(project, tmp_path):
-    path = write(tmp_path / "rows.csv", make_rows(600))
-    with opened_files.counted() as opened:
-        _, folder = project(path)
-    assert opened["rows.csv"] == 1
-    card = json.loads((folder / "data" / "data_card.json").read_text())
-    assert card["fingerprint"] == fingerprint.of_files([path])
-
-
-def test_each_setting_of_the_recipe_is_explained(init, tmp_path):
-    _, folder = init(write(tmp_path / "rows.csv", make_rows(600)))
-    lines = (folder / "recipe.yaml").read_text().splitlines()
-    settings = [n for n, line in enumerate(lines) if ": " in line and "#" not in line]
-    unexplained = [lines[n] for n in settings if "#" not in lines[n - 1]]
-    assert unexplained == []
-
-
-def test_ids_of_the_splits_are_the_lines_of_the_file(init, tmp_path):
+def test_columns_get_usable_names_and_rows_the_ids_of_their_lines(project, tmp_path):
     rows = make_rows(600)
     rows[0]["Nachricht"] += "\nA second line."
-    _, folder = init(write(tmp_path / "rows.csv", rows))
-    lines = {
-        int(row["idx"]): row["Nachricht"]
-        for split in SPLITS
-        for row in read_split(folder, split)
-    }
-    assert lines[2] == rows[0]["Nachricht"]
-    assert lines[4] == rows[1]["Nachricht"]
-    assert len(lines) == 600
-
-
-def test_guesses_are_shown_with_their_reasons(init, tmp_path):
-    result, _ = init(write(tmp_path / "rows.csv", make_rows(600)))
-    output = " ".join(result.output.split())
-    assert "task.text_columns" in output
-    assert "the only column of few values" in output
-    assert "rows.csv: csv: comma" in output
-
-
-def test_text_column_gets_a_name_that_the_exported_model_can_have(project, tmp_path):
-    rows = make_rows(600)
     for row in rows:
         row["Was sie schrieben?"] = row.pop("Nachricht")
     config, folder = project(write(tmp_path / "rows.csv", rows))
-    assert config.task.text_columns == ["Was_sie_schrieben"]
-    assert read_split(folder, "eval")[0]["Was_sie_schrieben"]
+    column = "Was_sie_schrieben"  # an input of the exported model can have it
+    assert config.task.text_columns == [column]
+    written = [row for split in SPLITS for row in read_split(folder, split)]
+    lines = {int(row["idx"]): row[column] for row in written}
+    assert lines[2] == rows[0]["Was sie schrieben?"]
+    assert lines[4] == rows[1]["Was sie schrieben?"]
+    assert len(lines) == 600
 
 
 def test_choices_overrule_the_guesses(project, tmp_path):
@@ -223,24 +203,18 @@ def test_splits_of_a_directory_stay_where_they_are(project, tmp_path):
     assert sorted(examples.patterns) == ["eval", "test", "train"]
 
 
-def test_eval_that_is_too_small_to_be_halved_also_tests(project, tmp_path):
-    rows = make_rows(720)
+@pytest.mark.parametrize(("count", "is_rare"), [(120, False), (560, True)])
+def test_eval_whose_half_is_too_small_for_the_metric_also_tests(
+    project, tmp_path, count, is_rare
+):
+    rows = make_rows(600 + count)
+    for n, row in enumerate(rows):
+        row["Art"] = "spam" if n % 4 == 0 else "ham"
     data = write_splits(tmp_path / "data", train=rows[:600], dev=rows[600:])
     config, folder = project(data)
     assert config.evaluator.split == "eval"
-    assert "120 rows, which also choose" in (folder / "recipe.yaml").read_text()
-
-
-def test_eval_is_not_halved_if_the_metric_needs_more_rows_than_a_half(
-    project, tmp_path
-):
-    rows = make_rows(1160)
-    for n, row in enumerate(rows):
-        row["Art"] = "ham" if n % 4 else "spam"
-    data = write_splits(tmp_path / "data", train=rows[:600], dev=rows[600:])
-    config, _ = project(data)
-    assert config.evaluator.split == "eval"
-    assert list(config.evaluator.thresholds) == ["f1"]
+    recipe = (folder / "recipe.yaml").read_text()
+    assert ("120 rows, which also choose" in recipe) != is_rare
 
 
 def test_eval_is_split_from_train_and_the_gate_takes_the_test_split(project, tmp_path):
@@ -254,18 +228,6 @@ def test_eval_is_split_from_train_and_the_gate_takes_the_test_split(project, tmp
     assert counts[2] == 300
 
 
-def test_stars_are_classes_in_the_splits(init, project, tmp_path):
-    rows = [
-        {"text": row["Nachricht"], "stars": n % 5 + 1}
-        for n, row in enumerate(make_rows(600))
-    ]
-    path = write(tmp_path / "rows.csv", rows)
-    check_command(init(path)[0], "E-label-refused", "--kind classes", "--kind score")
-    config, folder = project(path, "--kind", "classes")
-    assert config.task.classes[4] == "5"
-    assert {row["stars"] for row in read_split(folder, "eval")} == set("12345")
-
-
 def test_rare_class_is_weighed(project, tmp_path):
     rows = [{**row, "Art": "ham"} for row in make_rows(6000)]
     for row in rows[::16]:
@@ -277,11 +239,8 @@ def test_rare_class_is_weighed(project, tmp_path):
 @pytest.mark.parametrize(
     ("metric", "thresholds"),
     [
-        ("auc", {"auc": 0.55}),
-        ("matthews", {"matthews": 0.1}),
         ("f1/ham", {"f1/ham": pytest.approx(0.87, abs=0.03)}),
         # A model that always predicts one class has the best recall.
-        ("recall", {"accuracy": pytest.approx(0.78, abs=0.05)}),
         ("recall/ham", {"accuracy": pytest.approx(0.78, abs=0.05)}),
     ],
 )
@@ -294,7 +253,7 @@ def test_any_metric_of_the_task_may_be_chosen(project, tmp_path, metric, thresho
     assert config.evaluator.thresholds == thresholds
 
 
-@pytest.mark.parametrize("odd", ["\n", "\x92", "\u2028", "\x00", ": # "])
+@pytest.mark.parametrize("odd", ["\n\x92\u2028: # ", "\x00"])
 def test_recipe_of_any_names_is_read_back(project, tmp_path, odd):
     rows = [
         {f"What{odd}they wrote": row["Nachricht"], f"a{odd}b": f"{row['Art']}{odd}c"}
@@ -375,27 +334,18 @@ def test_few_rows_get_a_larger_share_in_test(project, tmp_path):
     assert reason in " ".join((folder / "recipe.yaml").read_text().split())
 
 
-def test_length_of_long_texts_says_how_many_are_cut(init, tmp_path):
-    rows = make_rows(600)
-    for row in rows[:300]:
-        row["Nachricht"] += " cat" * 90
-    _, folder = init(write(tmp_path / "rows.csv", rows))
-    recipe = (folder / "recipe.yaml").read_text()
-    reason = (
-        r"the encoder's limit; (49|50|51)% of the rows are cut; with preprocessing."
-    )
-    assert re.search(reason, recipe)
-
-
-@pytest.mark.parametrize("choice", [".window=16", nightly("={window: 16}")])
-def test_length_of_texts_in_windows_is_not_limited_by_the_encoder(
-    project, tmp_path, choice
-):
+def test_length_of_texts_in_windows_is_not_limited_by_the_encoder(init, tmp_path):
     rows = make_rows(600)
     for row in rows[:300]:
         row["Nachricht"] += " cat" * 90
     path = write(tmp_path / "rows.csv", rows)
-    config, folder = project(path, f"--set=preprocessing.long_text{choice}")
+    _, folder = init(path)
+    recipe = (folder / "recipe.yaml").read_text()
+    limit = r"the encoder's limit; (49|50|51)% of the rows are cut; with preprocessing."
+    assert re.search(limit, recipe)
+    shutil.rmtree(folder)
+    init(path, "--set=preprocessing.long_text.window=16")
+    config = load_config(folder / "recipe.yaml")
     assert config.preprocessing.long_text.window == 16
     assert config.preprocessing.max_seq_length == 104
     recipe = (folder / "recipe.yaml").read_text()
@@ -407,34 +357,47 @@ TEXT_AND_LABEL = ("--text", "Nachricht", "--label", "Art")
 
 
 @pytest.mark.parametrize(
-    ("rows", "arguments", "reason"),
+    ("rows", "arguments", "name", "part"),
     [
-        (ROWS[:40], TEXT_AND_LABEL, "too small for evaluator.thresholds"),
+        (
+            ROWS[:40],
+            TEXT_AND_LABEL,
+            "E-data-refused",
+            "too small for evaluator.thresholds",
+        ),
+        (
+            ROWS[:60],
+            ("--label", "Art"),
+            "E-data-refused",
+            "--set data_gate.max_interval=0.2",
+        ),
         (
             [{**row, "Art": label} for row in ROWS for label in ("ham", "spam")],
             TEXT_AND_LABEL,
+            "E-data-refused",
             "have the same texts as another row but a different label",
         ),
         (
             ROWS,
             ("--set", "task.classes=[ham, spam, eggs]"),
+            "E-data-refused",
             "refused: train: it has no row of `eggs`",
+        ),
+        (
+            [{**row, "Nachricht": "The same text."} for row in ROWS],
+            TEXT_AND_LABEL,
+            "E-class-too-small",
+            "ham, spam",
         ),
     ],
 )
 def test_data_that_a_run_would_refuse_are_refused(
-    init, tmp_path, rows, arguments, reason
+    init, tmp_path, rows, arguments, name, part
 ):
     result, folder = init(write(tmp_path / "rows.csv", rows), *arguments)
-    check_command(result, "E-data-refused")
-    assert reason in result.stdout
-    assert not folder.exists()
-
-
-def test_class_of_fewer_texts_than_splits_is_refused(init, tmp_path):
-    rows = [{**row, "Nachricht": "The same text."} for row in ROWS]
-    result, folder = init(write(tmp_path / "rows.csv", rows), *TEXT_AND_LABEL)
-    check_command(result, "E-class-too-small", "ham, spam")
+    check_command(result, name)
+    assert part in result.output
+    assert "on_bad_rows" not in result.output
     assert not folder.exists()
 
 
@@ -445,12 +408,6 @@ def test_eval_of_one_class_is_refused_with_the_class_to_add(init, tmp_path):
     check_command(result, "E-data-refused")
     assert "refused: eval: all 225 rows have the class `ham`" in result.stdout
     assert "evaluator.thresholds:" not in result.stdout
-
-
-def test_advice_fits_what_is_refused(init, tmp_path):
-    result, _ = init(write(tmp_path / "rows.csv", ROWS[:60]), "--label", "Art")
-    check_command(result, "E-data-refused", "--set data_gate.max_interval=0.2")
-    assert "on_bad_rows" not in result.output
 
 
 @pytest.mark.parametrize(
@@ -544,9 +501,7 @@ def emotional_rows(count, suffix=""):
 @pytest.mark.parametrize(
     ("form", "suffix"),
     [
-        ("columns", ""),
         ("columns", "|a"),
-        ("lists", ""),
         ("lists", "|a, b"),
         ("texts", "|a, b"),
         ("texts", " # a"),

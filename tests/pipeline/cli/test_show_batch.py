@@ -60,27 +60,14 @@ def test_tokens_are_printed_and_heat_maps_drawn(show_batch, picture):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_padding_of_tokenized_examples_is_not_shown(show_tokenized):
-    row = {
-        "input_ids": [2, 6, 3, 7, 3, 0],
-        "input_mask": [1, 1, 1, 1, 1, 0],
-        "segment_ids": [0, 0, 0, 1, 1, 0],
-        "label_ids": [1],
-    }
-    result = show_tokenized([{**row, "example_id": [index]} for index in range(3)])
-    assert result.exit_code == 0, result.output
-    words = [tiny.VOCAB[index] for index in (2, 6, 3, 7, 3)]
-    assert result.output.count(" ".join(words)) == 3
-    assert "3 rows, padded to the longest, 5 tokens: 0% is padding" in result.output
-
-
-def test_padding_of_shorter_rows_is_counted(show_tokenized):
+def test_padding_of_shorter_rows_is_counted_and_not_shown(show_tokenized):
     rows = [
         {
-            "input_ids": [2] * length,
-            "input_mask": [1] * length,
-            "segment_ids": [0] * length,
+            "input_ids": [2] * length + [0],
+            "input_mask": [1] * length + [0],
+            "segment_ids": [0] * (length + 1),
             "label_ids": [1],
+            "example_id": [length],
         }
         for length in (6, 8, 4)
     ]
@@ -89,6 +76,8 @@ def test_padding_of_shorter_rows_is_counted(show_tokenized):
     # 18 tokens in 3 rows of 8, or in 3 rows of 32.
     expected = "padded to the longest, 8 tokens: 25% is padding; padded to 32: 81%"
     assert expected in " ".join(result.output.split())
+    assert "[PAD]" not in result.output
+    assert result.output.count("[CLS] " * 3) >= 3
 
 
 @pytest.mark.parametrize(

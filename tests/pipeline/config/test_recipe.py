@@ -41,15 +41,6 @@ def test_every_recipe_is_valid_and_its_header_names_its_command(path):
     assert command in path.read_text().split("name:")[0]
 
 
-def test_bert_base_trains_three_epochs_of_114_steps_at_3e_5():
-    config = load_config(REPOSITORY / "configs" / "mrpc_bert_base.yaml")
-    assert config.trainer.epochs == 3
-    assert config.trainer.steps_per_epoch == 114
-    assert config.trainer.batch_size == 32
-    assert config.trainer.learning_rate == 3e-5
-    assert config.encoder.source.startswith("gs://")
-
-
 def test_paths_start_at_the_file_and_overrides_at_the_working_directory(
     recipe, tmp_path, monkeypatch
 ):
@@ -163,21 +154,16 @@ def test_settings_that_others_contradict_are_accepted_without_them(recipe, setti
     ("settings", "field", "part"),
     [
         ("name=null", "allowed", "a valid string"),
-        ("trainer.epochs=1e1", "allowed", "a valid integer"),
         ("trainer.epochs='3'", "allowed", "a valid integer"),
         ("trainer.epochs=2026-01-99", "got", "'2026-01-99'"),
         ("trainer.epochs=0", "allowed", "greater than 0"),
-        ("trainer.epochs=0", "got", "0"),
         ("trainer.learning_rate='1e-5'", "allowed", "a valid number"),
-        ("trainer.learning_rate=2.0", "allowed", "less than 1"),
         ("trainer.strategy=gpu", "allowed", "'auto', 'one_device', 'mirrored'"),
         ("trainer.xla=mirrored", "allowed", "'auto', 'on' or 'off'"),
         ("trainer.summary_interval=15", "allowed", "multiples of steps_per_loop, 10"),
-        ("trainer.class_weights=balanced", "got", "'balanced'"),
         ("trainer.class_weights=balanced", "allowed", "auto and numbers above 0"),
         ("trainer.class_weights={equivalent: 0.0}", "allowed", "{CLASS: NUMBER}"),
         ("trainer.class_weights={equivalent: .inf}", "allowed", "numbers above 0"),
-        ("trainer.class_weights={equivalent: '1'}", "allowed", "numbers above 0"),
         ("trainer.class_weights={x: 2.0}", "allowed", "not_equivalent, equivalent"),
         ("trainer.class_weights={x: 2.0}", "got", "names 'x'"),
         (f"{SCORES}; trainer.class_weights=auto", "advice", "task.weight_column"),
@@ -186,15 +172,11 @@ def test_settings_that_others_contradict_are_accepted_without_them(recipe, setti
         ("trainer.epoch=3", "advice", "did you mean epochs?"),
         ("trainr.epochs=3", "advice", "did you mean trainer?"),
         ("epochs=3", "advice", "did you mean trainer.epochs?"),
-        ("trainer={epoch: 3}", "advice", "did you mean epochs?"),
         ("nonsense.key=1", "allowed", "name, task,"),
         ("name.key=1", "got", "name is 'tiny', not a group"),
-        ("data.source=[1]", "allowed", "a valid string"),
         ("data.source=null", "advice", "name a directory or tfds:NAME"),
         ('data.delimiter="', "got", "quote"),
         ("data.delimiter=\n", "got", "the end of a line"),
-        ("data.delimiter=||", "allowed", "at most 1 character"),
-        ("data.test_size=20", "allowed", "less than 1"),
         ("data.span=3", "got", "3, but source is"),
         ("data.slice_columns=[label]", "got", "'label', a column of the task"),
         ("data.slice_columns=[label]", "advice", "leave it out"),
@@ -202,7 +184,6 @@ def test_settings_that_others_contradict_are_accepted_without_them(recipe, setti
         ("data.slice_columns=['']", "got", "'', without a character"),
         ("data.slice_columns=[word_overlap]", "got", "each evaluation is sliced"),
         ("task.metric=bleu", "allowed", "accuracy, precision"),
-        ("task.text_columns=[]", "allowed", "at least 1 item"),
         ("task.text_columns=[a b]", "advice", "rename the column, for example to a_b"),
         ("task.classes=[a, a]", "got", "classes ['a', 'a'] must be distinct"),
         ("task.weight_column=label", "got", "'label'] must be distinct"),
@@ -217,36 +198,28 @@ def test_settings_that_others_contradict_are_accepted_without_them(recipe, setti
         ("encoder.sha256=abc", "allowed", "pattern"),
         ("kubeflow={pipeline_root: /a}", "advice", "`kubeflow.image=VALUE`"),
         ("serving.tf_serving_version=2.15", "allowed", "'2.16', '2.17'"),
-        ("preprocessing.max_seq_length=4", "allowed", "or equal to 8"),
         ("preprocessing.keep=middle", "allowed", "'head', 'tail' or 'ends'"),
         (f"{WINDOWS}; preprocessing.long_text.stride=127", "allowed", "1 to 126"),
-        (f"{WINDOWS}; preprocessing.long_text.window=4", "allowed", "or equal to 8"),
         (f"{WINDOWS}; preprocessing.long_text.pool=sum", "allowed", "'mean' or 'max'"),
         (f"{WINDOWS}; preprocessing.max_seq_length=128", "got", "a second window"),
         (f"task.text_columns=[a, b]; {LONG}", "advice", "name one column"),
         (f"task.input=tokenized; {LONG}", "got", "another tool has packed the rows"),
         ("evaluator.split=train", "allowed", "eval, eval_mismatched, test"),
         ("evaluator.split=dev", "got", "'dev'"),
-        ("evaluator.thresholds={f2: 0.5}", "got", "names 'f2'"),
         ("evaluator.thresholds={f2: 0.5}", "allowed", "accuracy, precision"),
         ("evaluator.thresholds={f1/no: 0.5}", "allowed", "matthews, precision/CLASS"),
         ("evaluator.thresholds={}", "advice", "accuracy: 0.0 lets every model"),
         ("evaluator.thresholds={f1: 85.0}", "got", "f1 is 85.0"),
-        ("evaluator.thresholds={f1: 85.0}", "allowed", "0 to 1"),
         ("evaluator.max_regression={f1: -2}", "allowed", "-1 to 1"),
         ("evaluator.slice_thresholds={x: {f1: .5}}", "advice", "has no column: add it"),
-        ("evaluator.slice_thresholds={x: {f2: .5}}", "got", "names 'f2'"),
         ("evaluator.slice_thresholds={x: {f1: 50.0}}", "allowed", "0 to 1"),
         (
             "evaluator.group_words={age: [[young, very old]]}",
             "got",
             "'very old', which",
         ),
-        ("evaluator.max_changed_by_words=5", "allowed", "less than or equal to 1"),
-        ("evaluator.min_slice_rows=0", "allowed", "greater than 0"),
         (f"task.input=tokenized; {REFUSED}", "got", "no words are swapped"),
         (f"evaluator.group_words={{}}; {REFUSED}", "got", "no words are swapped"),
-        ("tuner.space={}", "allowed", "at least 1 item"),
         *(
             (f"{TEST}; tuner.space={space}", field, part)
             for space, field, part in [
@@ -284,17 +257,14 @@ def test_setting_is_refused_by_its_key(recipe, settings, field, part):
     overrides.check_refused(recipe, settings, field, part)
 
 
-def test_setting_of_the_file_that_was_removed_is_refused(recipe):
+def test_removed_setting_of_the_file_is_refused_but_in_an_earlier_run(recipe):
     with open(recipe, "a") as file:
         file.write("tuner: {space: {epochs: [2, 3]}, service: vizier}")
+    test = {"evaluator.split": "test"}
     with refused("E-settings-refused", setting="tuner.service"):
-        load_config(recipe, {"evaluator.split": "test"})
-
-
-def test_search_of_an_earlier_run_is_read(recipe):
-    with open(recipe, "a") as file:
-        file.write("tuner: {space: {epochs: [2, 3]}, service: optuna}")
-    config = load_config(recipe, {"evaluator.split": "test"}, is_past=True)
+        load_config(recipe, test)
+    recipe.write_text(recipe.read_text().replace("vizier", "optuna"))
+    config = load_config(recipe, test, is_past=True)
     assert config.tuner.space == {"epochs": [2, 3]}
 
 
@@ -393,12 +363,6 @@ def test_stored_recipe_reads_back_equal(recipe, tmp_path):
     stored.write_text(config.to_yaml())
     assert load_config(stored) == config
     assert isinstance(config, Config)
-
-
-@pytest.mark.parametrize(("number", "text"), [(2.2, "2.20"), (2.16, "2.16")])
-def test_version_of_tensorflow_serving_keeps_two_digits(recipe, number, text):
-    config = load_config(recipe, {"serving.tf_serving_version": number})
-    assert config.serving.tf_serving_version == text
 
 
 def test_tensorflow_text_of_each_tensorflow_serving_is_known():

@@ -76,19 +76,20 @@ def start():
 
 
 @pytest.mark.parametrize(
-    ("number", "name", "status"),
+    ("body", "number", "name"),
     [
-        (signal.SIGINT, "Ctrl-C", 130),
-        (signal.SIGTERM, "SIGTERM", 143),
-        (signal.SIGHUP, "SIGHUP (closed terminal)", 129),
+        (WAIT, signal.SIGINT, "Ctrl-C"),
+        (WAIT, signal.SIGHUP, "SIGHUP (closed terminal)"),
+        (WAIT_TWICE, signal.SIGINT, "Ctrl-C"),
+        (WAIT_TWICE, signal.SIGTERM, "SIGTERM"),
+        (REPLACE_THE_EXCEPTION, signal.SIGTERM, "SIGTERM"),
     ],
 )
-@pytest.mark.parametrize("body", [WAIT, WAIT_TWICE, REPLACE_THE_EXCEPTION])
-def test_signal_ends_the_process_and_its_children(start, body, number, name, status):
+def test_signal_ends_the_process_and_its_children(start, body, number, name):
     process, child = start(body)
     process.send_signal(number)
     lines = process.communicate(timeout=10)[0].splitlines()
-    assert process.returncode == status
+    assert process.returncode == 128 + number
     start_of_line = f"{name}: stopping; a second Ctrl-C or SIGTERM stops at once"
     assert lines[0].startswith(start_of_line)
     assert lines[1:] == [f"stopped by {name}"]

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from contracts.settings.data import DataConfig
-from ingest.examples import resolve_examples
 from pipeline.onboarding.data_set import Choices, look_at
 from pipeline.operations.monitoring import delayed_labels
 from tests.refusals import refused
@@ -75,23 +74,6 @@ def test_question_as_a_column_can_be_chosen(tmp_path):
     with refused("E-dialect-unclear", setting="columns", advice=advice):
         look(path)
     assert look(path, text=[rows[0][0]]).task.text_columns == [rows[0][0]]
-
-
-def test_run_reads_splits_without_a_header(tmp_path):
-    rows = [(n % 2, f"The film number {n} was so good") for n in range(20)]
-    for split in ("train", "eval"):
-        write(tmp_path / "data" / f"{split}.csv", rows)
-    task = look(tmp_path / "data", ["label", "text"]).task
-    lines = []
-    examples = resolve_examples(
-        str(tmp_path / "data"),
-        task,
-        lambda key: tmp_path / "examples" / key[:8],
-        lines.append,
-        DataConfig(columns=["label", "text"]),
-    )
-    assert examples.card.splits["train"].rows == 20
-    assert any("without a header: label, text" in line for line in lines)
 
 
 def test_labels_of_served_texts_are_read_without_a_header(tmp_path):

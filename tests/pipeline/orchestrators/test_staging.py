@@ -207,29 +207,29 @@ def test_inputs_in_a_bucket_are_read_from_there(
     assert resolved.encoder == staged.inputs.encoder
 
 
-def test_second_copy_to_a_bucket_writes_nothing(
+def test_second_copy_to_a_bucket_writes_only_changed_arguments_of_beam(
     inputs, remote_paths, bucket, object_store
 ):
-    staged = dataclasses.replace(
-        staging.plan(inputs, remote_paths),
-        beam_file=f"{remote_paths.root}/beam.json",
-        beam_arguments=("--runner=a",),
+    file = f"{remote_paths.root}/beam.json"
+    staged, changed = (
+        dataclasses.replace(
+            staging.plan(inputs, remote_paths),
+            beam_file=file,
+            beam_arguments=(f"--runner={runner}",),
+        )
+        for runner in ("a", "b")
     )
     staging.copy(staged)
+    keys = object_store.keys(bucket)
     object_store.refuse_after(bucket, 0)
     messages = []
     staging.copy(staged, messages.append)
     assert messages == []
-
-
-def test_arguments_of_beam_in_a_bucket_are_replaced(remote_paths, object_store):
-    file = f"{remote_paths.root}/beam.json"
-    for runner in ("a", "b"):
-        staged = staging.StagedInputs(None, [], file, (f"--runner={runner}",))
-        staging.copy(staged)
-        content = {"format": 1, "arguments": [f"--runner={runner}"]}
-        assert json.loads(object_store.read(file)) == content
-    assert object_store.keys(remote_paths.root) == ["root/beam.json"]
+    object_store.accept_all()
+    staging.copy(changed)
+    content = {"format": 1, "arguments": ["--runner=b"]}
+    assert json.loads(object_store.read(file)) == content
+    assert object_store.keys(bucket) == keys
 
 
 def test_copy_that_was_killed_is_completed_by_the_next(bucket, object_store, tmp_path):

@@ -114,12 +114,6 @@ def test_failed_component_is_named_once_with_its_error(kubeflow, failure, record
     )
 
 
-def test_message_of_the_run_is_shown_before_its_components(kubeflow, failure, record):
-    record("Trainer")
-    kubeflow.failure["error"] = {"code": 2, "message": "it did not work"}
-    assert "ended FAILED: it did not work; Trainer ended with" in failure()
-
-
 def test_log_of_the_launcher_is_shown_without_a_failure_record(failure, write):
     lines = [f"step {i}" for i in range(99)] + ["\x1b[31mkilled\x1b[0m\a"]
     write("Trainer/a-uuid/executor-logs-0", "of the first attempt")
@@ -190,23 +184,31 @@ def test_run_without_named_tasks_is_explained_by_its_files(kubeflow, failure, re
     assert "\n  ValueError: no rows\nTrainer ended with exit status 1; " in message
 
 
-def test_old_states_of_the_api_name_no_component(kubeflow, failure, record):
-    states = {"Trainer": "RUNNING", "Trainer(0)": "RUNNING"}
-    kubeflow.failure["run_details"]["task_details"] = tasks("Trainer", **states)
-    record("Evaluator")
-    assert "FAILED: Evaluator ended with" in failure()
+RUNNING = {"Trainer": "RUNNING", "Trainer(0)": "RUNNING"}
+SKIPPED = {"Trainer-driver": "FAILED", "Trainer": "SKIPPED", "Trainer(0)": "SKIPPED"}
 
 
-def test_run_without_tasks_and_files_says_so(kubeflow, failure):
-    kubeflow.failure = {}
-    assert "neither the API nor the run's files name the failed component" in failure()
-
-
-def test_failed_driver_has_no_log_of_the_component(kubeflow, failure):
-    states = {"Trainer-driver": "FAILED", "Trainer": "SKIPPED", "Trainer(0)": "SKIPPED"}
-    kubeflow.failure["run_details"]["task_details"] = tasks("Trainer", **states)
-    message = failure()
-    assert "FAILED: Trainer did not start: see Trainer-driver on the run's" in message
+@pytest.mark.parametrize(
+    ("states", "recorded", "part"),
+    [
+        ({}, "Trainer", "ended FAILED: it did not work; Trainer ended with"),
+        (RUNNING, "Evaluator", "ended FAILED: it did not work; Evaluator ended with"),
+        (SKIPPED, None, "Trainer did not start: see Trainer-driver on the run's"),
+        (None, None, "neither the API nor the run's files name the failed component"),
+    ],
+)
+def test_component_is_named_by_the_api_or_the_files(
+    kubeflow, failure, record, states, recorded, part
+):
+    if states is None:
+        kubeflow.failure = {}
+    else:
+        details = tasks("Trainer", **states)
+        kubeflow.failure = {"run_details": {"task_details": details}}
+        kubeflow.failure["error"] = {"code": 2, "message": "it did not work"}
+    if recorded:
+        record(recorded)
+    assert part in failure()
 
 
 def test_component_without_a_pod_in_the_api_is_shown_with_a_kubectl_command(

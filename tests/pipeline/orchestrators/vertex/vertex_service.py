@@ -96,36 +96,15 @@ class VertexAI:
         """Returns the handlers for a gRPC server."""
         services = {
             "PipelineService": {
-                "CreatePipelineJob": (
-                    self.create_pipeline_job,
-                    types.CreatePipelineJobRequest,
-                    types.PipelineJob,
-                ),
-                "GetPipelineJob": (
-                    self.get_pipeline_job,
-                    types.GetPipelineJobRequest,
-                    types.PipelineJob,
-                ),
+                "CreatePipelineJob": (self.create_pipeline_job, types.PipelineJob),
+                "GetPipelineJob": (self.get_pipeline_job, types.PipelineJob),
             },
             "MetadataService": {
-                "GetMetadataStore": (
-                    self.get_metadata_store,
-                    types.GetMetadataStoreRequest,
-                    types.MetadataStore,
-                ),
-                "GetContext": (
-                    self.get_context,
-                    types.GetContextRequest,
-                    types.Context,
-                ),
-                "CreateContext": (
-                    self.create_context,
-                    types.CreateContextRequest,
-                    types.Context,
-                ),
+                "GetMetadataStore": (self.get_metadata_store, types.MetadataStore),
+                "GetContext": (self.get_context, types.Context),
+                "CreateContext": (self.create_context, types.Context),
                 "AddContextChildren": (
                     self.add_context_children,
-                    types.AddContextChildrenRequest,
                     types.AddContextChildrenResponse,
                 ),
             },
@@ -136,10 +115,12 @@ class VertexAI:
                 {
                     name: grpc.unary_unary_rpc_method_handler(
                         method,
-                        request_deserializer=request.deserialize,
+                        request_deserializer=getattr(
+                            types, f"{name}Request"
+                        ).deserialize,
                         response_serializer=response.serialize,
                     )
-                    for name, (method, request, response) in methods.items()
+                    for name, (method, response) in methods.items()
                 },
             )
             for service, methods in services.items()
