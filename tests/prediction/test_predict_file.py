@@ -13,6 +13,7 @@ from contracts.settings.data import DataConfig
 from contracts.versions import served_versions
 from prediction.predict_file import predict_file
 from prediction.predictor import Predictor
+from tests.prediction.batch.conftest import write_rows
 from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
@@ -115,22 +116,11 @@ def test_table_keeps_its_columns_and_order_and_gets_two_more_columns(served, tmp
     assert lines[3] == f"{rows[2]}\tsecond\t0.9"
 
 
-@pytest.mark.parametrize("name", ["in.parquet", "in.arrow", "in.csv.gz", "in.jsonl"])
+@pytest.mark.parametrize("name", ["in.parquet", "in.arrow", "in.jsonl.gz", "in.jsonl"])
 def test_file_of_any_format_is_predicted_in_order(served, tmp_path, name):
     rows = [{"left": f"row {n}", "right": "x"} for n in range(300)]
-    source, target = tmp_path / name, tmp_path / "out.csv"
-    frame = pd.DataFrame(rows)
-    if name.endswith(".parquet"):
-        frame.to_parquet(source)
-    elif name.endswith(".jsonl"):
-        frame.to_json(source, orient="records", lines=True)
-    elif name.endswith(".csv.gz"):
-        frame.to_csv(source, index=False)
-    else:
-        table = pa.Table.from_pandas(frame)
-        with pa.ipc.new_stream(str(source), table.schema) as writer:
-            writer.write_table(table)
-    assert predict(served, source, target) == (300, 0)
+    target = tmp_path / "out.csv"
+    assert predict(served, write_rows(tmp_path / name, rows), target) == (300, 0)
     assert list(pd.read_csv(target)["left"]) == [row["left"] for row in rows]
 
 
@@ -146,11 +136,8 @@ def test_encoding_of_the_file_is_set(served, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.tsv", "in.parquet", "in.arrow"])
-@pytest.mark.parametrize("target", ["out.csv", "out.tsv", "out.jsonl"])
-def test_table_without_rows_is_predicted_into_its_header(
-    served, tmp_path, name, target
-):
-    source, target = tmp_path / name, tmp_path / target
+def test_table_without_rows_is_predicted_into_its_header(served, tmp_path, name):
+    source = tmp_path / name
     table = pa.table({"n": pa.array([], pa.int64()), "left": [], "right": []})
     if name == "in.parquet":
         parquet.write_table(table, source)
@@ -159,11 +146,12 @@ def test_table_without_rows_is_predicted_into_its_header(
             pass
     else:
         source.write_text("n,left,right,,\n".replace(",", ",\t"[name == "in.tsv"]))
-    assert predict(served, source, target) == (0, 0)
     header = "n,left,right,prediction,probability\n"
-    if target.suffix == ".tsv":
-        header = header.replace(",", "\t")
-    assert target.read_text() == ("" if target.suffix == ".jsonl" else header)
+    headers = {"csv": header, "tsv": header.replace(",", "\t"), "jsonl": ""}
+    for suffix, expected in headers.items():
+        target = tmp_path / f"out.{suffix}"
+        assert predict(served, source, target) == (0, 0)
+        assert target.read_text() == expected
 
 
 @pytest.mark.parametrize("name", ["out.csv.gz", "out.TSV.GZ", "out.jsonl.gz"])

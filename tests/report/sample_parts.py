@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 
-from contracts.commits import Commit, Commits
 from contracts.packing import Packing
 from contracts.records.ages import ModelAges, OlderVersion
 from contracts.records.data import DataVerdict, Lengths, SplitProfile
@@ -54,6 +53,17 @@ TEXTS = (
 )
 
 
+COMPONENTS = {
+    "ImportExampleGen": 2.1,
+    "StatisticsGen": 6.4,
+    "DataGate": 1.9,
+    "Transform": 31.2,
+    "Trainer": 92.7,
+    "Evaluator": 21.4,
+    "ServingCheck": 14.9,
+}
+
+
 def metric(name, value, majority=0.5, **bounds):
     """Returns a metric, and its value for the most frequent class."""
     return MetricVerdict(metric=name, value=value, **bounds), majority
@@ -85,17 +95,10 @@ def evaluated(metrics, **verdict):
     return {
         "verdict": Verdict(metrics=[metric for metric, _ in metrics], **fields),
         "intervals": {
-            metric.metric: (
-                max(metric.value - 0.037, -1),
-                min(metric.value + 0.034, 1),
-            )
-            for metric, _ in metrics
+            m.metric: (max(m.value - 0.037, -1), min(m.value + 0.034, 1))
+            for m, _ in metrics
         },
-        "majority": {
-            metric.metric: majority
-            for metric, majority in metrics
-            if majority is not None
-        },
+        "majority": {m.metric: value for m, value in metrics if value is not None},
     }
 
 
@@ -210,8 +213,7 @@ def classification(names, rows):
     labels = random.integers(0, count, rows)
     wrong = (labels + random.integers(1, count, rows)) % count
     predictions = np.where(random.random(rows) < 0.85, labels, wrong)
-    confusion = np.zeros((count, count), int)
-    np.add.at(confusion, (labels, predictions), 1)
+    confusion = np.histogram2d(labels, predictions, count)[0].astype(int)
     confidences = random.beta(6, 1.2, rows)
     is_right = labels == predictions
     shown = names[1:] if count == 2 else names
@@ -332,8 +334,6 @@ def swapped_words(texts):
 
 
 def ages():
-    pushed = ("2026-11-24T10:00:00+00:00", "2026-08-25T10:00:00+00:00")
-    values, days = (0.905, 0.86), (0.66, 91.7)
     return ModelAges(
         metric="accuracy",
         split="test",
@@ -351,8 +351,9 @@ def ages():
                     ),
                     paired=paired(value, 0.925, 0.34 if value > 0.9 else 0.004),
                 )
-                for number, when, value, age in zip(
-                    (1795548948935, 1787652000002), pushed, values, days, strict=True
+                for number, when, value, age in (
+                    (1795548948935, "2026-11-24T10:00:00+00:00", 0.905, 0.66),
+                    (1787652000002, "2026-08-25T10:00:00+00:00", 0.86, 91.7),
                 )
             ),
             OlderVersion(
@@ -366,28 +367,21 @@ def ages():
 
 
 def text_columns():
-    metrics = {"accuracy": 0.925, "f1": 0.9302}
     return [
         TextColumn(
-            name="sentence1",
-            metrics=metrics,
-            permuted={"accuracy": 0.52, "f1": 0.41},
-            test=paired(0.52, 0.925, p_value=0.0001),
-            tokens=21.6,
-            token_share=0.4,
-            time_share=0.22,
-            cut_rows=0,
-        ),
-        TextColumn(
-            name="sentence2",
-            metrics=metrics,
-            permuted={"accuracy": 0.92, "f1": 0.927},
-            test=paired(0.92, 0.925, p_value=0.6),
-            tokens=32.4,
-            token_share=0.6,
-            time_share=0.31,
-            cut_rows=14,
-        ),
+            name=name,
+            metrics={"accuracy": 0.925, "f1": 0.9302},
+            permuted={"accuracy": accuracy, "f1": accuracy + 0.007},
+            test=paired(accuracy, 0.925, p_value),
+            tokens=54 * share,
+            token_share=share,
+            time_share=time_share,
+            cut_rows=cut_rows,
+        )
+        for name, accuracy, p_value, share, time_share, cut_rows in (
+            ("sentence1", 0.52, 0.0001, 0.4, 0.22, 0),
+            ("sentence2", 0.92, 0.6, 0.6, 0.31, 14),
+        )
     ]
 
 
@@ -505,35 +499,11 @@ def batch():
     )
 
 
-def components():
-    return {
-        "ImportExampleGen": 2.1,
-        "StatisticsGen": 6.4,
-        "DataGate": 1.9,
-        "Transform": 31.2,
-        "Champion": 0.2,
-        "Trainer": 92.7,
-        "Evaluator": 21.4,
-        "ServingCheck": 14.9,
-        "AtomicPusher": 0.6,
-    }
-
-
-def commits():
-    code = Commit(id="0123456789abcdef" * 2, changes=["modules/a.py"])
-    return Commits(code=code, recipe=code, recipe_file="sample.yaml")
-
-
 def lineage():
     def hash_of(digit):
         return (f"{digit}b726d42b956b286" * 4)[:64]
 
-    libraries = {
-        "tensorflow": "2.16.2",
-        "tensorflow-text": "2.16.1",
-        "tf-keras": "2.16.0",
-        "tf-models-official": "2.16.0",
-    }
+    libraries = {"tensorflow": "2.16.2", "tensorflow-text": "2.16.1"}
     return [
         LineageStep(
             kind="data",
@@ -543,7 +513,6 @@ def lineage():
             details={"license": "CC0-1.0", "rows": "1,600"},
         ),
         LineageStep(kind="code", name="modules.training", version=hash_of(2)),
-        LineageStep(kind="settings", name="sample", version=hash_of(3)),
         LineageStep(
             kind="encoder",
             name="sentence-transformers__all-MiniLM-L6-v2",

@@ -1,12 +1,18 @@
 """Reports of made-up runs, as real ones look."""
 
-import numpy as np
+import contextlib
 
+import numpy as np
+import pytest
+from markupsafe import Markup
+
+from contracts.commits import Commit, Commits
 from contracts.packing import Packing
 from contracts.records.data import DataVerdict
 from contracts.records.evaluation import MetricVerdict, Slice
 from contracts.records.probabilities import LabelDecisions
 from contracts.task.definition import TaskConfig
+from report import curves, plots, search_plots
 from report.content import PredictedRow, Regression, Report
 from tests.report import sample_parts as parts
 
@@ -21,16 +27,18 @@ HOSTILE_TEXTS = (
     "a$b$ \\frac{1}{2} 100 %",
 )
 NO_DATA = DataVerdict(card={})
-# Changes of a report to test something else than its figures, which take a second.
-WITHOUT_FIGURES = {
-    "training": None,
-    "classification": None,
-    "abstention": [],
-    "ages": None,
-    "batch": None,
-    "data": NO_DATA,
-    "splits": [],
-}
+COMMIT = Commit(id="0123456789abcdef" * 2, changes=["modules/a.py"])
+
+
+@contextlib.contextmanager
+def without_figures():
+    """Leaves the figures of pages empty, which take seconds to draw."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (curves, plots, search_plots):
+            patch.setattr(
+                module, "draw", lambda name, *_, **__: Markup(f"<i id={name}>")
+            )
+        yield
 
 
 def pushed(gate_rows=200, worst_rows=60):
@@ -69,9 +77,9 @@ def pushed(gate_rows=200, worst_rows=60):
         worst_rows=parts.worst_rows(task, worst_rows),
         **parts.data(task, gate_rows),
         batch=parts.batch(),
-        components=parts.components(),
+        components=parts.COMPONENTS,
         lineage=parts.lineage(),
-        commits=parts.commits(),
+        commits=Commits(code=COMMIT, recipe=COMMIT, recipe_file="sample.yaml"),
         serving_check=parts.serving_check(
             group_words=parts.swapped_words(["He lost his keys."]),
             warnings=["the prediction changes in 9 of 40 rows"],

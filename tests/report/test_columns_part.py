@@ -21,15 +21,9 @@ def describe(task, labels, outputs, permuted, vocab_file):
         for label in labels
     ]
     latency = {"all texts": 8.0, "without sentence1": 6.0, "without sentence2": 8.1}
-    return describe_columns(
-        task,
-        examples,
-        outputs,
-        permuted,
-        vocab_file,
-        Packing(max_seq_length=16),
-        latency,
-    )
+    packing = Packing(max_seq_length=16)
+    results = (outputs, permuted)
+    return describe_columns(task, examples, *results, vocab_file, packing, latency)
 
 
 def test_columns_of_a_regression_are_compared_by_their_correlation(vocab_file):

@@ -49,10 +49,8 @@ def test_head_is_as_hugging_face_specifies(kind):
     (model,) = head["model-index"]
     assert model["name"] == report.pipeline
     (result,) = model["results"]
-    assert result["task"] == {
-        "type": "text-classification",
-        "name": "Text Classification",
-    }
+    task = {"type": "text-classification", "name": "Text Classification"}
+    assert result["task"] == task
     assert {"name", "type", "split"} <= set(result["dataset"])
     assert result["dataset"]["split"] == report.split
     assert head["metrics"] == [metric["type"] for metric in result["metrics"]]
@@ -64,19 +62,25 @@ def test_head_is_as_hugging_face_specifies(kind):
 def test_card_has_the_encoder_and_does_not_ask_for_it():
     card = model_card.render(samples.pushed())
     assert head_of(card)["base_model"] == "sentence-transformers/all-MiniLM-L6-v2"
-    assert "# To be filled in by a person: language, license\n" in card
-    assert "The BERT encoder sentence-transformers__all-MiniLM-L6-v2, fine" in card
     corrected = card.replace("base_model: sentence-transformers/", "base_model: ada/")
     again = model_card.render(samples.pushed(), corrected)
     assert head_of(again)["base_model"] == "ada/all-MiniLM-L6-v2"
     assert "base_model" not in model_card.render(samples.empty())
 
 
-def test_card_has_the_older_versions():
+def test_every_part_of_a_finished_run_is_on_the_card():
     card = model_card.render(samples.pushed())
-    assert "Version 1787652000002 (92 days old" in card
-    row = "| 1787652000002 | 2026-08-25T10:00:00+00:00 | 92 days old | 0.86 | 0.820 to"
-    assert row in card
+    for content in (
+        "# To be filled in by a person: language, license\n",
+        "The BERT encoder sentence-transformers__all-MiniLM-L6-v2, fine",
+        "Version 1787652000002 (92 days old",
+        "| 1787652000002 | 2026-08-25T10:00:00+00:00 | 92 days old | 0.86 | 0.820 to",
+        "0.8, 81 of 200 rows of test have no class, and the accuracy of",
+        "- the prediction changes in 9 of 40 rows",
+        "- region: 0.9 in (missing) (64 rows), 0.96 in north (30 rows)",
+    ):
+        assert content in card, content
+    assert card.count("With a least probability of") == 1
 
 
 def test_card_has_the_search_with_its_space_and_the_split_that_it_selected_on():
@@ -88,12 +92,6 @@ def test_card_has_the_search_with_its_space_and_the_split_that_it_selected_on():
         "0.925, with learning_rate 9.1e\u22125 of \\[1e\u22125, 0.0002, log\\], "
         "epochs 3 of \\[2, 3, 4\\]."
     ) in card
-
-
-def test_card_has_the_accuracy_without_improbable_classes():
-    card = model_card.render(samples.pushed())
-    assert card.count("With a least probability of") == 1
-    assert "0.8, 81 of 200 rows of test have no class, and the accuracy of" in card
 
 
 def test_card_of_a_model_that_is_never_sure_has_no_accuracy():
@@ -131,7 +129,8 @@ def test_class_that_is_always_or_never_predicted_is_said_to_be(threshold, rule):
     name = report.task.classes[1]
     sentence = f"{name} is {rule}: the lowest cost on eval."
     assert sentence in model_card.render(report)
-    assert f" is {rule}: the lowest cost on " in page.render(report)
+    with samples.without_figures():
+        assert f" is {rule}: the lowest cost on " in page.render(report)
 
 
 @pytest.mark.parametrize("kind", [samples.pushed, samples.regression, samples.labels])
@@ -142,7 +141,8 @@ def test_page_and_card_say_that_the_evaluated_rows_also_chose_the_model(
     report = kind().model_copy(update={"split": split})
     sentence = "The rows of eval also chose the model"
     assert (sentence in model_card.render(report)) == chose
-    assert (sentence in page.render(report)) == chose
+    with samples.without_figures():
+        assert (sentence in page.render(report)) == chose
 
 
 def test_metrics_have_the_names_of_the_hub():
@@ -250,23 +250,21 @@ def test_paths_of_the_machine_are_not_published():
     assert "/home" not in card
 
 
-def test_card_of_the_same_run_does_not_change():
-    card = model_card.render(samples.pushed())
-    assert model_card.render(samples.pushed(), card) == card
-
-
 def test_block_that_the_template_does_not_have_is_kept():
     card = model_card.render(samples.pushed())
+    assert model_card.render(samples.pushed(), card) == card  # of the same run
     card += "\n<!-- person: audit -->\nDone in May.\n<!-- end -->\n"
     again = model_card.render(samples.pushed(), card)
     assert "## Further notes\n\n<!-- person: audit -->\nDone in May.\n" in again
 
 
-def test_text_below_the_question_is_kept():
+def test_text_below_the_question_and_in_a_block_without_an_end_is_kept():
     card = model_card.render(samples.pushed())
     question = "*To be filled in by a person: whom to contact with questions.*"
-    card = card.replace(question, f"{question}\nAda, ext. 12")
-    assert "\nAda, ext. 12\n" in model_card.render(samples.pushed(), card)
+    before, after = card.split(question)
+    for rest in (after, after.replace("<!-- end -->", "", 1)):
+        changed = f"{before}{question}\nAda, ext. 12{rest}"
+        assert "\nAda, ext. 12\n" in model_card.render(samples.pushed(), changed)
 
 
 @pytest.mark.parametrize(
@@ -302,20 +300,9 @@ def test_head_that_a_person_broke_is_written_again(damage):
     assert "\nAda\n" in again
 
 
-def test_block_without_an_end_loses_nothing():
-    card = fill_in(model_card.render(samples.pushed()), "contact", "Ada")
-    at = card.index("Ada")
-    card = card[:at] + card[at:].replace("<!-- end -->", "", 1)
-    assert "\nAda\n" in model_card.render(samples.pushed(), card)
-
-
 def test_groups_are_compared_without_their_texts():
     card = model_card.render(samples.pushed())
-    row = "| gender | 40 | 9 | 0.108 to 0.385 | 0.154 |"
-    assert row in card
-    assert "- the prediction changes in 9 of 40 rows" in card
+    assert "| gender | 40 | 9 | 0.108 to 0.385 | 0.154 |" in card
     assert "He lost" not in card
-    assert "- region: 0.9 in (missing) (64 rows), 0.96 in north (30 rows)" in card
-    assert "Words are not swapped: no row has one." in model_card.render(
-        samples.regression()
-    )
+    card = model_card.render(samples.regression())
+    assert "Words are not swapped: no row has one." in card

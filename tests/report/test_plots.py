@@ -110,10 +110,9 @@ def test_curves_of_runs_are_laid_over_each_other():
 
 
 def test_the_worst_of_many_classes_stand_out():
-    text = description(plots.precision_recall(MANY.classification.precision_recall))
-    worst = min(
-        MANY.classification.precision_recall, key=lambda curve: curve.average_precision
-    )
+    curves = MANY.classification.precision_recall
+    text = description(plots.precision_recall(curves))
+    worst = min(curves, key=lambda curve: curve.average_precision)
     assert text.casefold().startswith(f"{worst.class_name}: average precision")
     assert text.endswith("; 55 further classes are better.")
 
@@ -132,8 +131,8 @@ def test_class_without_rows_is_not_among_the_worst():
 
 
 def test_bins_without_rows_are_left_out():
-    classification = sample_parts.classification(["no", "yes"], 200)
-    text = description(plots.reliability(classification))
+    classification = PUSHED.classification
+    text = description(drawn("reliability"))
     filled = [b for b in classification.calibration if b.rows]
     assert text.count("% correct") == len(filled) < len(classification.calibration)
 
@@ -180,17 +179,13 @@ def test_no_rows_at_all():
         confusion=[[0, 0], [0, 0]],
         precision_recall=[],
         calibration=[],
-        expected_calibration_error=float("nan"),
+        expected_calibration_error=math.nan,
     )
     assert "NaN" in description(plots.reliability(nothing))
-    histogram = Lengths(
-        edges=[0, 1],
-        counts=[0],
-        cut_rows=0,
-        cut_tokens=0,
-        unknown_share=0,
-        tokens_per_word=0,
+    zeros = dict.fromkeys(
+        ("cut_rows", "cut_tokens", "unknown_share", "tokens_per_word"), 0
     )
+    histogram = Lengths(edges=[0, 1], counts=[0], **zeros)
     assert "0 rows" in description(plots.lengths("eval", histogram, 64))
 
 

@@ -24,46 +24,47 @@ TOKENS = TaskConfig(input="tokenized")
 
 @pytest.fixture(scope="module")
 def vocab_file(tmp_path_factory):
-    """A vocabulary, whose tokenizer is traced once for all tests."""
+    """Shared, as its tokenizer is traced once."""
     directory = tmp_path_factory.mktemp("vocabulary") / "encoder"
     return str(tiny.write_encoder(directory) / "vocab.txt")
 
 
-def pair(row_id, first, second):
+@pytest.fixture
+def find_worst(tmp_path, vocab_file):
+    """Returns the worst rows of Examples, whose ids are 0, 1, ... by default."""
+
+    def find_worst(task, examples, labels, outputs, ids=None):
+        return predictions_part.worst_rows(
+            task,
+            np.array(range(len(examples)) if ids is None else ids),
+            np.array(labels),
+            np.array(outputs),
+            records.write(tmp_path / "data.gz", examples),
+            vocab_file,
+            Packing(max_seq_length=8),
+        )
+
+    return find_worst
+
+
+def pair(row_id, first="a", second="b"):
     return records.example(
         idx=[row_id], label=[0], sentence1=[first.encode()], sentence2=[second.encode()]
     )
 
 
-def test_worst_rows_have_their_texts_tokens_and_probabilities(tmp_path, vocab_file):
+def test_worst_rows_have_their_texts_tokens_and_probabilities(find_worst):
     rows = [pair(index, f"the cat {index}", "a dog") for index in range(5)]
-    path = records.write(tmp_path / "data.gz", rows)
-    outputs = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.01, 0.99], [0.7, 0.3]])
-    worst = predictions_part.worst_rows(
-        PAIRS,
-        np.arange(5),
-        np.zeros(5, int),
-        outputs,
-        path,
-        vocab_file,
-        Packing(max_seq_length=8),
-    )
+    outputs = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.01, 0.99], [0.7, 0.3]]
+    worst = find_worst(PAIRS, rows, [0] * 5, outputs)
     assert [row.id for row in worst] == [3, 1, 2, 4, 0]
     first = worst[0]
     assert first.texts == ["the cat 3", "a dog"]
     assert (first.label, first.prediction) == ("not_equivalent", "equivalent")
     assert first.probabilities == {"not_equivalent": 0.01, "equivalent": 0.99}
     assert first.loss == pytest.approx(-math.log(0.01))
-    assert first.tokens == [
-        "[CLS]",
-        "the",
-        "cat",
-        "[UNK]",
-        "[SEP]",
-        "a",
-        "dog",
-        "[SEP]",
-    ]
+    tokens = ["the", "cat", "[UNK]", "[SEP]", "a", "dog"]
+    assert first.tokens == ["[CLS]", *tokens, "[SEP]"]
     assert first.cut == 0
 
 
@@ -85,24 +86,15 @@ def test_rows_without_a_class_are_those_of_improbable_classes():
     ]
 
 
-def test_cut_tokens_are_counted(tmp_path, vocab_file):
+def test_cut_tokens_are_counted(find_worst):
     rows = [pair(7, "the cat sees the dog a cat", "a")]
-    path = records.write(tmp_path / "data.gz", rows)
-    (row,) = predictions_part.worst_rows(
-        PAIRS,
-        np.array([7]),
-        np.array([0]),
-        np.eye(2)[:1],
-        path,
-        vocab_file,
-        Packing(max_seq_length=8),
-    )
+    (row,) = find_worst(PAIRS, rows, [0], [[1, 0]], ids=[7])
     tokens = ["the", "cat", "sees", "the", "[SEP]", "a"]
     assert row.tokens == ["[CLS]", *tokens, "[SEP]"]
     assert row.cut == 3
 
 
-def test_rows_of_tokenized_examples_have_no_texts(tmp_path, vocab_file):
+def test_rows_of_tokenized_examples_have_no_texts(find_worst):
     example = records.example(
         example_id=[4],
         label_ids=[1],
@@ -110,46 +102,18 @@ def test_rows_of_tokenized_examples_have_no_texts(tmp_path, vocab_file):
         input_mask=[1, 1, 1, 0],
         segment_ids=[0, 0, 0, 0],
     )
-    path = records.write(tmp_path / "data.gz", [example])
-    (row,) = predictions_part.worst_rows(
-        TOKENS,
-        np.array([4]),
-        np.array([1]),
-        np.eye(2)[:1],
-        path,
-        vocab_file,
-        Packing(max_seq_length=8),
-    )
+    (row,) = find_worst(TOKENS, [example], [1], [[1, 0]], ids=[4])
     assert row.texts == []
     assert row.tokens == ["[CLS]", "a", "[SEP]"]
 
 
-def test_rows_that_the_examples_lack_are_listed_without_texts(tmp_path, vocab_file):
-    path = records.write(tmp_path / "data.gz", [pair(1, "a", "b")])
-    (row,) = predictions_part.worst_rows(
-        PAIRS,
-        np.array([2]),
-        np.array([0]),
-        np.eye(2)[:1],
-        path,
-        vocab_file,
-        Packing(max_seq_length=8),
-    )
+def test_rows_that_the_examples_lack_are_listed_without_texts(find_worst):
+    (row,) = find_worst(PAIRS, [pair(1)], [0], [[1, 0]], ids=[2])
     assert (row.texts, row.tokens, row.cut) == ([], [], None)
 
 
-def test_worst_scores_are_those_farthest_from_the_label(tmp_path, vocab_file):
-    path = records.write(tmp_path / "data.gz", [pair(i, "a", "a") for i in range(3)])
-    labels, scores = np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.0, 1.0])
-    worst = predictions_part.worst_rows(
-        SCORES,
-        np.arange(3),
-        labels,
-        scores,
-        path,
-        vocab_file,
-        Packing(max_seq_length=8),
-    )
+def test_worst_scores_are_those_farthest_from_the_label(find_worst):
+    worst = find_worst(SCORES, [*map(pair, range(3))], [1.0, 2, 3], [1.5, 2, 1])
     assert [(row.id, row.loss) for row in worst] == [(2, 4.0), (0, 0.25), (1, 0.0)]
     assert (worst[0].label, worst[0].prediction) == ("3", "1")
     assert worst[0].probabilities == {}
@@ -223,19 +187,10 @@ def test_each_label_has_its_rows_and_its_curve():
     assert sum(row.rows for row in shown.unscaled) == labels.size
 
 
-def test_worst_rows_have_the_names_of_their_labels(tmp_path, vocab_file):
-    path = records.write(tmp_path / "data.gz", [pair(1, "a", "b"), pair(2, "a", "b")])
+def test_worst_rows_have_the_names_of_their_labels(find_worst):
     task = LABELS.model_copy(update={"text_columns": ["sentence1"]})
-    outputs = np.array([[0.9, 0.8, 0.1], [0.4, 0.1, 0.2]])
-    worst = predictions_part.worst_rows(
-        task,
-        np.array([1, 2]),
-        np.array([[0, 1, 0], [0, 0, 0]]),
-        outputs,
-        path,
-        vocab_file,
-        Packing(max_seq_length=8),
-    )
+    labels, outputs = [[0, 1, 0], [0, 0, 0]], [[0.9, 0.8, 0.1], [0.4, 0.1, 0.2]]
+    worst = find_worst(task, [pair(0), pair(1)], labels, outputs)
     assert [(row.label, row.prediction) for row in worst] == [
         ("b", "a|b"),
         ("(no label)", "(no label)"),
@@ -249,19 +204,10 @@ def test_large_regression_shows_a_part_of_its_rows():
     assert shown.labels == shown.scores
 
 
-def test_rows_that_share_an_id_have_no_texts(tmp_path, vocab_file):
-    rows = [pair(1, "a cat", "b"), pair(1, "a dog", "b"), pair(2, "a", "b")]
-    path = records.write(tmp_path / "data.gz", rows)
-    outputs = np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
-    worst = predictions_part.worst_rows(
-        PAIRS,
-        np.array([1, 1, 2]),
-        np.zeros(3, int),
-        outputs,
-        path,
-        vocab_file,
-        Packing(max_seq_length=8),
-    )
+def test_rows_that_share_an_id_have_no_texts(find_worst):
+    rows = [pair(1, "a cat"), pair(1, "a dog"), pair(2)]
+    outputs = [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]]
+    worst = find_worst(PAIRS, rows, [0] * 3, outputs, ids=[1, 1, 2])
     assert [row.texts for row in worst] == [[], [], ["a", "b"]]
 
 
@@ -285,8 +231,8 @@ def test_rows_whose_prediction_is_not_finite_are_no_class(task, broken, bad):
     assert np.sum(shown.confusion) == len(labels) - broken
     assert math.isnan(shown.expected_calibration_error)
     assert all(math.isnan(c.average_precision) for c in shown.precision_recall)
-    changes = {**samples.WITHOUT_FIGURES, "task": task, "classification": shown}
-    report = samples.pushed().model_copy(update=changes)
+    changes = {"task": task, "classification": shown}
+    report = samples.empty().model_copy(update=changes)
     assert "calibration error NaN" in page.render(report)
 
 
@@ -295,40 +241,24 @@ def test_scores_that_are_not_finite_are_not_drawn(bad):
     labels, scores = np.arange(4.0), np.array([0.0, bad, 2.0, -bad])
     shown = predictions_part.regression(labels, scores)
     assert (shown.labels, shown.scores) == ([0.0, 2.0], [0.0, 2.0])
-    report = samples.regression().model_copy(update=samples.WITHOUT_FIGURES)
-    for report.regression in (
-        shown,
-        predictions_part.regression(labels, np.full(4, bad)),
-    ):
-        assert ("figure-scores" in page.render(report)) == bool(
-            report.regression.labels
-        )
+    none = predictions_part.regression(labels, np.full(4, bad))
+    report = samples.regression()
+    for report.regression, is_drawn in ((shown, True), (none, False)):
+        with samples.without_figures():
+            assert ("figure-scores" in page.render(report)) == is_drawn
 
 
 @pytest.mark.parametrize(
     ("task", "outputs"),
     [
-        (PAIRS, np.array([[0.9, 0.1], [math.nan, 0.3], [0.2, 0.8], [math.inf, 0.0]])),
-        (SCORES, np.array([0.0, math.nan, 3.0, -math.inf])),
+        (PAIRS, [[0.9, 0.1], [math.nan, 0.3], [0.2, 0.8], [math.inf, 0.0]]),
+        (SCORES, [0.0, math.nan, 3.0, -math.inf]),
     ],
 )
-def test_rows_whose_prediction_is_not_finite_are_the_worst(
-    tmp_path, vocab_file, task, outputs
-):
-    path = records.write(tmp_path / "data.gz", [pair(i, "a", "b") for i in range(4)])
-    worst = predictions_part.worst_rows(
-        task,
-        np.arange(4),
-        np.zeros(4, int),
-        outputs,
-        path,
-        vocab_file,
-        Packing(max_seq_length=8),
-    )
+def test_rows_whose_prediction_is_not_finite_are_the_worst(find_worst, task, outputs):
+    worst = find_worst(task, [*map(pair, range(4))], [0] * 4, outputs)
     assert [row.id for row in worst] == [1, 3, 2, 0]
     expected = ["nan", "nan" if task is PAIRS else "-inf"]
     assert [row.prediction for row in worst[:2]] == expected
-    report = samples.regression() if task is SCORES else samples.pushed()
-    changes = {**samples.WITHOUT_FIGURES, "task": task, "worst_rows": worst}
-    report = report.model_copy(update={**changes, "regression": None})
+    report = samples.empty().model_copy(update={"task": task, "worst_rows": worst})
     assert '"prediction": "nan"' in page.render(report)

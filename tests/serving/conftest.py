@@ -86,6 +86,22 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
+def check_refused(response, *parts, status=400):
+    """Asserts the status of a response, and parts of its error."""
+    assert response.status_code == status
+    for part in parts:
+        assert part in response.json()["error"]
+
+
+@contextlib.contextmanager
+def rpc_refused(code, message=""):
+    """Expects an error of gRPC with the name of a code and a part of its message."""
+    with pytest.raises(grpc.RpcError) as refused:
+        yield refused
+    assert refused.value.code() is grpc.StatusCode[code]
+    assert message in refused.value.details()
+
+
 def read_all(client):
     """Returns what the server sends until it closes the connection."""
     received = b""
@@ -156,6 +172,14 @@ def half_plus_three(tmp_path_factory):
     saved_models.save_half_plus_three(root / "00000123")
     with running(root) as server:
         yield server
+
+
+@pytest.fixture(scope="package")
+def root(tmp_path_factory):
+    """The directory of the model of TensorFlow Serving's documentation."""
+    root = tmp_path_factory.mktemp("served") / "half_plus_three"
+    saved_models.save_half_plus_three(root / "1")
+    return root
 
 
 @pytest.fixture(scope="package")

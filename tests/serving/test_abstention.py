@@ -6,6 +6,7 @@ import pytest
 from modules.evaluation import abstention
 from serving.abstention import abstain
 from tests.exported import PAIRS
+from tests.serving.conftest import check_refused
 
 pytestmark = pytest.mark.slow
 
@@ -55,23 +56,15 @@ def test_rule_is_that_of_the_report_and_of_predict():
 @pytest.mark.parametrize("least", [0, -0.1, 1.1, True, "0.5", [0.5]])
 def test_least_probability_that_is_none_is_refused(pairs, least):
     response = pairs.post("pairs:predict", instances=ROWS, min_probability=least)
-    assert response.status_code == 400
-    assert response.json()["error"].startswith(
-        f'"min_probability": {least!r}; allowed: a number above 0 and up to 1; '
-    )
+    allowed = "allowed: a number above 0 and up to 1; "
+    check_refused(response, f'"min_probability": {least!r}; {allowed}')
 
 
 def test_outputs_without_classes_cannot_be_abstained_from(half_plus_three, pairs):
     response = half_plus_three.post(
         "half_plus_three:predict", instances=[1.0], min_probability=0.5
     )
-    assert response.status_code == 400
-    assert 'signature "serving_default" has y' in response.json()["error"]
-    response = pairs.post(
-        "pairs:predict",
-        instances=ROWS,
-        signature_name="tokenize",
-        min_probability=0.5,
-    )
-    assert response.status_code == 400
-    assert "a signature with class, class_id and probabilities" in response.text
+    check_refused(response, 'signature "serving_default" has y')
+    options = {"signature_name": "tokenize", "min_probability": 0.5}
+    response = pairs.post("pairs:predict", instances=ROWS, **options)
+    check_refused(response, "a signature with class, class_id and probabilities")

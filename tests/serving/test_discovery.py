@@ -1,13 +1,13 @@
 """Names of a model: those that a URL reaches, and those that none can."""
 
 import re
+import shutil
 import urllib.parse
 
 import pytest
 
 from serving import discovery
 from tests.refusals import refused
-from tests.serving import saved_models
 from tests.serving.conftest import running
 
 pytestmark = pytest.mark.slow
@@ -26,20 +26,16 @@ def test_name_that_no_url_can_reach_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("path", ["a?b", "a:b/1", "a\udcff"])
-def test_directory_whose_name_no_url_can_reach_needs_another_name(tmp_path, path):
+def test_directory_whose_name_no_url_can_reach_needs_another_name(root, tmp_path, path):
     directory = tmp_path / path
-    saved_models.save_half_plus_three(tmp_path / "model")
-    directory.parent.mkdir(exist_ok=True)
-    (tmp_path / "model").rename(directory)
+    shutil.copytree(root / "1", directory)
     got = re.compile("no URL can reach 'a")
     with refused("E-settings-refused", setting="name", got=got):
         discovery.find_model(directory)
     assert discovery.find_model(directory, "model").name == "model"
 
 
-def test_name_and_label_of_any_other_characters_are_reached(tmp_path):
-    root = tmp_path / "model"
-    saved_models.save_half_plus_three(root / "1")
+def test_name_and_label_of_any_other_characters_are_reached(root):
     quoted = urllib.parse.quote(REACHED, safe="")
     with running(root, name=REACHED, labels={REACHED: 1}) as server:
         for path in (quoted, f"{quoted}/labels/{quoted}", f"{quoted}/versions/1"):

@@ -5,12 +5,17 @@ import struct
 import time
 
 import grpc
-import pytest
 import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from tests.serving.conftest import LIMITS, PATIENCE_SECONDS, read_all, wait_until
+from tests.serving.conftest import (
+    LIMITS,
+    PATIENCE_SECONDS,
+    read_all,
+    rpc_refused,
+    wait_until,
+)
 
 # The headers of a call, encoded as HPACK literals.
 CALL = b"".join(
@@ -33,20 +38,12 @@ def predict(server, steps):
     return stub.Predict(request, timeout=30)
 
 
-def predict_longer_and_longer(server):
-    for power in range(10, 30, 2):
-        predict(server, [2**power])
-
-
 def test_memory_and_time_of_calls_are_limited(limited):
-    with pytest.raises(grpc.RpcError) as refused:
+    with rpc_refused("INVALID_ARGUMENT", "the server's --max-queued-mib"):
         predict(limited, [-1] * 4000)
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "the server's --max-queued-mib" in refused.value.details()
-    with pytest.raises(grpc.RpcError) as refused:
-        predict_longer_and_longer(limited)
-    assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert "took more than 1 s" in refused.value.details()
+    with rpc_refused("DEADLINE_EXCEEDED", "took more than 1 s"):
+        for power in range(10, 30, 2):
+            predict(limited, [2**power])
 
 
 def test_stalled_calls_are_limited_and_end_with_their_connection(limited):

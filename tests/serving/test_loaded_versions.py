@@ -1,7 +1,6 @@
 """Versions in memory as the model's directory changes."""
 
 import asyncio
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -55,6 +54,7 @@ class Pushed:
         return Loaded(version)
 
     def serve(self, **settings):
+        """Returns the versions before the first load."""
         source = discovery.find_model(self.root)
         return LoadedVersions(source, self.load, Metrics(), **settings)
 
@@ -73,75 +73,71 @@ def pushed(tmp_path):
     return pushed
 
 
+@pytest.fixture
+def versions(pushed):
+    """Version 10 in memory."""
+    return refresh(pushed.serve())
+
+
+def refresh(versions, times=1):
+    """Looks for changes of the directory; returns the versions."""
+    for _ in range(times):
+        asyncio.run(versions.refresh())
+    return versions
+
+
 def states(versions):
     return {v.number: v.state for v in versions.describe("sample")}
+
+
+def used(versions, *target, **options):
+    """Returns the number of the version that predicts."""
+    with versions.use("sample", *target, **options) as model:
+        return model.version
 
 
 def test_only_the_newest_complete_version_is_loaded(pushed):
     versions = pushed.serve()
     assert not versions.is_available
-    asyncio.run(versions.refresh())
+    refresh(versions)
     assert pushed.loads == [10]
     assert states(versions) == {10: State.AVAILABLE}
 
 
-def test_old_version_is_used_until_the_new_one_is_loaded(pushed):
+def test_old_version_is_used_until_the_new_one_is_loaded(pushed, versions):
     async def swap():
-        versions = pushed.serve()
-        await versions.refresh()
-        pushed.push(11)
         pushed.go_on.clear()
         loading = asyncio.create_task(versions.refresh())
         while pushed.loads != [10, 11]:
             await asyncio.sleep(0.01)
-        during = states(versions)
-        with versions.use("sample") as model:
-            assert model.version == 10
+        assert states(versions) == {10: State.AVAILABLE, 11: State.LOADING}
+        assert used(versions) == 10
         pushed.go_on.set()
         await loading
-        with versions.use("sample") as model:
-            assert model.version == 11
-        return during, states(versions)
 
-    during, after = asyncio.run(swap())
-    assert during == {10: State.AVAILABLE, 11: State.LOADING}
-    assert after == {10: State.END, 11: State.AVAILABLE}
+    pushed.push(11)
+    asyncio.run(swap())
+    assert used(versions) == 11
+    assert states(versions) == {10: State.END, 11: State.AVAILABLE}
 
 
-def test_old_version_is_unloaded_after_its_last_request(pushed):
-    async def swap():
-        versions = pushed.serve()
-        await versions.refresh()
-        with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
-            used = first.enter_context(versions.use("sample"))
-            second.enter_context(versions.use("sample"))
+def test_old_version_is_unloaded_after_its_last_request(pushed, versions):
+    with versions.use("sample") as model:
+        with versions.use("sample"):
             pushed.push(11)
-            await versions.refresh()
-            assert used.version == 10
+            refresh(versions)
+            assert model.version == 10
             assert states(versions)[10] is State.UNLOADING
-            with pytest.raises(
-                RequestError, match="model sample version 10 is not loaded"
-            ):
-                first.enter_context(versions.use("sample", 10))
-            second.close()
-            assert states(versions)[10] is State.UNLOADING
-        return states(versions)[10]
-
-    assert asyncio.run(swap()) is State.END
+            with pytest.raises(RequestError, match="sample version 10 is not loaded"):
+                used(versions, 10)
+        assert states(versions)[10] is State.UNLOADING
+    assert states(versions)[10] is State.END
 
 
-def test_old_version_stays_if_the_new_one_cannot_be_loaded(pushed, caplog):
+def test_old_version_stays_if_the_new_one_cannot_be_loaded(pushed, versions, caplog):
     caplog.set_level(logging.WARNING, "serving")
-
-    async def swap():
-        versions = pushed.serve()
-        await versions.refresh()
-        pushed.push(11, "broken")
-        for _ in range(3):
-            await versions.refresh()
-        return versions
-
-    versions = asyncio.run(swap())
+    pushed.push(11, "broken")
+    refresh(versions, times=3)
     assert pushed.loads == [10, 11]  # and is not tried again and again
     broken, serving = versions.describe("sample")
     # Clients do not see the error itself, which may name files of this machine.
@@ -152,16 +148,11 @@ def test_old_version_stays_if_the_new_one_cannot_be_loaded(pushed, caplog):
 
 
 def test_version_whose_files_were_repaired_is_loaded(pushed):
-    async def repair():
-        pushed.push(11, "broken")
-        versions = pushed.serve()
-        await versions.refresh()
-        assert states(versions) == {11: State.END, 10: State.AVAILABLE}
-        (pushed.root / "11" / "saved_model.pb").write_text("whole")
-        await versions.refresh()
-        return states(versions)
-
-    assert asyncio.run(repair()) == {11: State.AVAILABLE, 10: State.END}
+    pushed.push(11, "broken")
+    versions = refresh(pushed.serve())
+    assert states(versions) == {11: State.END, 10: State.AVAILABLE}
+    (pushed.root / "11" / "saved_model.pb").write_text("whole")
+    assert states(refresh(versions)) == {11: State.AVAILABLE, 10: State.END}
 
 
 def list_files(directory):
@@ -178,72 +169,50 @@ def list_files(directory):
     }
 
 
-def change_a_byte(pushed, version):
-    """Changes a file of a version after its push, and keeps the size."""
-    pushed.push(version)
-    directory = pushed.root / str(version)
-    (directory / "variables").write_text("weights")
-    (directory / "manifest.json").write_text(json.dumps(list_files(directory)))
-    (directory / "variables").write_text("weighty")
-
-
-def test_version_whose_files_changed_after_the_push_is_refused(pushed, caplog):
-    caplog.set_level(logging.WARNING)
-
-    async def swap():
-        versions = pushed.serve()
-        await versions.refresh()
-        change_a_byte(pushed, 11)
-        for _ in range(3):
-            await versions.refresh()
-        before = states(versions)
-        (pushed.root / "11" / "variables").write_text("weights")
-        await versions.refresh()
-        return before, states(versions), versions
-
-    before, repaired, versions = asyncio.run(swap())
-    assert before == {11: State.END, 10: State.AVAILABLE}
-    assert repaired == {11: State.AVAILABLE, 10: State.END}
+def test_version_whose_files_changed_after_the_push_is_refused(
+    pushed, versions, caplog
+):
+    pushed.push(11)
+    weights, manifest = (pushed.root / "11" / n for n in ("weights", "manifest.json"))
+    weights.write_text("whole")
+    manifest.write_text(json.dumps(list_files(weights.parent)))
+    weights.write_text("whale")  # of the same size
+    refresh(versions, times=3)
+    assert states(versions) == {11: State.END, 10: State.AVAILABLE}
+    weights.write_text("whole")
+    assert states(refresh(versions)) == {11: State.AVAILABLE, 10: State.END}
     assert pushed.loads == [10, 11]  # the damaged files were not loaded
-    damage = "variables differs from the file that was pushed. Restore the file, or "
+    damage = "weights differs from the file that was pushed. Restore the file, or "
     assert caplog.text.count(damage) == 1
     sample = versions._metrics.registry.get_sample_value
     assert sample("serving_loads_total", {"result": "error"}) == 1
 
 
 def test_copied_version_is_served_and_reported_as_unchecked(pushed, caplog):
-    caplog.set_level(logging.WARNING)
-    asyncio.run(pushed.serve().refresh())
+    refresh(pushed.serve())
     unchecked = f"{pushed.root}/10 has no manifest.json, so its files are not checked"
     assert caplog.text.count(unchecked) == 1
 
 
-def test_version_is_loaded_once_all_files_of_its_manifest_exist(pushed, caplog):
+def test_version_is_loaded_once_all_files_of_its_manifest_exist(
+    pushed, versions, caplog
+):
     caplog.set_level(logging.WARNING, "serving")
-
-    async def push():
-        versions = pushed.serve()
-        await versions.refresh()
-        pushed.push(11)
-        variables = pushed.root / "11" / "variables" / "data"
-        variables.parent.mkdir()
-        variables.write_text("weights")
-        manifest = json.dumps(list_files(pushed.root / "11"))
-        variables.unlink()
-        for content in (manifest[:20], manifest):
-            (pushed.root / "11" / "manifest.json").write_text(content)
-            await versions.refresh()
-        variables.write_text("weig")
-        for _ in range(3):
-            await versions.refresh()
-        assert pushed.loads == [10]
-        variables.write_text("weights")
-        await versions.refresh()
-        return states(versions)
-
-    assert asyncio.run(push()) == {10: State.END, 11: State.AVAILABLE}
+    pushed.push(11)
+    weights, manifest = (pushed.root / "11" / n for n in ("weights", "manifest.json"))
+    weights.write_text("whole")
+    content = json.dumps(list_files(weights.parent))
+    weights.unlink()
+    for written in (content[:20], content):
+        manifest.write_text(written)
+        refresh(versions)
+    weights.write_text("who")
+    refresh(versions, times=3)
+    assert pushed.loads == [10]
+    weights.write_text("whole")
+    assert states(refresh(versions)) == {10: State.END, 11: State.AVAILABLE}
     assert caplog.text.count(f"{pushed.root}/11 is incomplete and not loaded yet") == 3
-    assert "variables/data has 4 bytes, not 7" in caplog.text
+    assert "weights has 3 bytes, not 5" in caplog.text
 
 
 def test_unreadable_manifest_does_not_stop_other_versions(pushed, caplog):
@@ -252,43 +221,25 @@ def test_unreadable_manifest_does_not_stop_other_versions(pushed, caplog):
         shutil.copytree(pushed.root / "10", pushed.root / str(version), dirs_exist_ok=1)
     manifest = pushed.root / "12" / "manifest.json"
     manifest.mkdir()  # which cannot be read, even by root
-
-    async def push():
-        versions = pushed.serve(keep=2)
-        for _ in range(3):
-            await versions.refresh()
-        return states(versions)
-
-    assert asyncio.run(push()) == {11: State.AVAILABLE, 13: State.AVAILABLE}
+    versions = refresh(pushed.serve(keep=2), times=3)
+    assert states(versions) == {11: State.AVAILABLE, 13: State.AVAILABLE}
     assert caplog.text.count(f"{manifest}: Is a directory") == 1
 
 
-def test_manifest_of_a_loaded_version_is_not_read_again(pushed, caplog):
+def test_manifest_of_a_loaded_version_is_not_read_again(pushed, versions, caplog):
     caplog.set_level(logging.WARNING, "serving")
-
-    async def serve():
-        versions = pushed.serve()
-        await versions.refresh()
-        (pushed.root / "10" / "manifest.json").write_text("broken")
-        await versions.refresh()
-        return states(versions)
-
-    assert asyncio.run(serve()) == {10: State.AVAILABLE}
+    (pushed.root / "10" / "manifest.json").write_text("broken")
+    assert states(refresh(versions)) == {10: State.AVAILABLE}
     assert "10 is incomplete" not in caplog.text
 
 
 def test_version_is_loaded_once_its_push_has_ended(pushed):
-    async def push():
-        versions = pushed.serve()
-        (pushed.root / ".11.incomplete").mkdir()
-        shutil.copytree(pushed.root / "10", pushed.root / "11")
-        await versions.refresh()
-        assert states(versions) == {10: State.AVAILABLE}
-        (pushed.root / ".11.incomplete").rmdir()
-        await versions.refresh()
-        return states(versions)
-
-    assert asyncio.run(push()) == {10: State.END, 11: State.AVAILABLE}
+    versions = pushed.serve()
+    (pushed.root / ".11.incomplete").mkdir()
+    shutil.copytree(pushed.root / "10", pushed.root / "11")
+    assert states(refresh(versions)) == {10: State.AVAILABLE}
+    (pushed.root / ".11.incomplete").rmdir()
+    assert states(refresh(versions)) == {10: State.END, 11: State.AVAILABLE}
 
 
 @pytest.mark.parametrize(
@@ -305,76 +256,42 @@ def test_link_that_points_elsewhere_is_followed(pushed, before, after, expected)
         shutil.copytree(pushed.root / "9", pushed.root.parent / name)
     link = pushed.root.parent / "current"
     link.symlink_to(pushed.root.parent / before)
-
-    async def switch():
-        source = discovery.find_model(link, "sample")
-        versions = LoadedVersions(source, pushed.load, Metrics())
-        await versions.refresh()
-        link.unlink()
-        await versions.refresh()
-        link.symlink_to(pushed.root.parent / after)
-        await versions.refresh()
-        return states(versions)
-
-    assert asyncio.run(switch()) == expected
+    source = discovery.find_model(link, "sample")
+    versions = refresh(LoadedVersions(source, pushed.load, Metrics()))
+    link.unlink()
+    refresh(versions)
+    link.symlink_to(pushed.root.parent / after)
+    assert states(refresh(versions)) == expected
 
 
-def test_previous_version_is_loaded_if_the_newest_is_deleted(pushed):
-    async def roll_back():
-        versions = pushed.serve()
-        await versions.refresh()
-        shutil.rmtree(pushed.root / "10")
-        await versions.refresh()
-        return states(versions)
-
-    assert asyncio.run(roll_back()) == {9: State.AVAILABLE, 10: State.END}
+def test_previous_version_is_loaded_if_the_newest_is_deleted(pushed, versions):
+    shutil.rmtree(pushed.root / "10")
+    assert states(refresh(versions)) == {9: State.AVAILABLE, 10: State.END}
 
 
-def test_only_version_stays_if_its_directory_is_deleted(pushed, caplog):
+def test_only_version_stays_if_its_directory_is_deleted(pushed, versions, caplog):
     caplog.set_level(logging.WARNING, "serving")
-
-    async def lose():
-        versions = pushed.serve()
-        await versions.refresh()
-        shutil.rmtree(pushed.root)
-        for _ in range(3):
-            await versions.refresh()
-        return states(versions)
-
-    assert asyncio.run(lose()) == {10: State.AVAILABLE}
+    shutil.rmtree(pushed.root)
+    assert states(refresh(versions, times=3)) == {10: State.AVAILABLE}
     assert caplog.text.count("version 10 stays in memory") == 1
 
 
 def test_several_versions_can_stay_loaded(pushed):
-    async def push():
-        versions = pushed.serve(keep=2)
-        await versions.refresh()
-        with versions.use("sample", 9) as model:
-            assert model.version == 9
-        pushed.push(11)
-        await versions.refresh()
-        return states(versions)
-
-    assert asyncio.run(push()) == {
-        9: State.END,
-        10: State.AVAILABLE,
-        11: State.AVAILABLE,
-    }
+    versions = refresh(pushed.serve(keep=2))
+    assert used(versions, 9) == 9
+    pushed.push(11)
+    loaded = {10: State.AVAILABLE, 11: State.AVAILABLE}
+    assert states(refresh(versions)) == {9: State.END, **loaded}
 
 
 def test_version_with_a_label_stays_and_is_used_by_it(pushed):
-    async def push():
-        versions = pushed.serve(labels={"stable": 9})
-        await versions.refresh()
-        pushed.push(11)
-        await versions.refresh()
-        with versions.use("sample", label="stable") as model:
-            assert model.version == 9
-        with versions.use("sample") as model:
-            assert model.version == 11
-        return [v.number for v in versions.describe("sample", label="stable")]
-
-    assert asyncio.run(push()) == [9]
+    versions = refresh(pushed.serve(labels={"stable": 9}))
+    pushed.push(11)
+    refresh(versions)
+    assert used(versions, label="stable") == 9
+    assert used(versions) == 11
+    (version,) = versions.describe("sample", label="stable")
+    assert version.number == 9
 
 
 @pytest.mark.parametrize(
@@ -385,13 +302,10 @@ def test_version_with_a_label_stays_and_is_used_by_it(pushed):
         (("sample", None, "x"), "INVALID_ARGUMENT", "version_label: x; allowed: "),
     ],
 )
-def test_version_that_is_not_loaded_is_refused(pushed, target, code, message):
-    versions = pushed.serve()
-    asyncio.run(versions.refresh())
-    with pytest.raises(RequestError) as error, versions.use(*target):
+def test_version_that_is_not_loaded_is_refused(versions, target, code, message):
+    with pytest.raises(RequestError, match=message) as error, versions.use(*target):
         pass
     assert error.value.code is grpc.StatusCode[code]
-    assert message in str(error.value)
 
 
 def test_model_is_named_after_its_directory(pushed):
@@ -421,48 +335,41 @@ def clock(monkeypatch):
 
 
 def kill(versions):
-    with versions.use("sample") as model:
+    with versions.use("sample", 10) as model:
         model.is_alive = False
 
 
-def test_version_whose_process_ended_is_loaded_again_at_once(pushed, clock):
-    versions = pushed.serve()
-    asyncio.run(versions.refresh())
+def test_version_whose_process_ended_is_loaded_again_at_once(pushed, clock, versions):
     clock[0] += 3600
     kill(versions)
     with pytest.raises(RequestError, match="is loaded again") as error:
-        versions.use("sample").__enter__()
+        used(versions)
     assert error.value.code is grpc.StatusCode.UNAVAILABLE
-    asyncio.run(versions.refresh())
+    assert states(refresh(versions)) == {10: State.AVAILABLE}
     assert pushed.loads == [10, 10]
-    assert states(versions) == {10: State.AVAILABLE}
 
 
-def test_version_whose_process_ends_again_and_again_is_loaded_less_often(pushed, clock):
-    versions = pushed.serve()
-    asyncio.run(versions.refresh())
+def test_version_whose_process_ends_again_and_again_is_loaded_less_often(
+    clock, versions
+):
     loads = []
     for _ in range(100):
         if 10 in {v.number for v in versions.describe("sample") if v.model}:
             loads.append(clock[0])
-            with versions.use("sample", 10) as model:
-                model.is_alive = False
-        asyncio.run(versions.refresh())
+            kill(versions)
+        refresh(versions)
         clock[0] += 1
     # It ends a second after each load, and is loaded 0, 1, 2, 4, ... seconds later.
     assert [round(time - loads[0]) for time in loads] == [0, 1, 3, 6, 11, 20, 37, 70]
-    # The next older version serves meanwhile.
-    with versions.use("sample") as model:
-        assert model.version == 9
+    assert used(versions) == 9  # the next older version serves meanwhile
 
 
 def test_version_whose_process_was_killed_while_it_loaded_is_loaded_again(
     pushed, clock
 ):
     pushed.push(11, "killed")
-    versions = pushed.serve()
-    asyncio.run(versions.refresh())
+    versions = refresh(pushed.serve())
     assert states(versions) == {11: State.END, 10: State.AVAILABLE}
     clock[0] += 60
-    asyncio.run(versions.refresh())
+    refresh(versions)
     assert pushed.loads == [11, 10, 11]

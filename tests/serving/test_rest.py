@@ -7,8 +7,12 @@ import pytest
 
 from tests import exported as exported_lib
 from tests.exported import PAIRS
+from tests.serving.conftest import check_refused
 
 pytestmark = pytest.mark.slow
+
+NAME = "half_plus_three"
+MODEL = f"/v1/models/{NAME}"
 
 
 def test_status_is_as_documented(half_plus_three):
@@ -61,8 +65,7 @@ def test_columns_are_returned_in_columns(half_plus_three):
 def test_classify_and_regress_are_refused_in_favor_of_predict(half_plus_three, api):
     path = f"half_plus_three/versions/123:{api}"
     response = half_plus_three.post(path, examples=[{"x": 1.0}])
-    assert response.status_code == 400
-    assert "use the predict method: POST /v1/models/NAME:predict" in response.text
+    check_refused(response, "use the predict method: POST /v1/models/NAME:predict")
     assert half_plus_three.sample(
         "serving_requests_total", transport="REST", api=api, signature="", code="400"
     )
@@ -70,62 +73,34 @@ def test_classify_and_regress_are_refused_in_favor_of_predict(half_plus_three, a
 
 def test_unknown_model_is_not_found(half_plus_three):
     response = half_plus_three.post("half:predict", instances=[1.0, 5.0])
-    assert response.status_code == 404
-    assert response.json() == {"error": "model half is not loaded"}
+    check_refused(response, "model half is not loaded", status=404)
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "error"),
+    ("request_line", "status", "error"),
     [
-        (
-            *("POST", "/v1/models/half_plus_three/versions/5:predict", 404),
-            "model half_plus_three version 5 is not loaded",
-        ),
-        (
-            *("POST", "/v1/models/half_plus_three/labels/canary:predict", 400),
-            '"version_label": canary; allowed: none',
-        ),
-        (
-            *("POST", f"/v1/models/half_plus_three/versions/{'9' * 20}:predict", 400),
-            f"POST /v1/models/half_plus_three/versions/{'9' * 20}:predict",
-        ),
-        (
-            *("GET", f"/v1/models/half_plus_three/versions/{'9' * 5000}", 400),
-            "there is no API GET /v1/models/half_plus_three/versions/9999",
-        ),
-        ("GET", "/v1/models/half", 404, "model half is unknown"),
-        (
-            *("GET", "/v1/models/half_plus_three/versions/5", 404),
-            "model half_plus_three version 5 is unknown",
-        ),
-        (
-            *("GET", "/v1/models/half_plus_three%3Fversion", 400),
-            "there is no API GET /v1/models/half_plus_three?version",
-        ),
-        (
-            *("POST", "/v1/models/half_plus_three:predict%23top", 400),
-            "there is no API POST /v1/models/half_plus_three:predict#top",
-        ),
-        ("GET", "/v1/models/half/metadata", 404, "model half is not loaded"),
-        ("GET", "/v1/models", 400, "there is no API GET /v1/models"),
-        (
-            *("POST", "/v1/models/half_plus_three", 400),
-            "there is no API POST /v1/models/half_plus_three",
-        ),
-        (
-            *("PUT", "/v1/models/half_plus_three:predict", 400),
-            "there is no API PUT /v1/models/half_plus_three:predict",
-        ),
-        ("GET", "/v2/models", 404, "Not found: /v2/models"),
+        (f"POST {MODEL}/versions/5:predict", 404, f"{NAME} version 5 is not loaded"),
+        (f"POST {MODEL}/labels/canary:predict", 400, "canary; allowed: none"),
+        (f"POST {MODEL}/versions/{'9' * 20}:predict", 400, None),
+        (f"GET {MODEL}/versions/{'9' * 5000}", 400, f"GET {MODEL}/versions/9999"),
+        ("GET /v1/models/half", 404, "model half is unknown"),
+        (f"GET {MODEL}/versions/5", 404, f"model {NAME} version 5 is unknown"),
+        (f"GET {MODEL}%3Fversion", 400, f"GET {MODEL}?version"),
+        (f"POST {MODEL}:predict%23top", 400, f"POST {MODEL}:predict#top"),
+        ("GET /v1/models/half/metadata", 404, "model half is not loaded"),
+        ("GET /v1/models", 400, None),
+        (f"POST {MODEL}", 400, None),
+        (f"PUT {MODEL}:predict", 400, None),
+        ("GET /v2/models", 404, "Not found: /v2/models"),
     ],
 )
 def test_unknown_path_or_version_is_refused(
-    half_plus_three, method, path, status, error
+    half_plus_three, request_line, status, error
 ):
+    method, path = request_line.split()
     body = '{"instances": [1.0]}' if method == "POST" else None
     response = half_plus_three.http.request(method, path, content=body)
-    assert response.status_code == status
-    assert error in response.json()["error"]
+    check_refused(response, error or f"no API {request_line}", status=status)
 
 
 def test_error_of_the_model_names_no_file_of_the_machine(half_plus_three):
@@ -145,11 +120,8 @@ def test_rows_of_many_batches_are_returned_in_order(half_plus_three):
 def test_columns_of_unequal_length_are_refused(pairs):
     columns = {"question": ["a"], "answer": ["a", "b"]}
     response = pairs.post("pairs:predict", inputs=columns)
-    assert response.status_code == 400
-    assert response.json() == {
-        "error": '"inputs": answer has 2, question has 1; allowed: the same number of '
-        "rows in each"
-    }
+    message = '"inputs": answer has 2, question has 1; allowed: the same number of rows'
+    check_refused(response, message)
 
 
 def test_malformed_example_is_refused(pairs):
@@ -165,8 +137,7 @@ def test_malformed_example_is_refused(pairs):
 def test_request_that_is_too_large_is_refused(types, monkeypatch):
     monkeypatch.setattr("serving.rest.MAX_BODY_BYTES", 1000)
     response = types.post("types:predict", instances=["a" * 1000])
-    assert response.status_code == 400
-    assert "at most 1000 bytes" in response.json()["error"]
+    check_refused(response, "at most 1000 bytes")
 
 
 def test_exported_model_predicts_rows_and_columns_of_text(pairs, exported):

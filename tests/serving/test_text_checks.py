@@ -87,17 +87,36 @@ def test_empty_cut_and_unreadable_texts_and_unknown_tokens_are_counted(exported)
 
 @pytest.mark.slow
 def test_no_prediction_waits_for_a_check(tmp_path):
+    """Nor does a change of version, after which it is not a failure, nor the end."""
     go = tmp_path / "go"
     model = saved_models.save_slow_tokens(tmp_path / "slow" / "1", go)
+    second = saved_models.save_slow_tokens(tmp_path / "second", go)
     options = ("--no-grpc", "--inference-threads", "1", "--check-rate", "1")
     with started(model.parent, *options) as server:
-        for text in "abcd":
+
+        def has_counted(line):
+            return f"serving_{line}.0" in server.http.get("/metrics").text
+
+        def predict(text):
             status, row = server.predict(text, "slow")
             assert (status, row["echo"]) == (200, text)
+
+        for text in "abcd":
+            predict(text)
+        unchecked = "unchecked_texts_total"
         assert "serving_checked_texts_total{" not in server.http.get("/metrics").text
         go.touch()
-        checked = 'serving_checked_texts_total{column="text"} 4.0'
-        wait_until(lambda: checked in server.http.get("/metrics").text)
+        wait_until(lambda: has_counted('checked_texts_total{column="text"} 4'))
+        go.unlink()
+        predict("e")
+        second.rename(model.with_name("2"))
+        wait_until(lambda: has_counted(f'{unchecked}{{reason="unloaded"}} 1'))
+        assert has_counted(f'{unchecked}{{reason="failed"}} 0')
+        predict("f")
+        start = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - start < 8  # about 1; no check is waited for
+        assert "texts are not checked" not in server.read()
 
 
 def test_model_that_cannot_tokenize_fails_no_request_and_is_logged_once_a_version(
@@ -146,26 +165,6 @@ def test_texts_beyond_the_queue_are_counted_and_wait_for_nothing():
     assert count(metrics, "unchecked_texts", reason="queue_full") == 1
     release.set()
     checks.close()
-
-
-@pytest.mark.slow
-def test_change_of_version_is_no_failure_and_a_waiting_check_delays_no_end(tmp_path):
-    go = tmp_path / "go"  # is never made: all checks wait
-    model = saved_models.save_slow_tokens(tmp_path / "slow" / "1", go)
-    second = saved_models.save_slow_tokens(tmp_path / "second", go)
-    unchecked = "serving_unchecked_texts_total"
-    with started(model.parent, "--no-grpc", "--check-rate", "1") as server:
-        assert server.predict("a", "slow")[0] == 200
-        second.rename(model.with_name("2"))
-        unloaded = f'{unchecked}{{reason="unloaded"}} 1.0'
-        wait_until(lambda: unloaded in server.http.get("/metrics").text)
-        metrics = server.http.get("/metrics").text
-        assert f'{unchecked}{{reason="failed"}} 0.0' in metrics
-        assert server.predict("a", "slow")[0] == 200
-        start = time.monotonic()
-        assert server.stop() == 0
-        assert time.monotonic() - start < 8  # about 1; no check is waited for
-        assert "texts are not checked" not in server.read()
 
 
 def test_check_that_runs_at_the_end_is_the_last():

@@ -48,19 +48,6 @@ def longer(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def length(tmp_path_factory):
-    """A toy regression of single sentences."""
-    return str(toy_models.save(toy_models.Length(), tmp_path_factory.mktemp("length")))
-
-
-@pytest.fixture(scope="session")
-def letters(tmp_path_factory):
-    """A toy model of single sentences with several labels."""
-    directory = tmp_path_factory.mktemp("letters")
-    return str(toy_models.save(toy_models.Letters(), directory))
-
-
-@pytest.fixture(scope="session")
 def pairs(export):
     """An exported classifier of pairs."""
     return export("pairs")

@@ -32,15 +32,13 @@ def test_existing_output_is_refused_and_kept(longer, source, tmp_path):
     assert (tmp_path / "out" / "kept.txt").read_text() == "kept"
 
 
-def test_empty_directory_is_filled_and_files_of_killed_runs_are_deleted(
-    longer, source, tmp_path
-):
+def test_empty_directory_is_filled_and_files_of_killed_runs_are_deleted(tmp_path):
     (tmp_path / "out").mkdir()
     working = [tmp_path / "out" / ".incomplete", tmp_path / "out.incomplete"]
     for directory in working:
         directory.mkdir()
         (directory / "predictions-00007-of-00009.tsv").write_text("left\n")
-    assert predict_files(longer, source, f"{tmp_path}/out/").predicted == 3
+    begin_with_shard(f"{tmp_path}/out/").finish(b"{}")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "predictions-00000-of-00001.tsv",
         "summary.json",

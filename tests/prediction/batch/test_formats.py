@@ -165,11 +165,11 @@ def test_examples_of_tokens_get_the_predictions_of_their_text(
 @pytest.mark.parametrize(
     "output_format", ["parquet", *map(nightly, ("tfrecord", "jsonl", "csv"))]
 )
-def test_labels_and_their_probabilities_are_columns(letters, tmp_path, output_format):
+def test_labels_and_their_probabilities_are_columns(labeller, tmp_path, output_format):
     rows = [{"n": str(n), "sentence": text} for n, text in enumerate(("ab", "b", "c"))]
     source = write_rows(tmp_path / "in.tsv", rows)
     summary = predict_files(
-        letters, str(source), str(tmp_path / "out"), output_format=output_format
+        labeller, str(source), str(tmp_path / "out"), output_format=output_format
     )
     predicted = read_shards(tmp_path / "out", output_format)
     predicted.sort(key=lambda row: row["n"])
@@ -185,11 +185,11 @@ def test_labels_and_their_probabilities_are_columns(letters, tmp_path, output_fo
 
 
 @pytest.mark.nightly
-def test_single_sentences_get_a_score(length, tmp_path):
+def test_single_sentences_get_a_score(scorer, tmp_path):
     source = write_rows(
         tmp_path / "in.tsv", [{"sentence": "the cat"}, {"sentence": "a"}]
     )
-    summary = predict_files(length, str(source), str(tmp_path / "out"))
+    summary = predict_files(scorer, str(source), str(tmp_path / "out"))
     rows = read_shards(tmp_path / "out", "tsv")
     assert sorted(row["prediction"] for row in rows) == ["0.1", "0.7"]
     assert summary.mean_score == pytest.approx(0.4)
@@ -249,10 +249,7 @@ def test_arrow_is_written_as_parquet_and_its_format_can_be_set(
     ("name", "content"),
     [
         ("in.tsv", b"left\tright\r\nab\tc\r\nd\tef"),
-        (
-            "in.jsonl",
-            b'{"left": "ab", "right": "c"}\r\n{"left": "d", "right": "ef"}',
-        ),
+        ("in.jsonl", b'{"left": "ab", "right": "c"}\r\n{"left": "d", "right": "ef"}'),
     ],
 )
 def test_lines_of_other_systems_are_read(longer, tmp_path, name, content):

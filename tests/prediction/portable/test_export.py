@@ -28,6 +28,7 @@ from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
 
+UNSUPPORTED = "E-export-unsupported"
 KINDS = [
     "pairs",
     *map(nightly, ("sentences", "scores", "labels", "tokens of pairs")),
@@ -184,28 +185,21 @@ def test_scale_of_scores_is_part_of_the_head(export, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "kind", "got"),
+    ("changes", "name", "got"),
     [
-        ({"activation": "swish"}, "export-unsupported", "the activation 'swish'"),
-        (
-            {"num_hidden_layers": 3},
-            "export-unsupported",
-            "missing transformer/layer_2/",
-        ),
-        ({"format": 2}, "file-format-other", "2"),
-        (
-            {"long_text": {"window": 64}},
-            *("export-unsupported", r"windows .*long_text: \{'window"),
-        ),
-        ({"keep": "tail"}, "export-unsupported", r"\(preprocessing\.keep: tail\)"),
+        ({"activation": "swish"}, UNSUPPORTED, "the activation 'swish'"),
+        ({"num_hidden_layers": 3}, UNSUPPORTED, "missing transformer/layer_2/"),
+        ({"format": 2}, "E-file-format-other", "2"),
+        ({"long_text": {"window": 64}}, UNSUPPORTED, r"windows .*long_text: \{'win"),
+        ({"keep": "tail"}, UNSUPPORTED, r"\(preprocessing\.keep: tail\)"),
     ],
 )
-def test_model_without_a_counterpart_is_refused(export, tmp_path, changes, kind, got):
+def test_model_without_a_counterpart_is_refused(export, tmp_path, changes, name, got):
     model = shutil.copytree(export("pairs").directory, tmp_path / "7")
     path = model / exported_model.DESCRIPTION_FILE
     described = json.loads(path.read_text())
     path.write_text(json.dumps(described | changes))
-    with refused(f"E-{kind}", got=re.compile(got)):
+    with refused(name, got=re.compile(got)):
         write(model, tmp_path / "folder")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["7"]
 
