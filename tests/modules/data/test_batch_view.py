@@ -12,33 +12,24 @@ pytestmark = pytest.mark.slow
 ROWS = 20
 
 
-@pytest.fixture(scope="module", params=["class", "score"])
-def batch(request, tmp_path_factory):
-    """A batch of each kind of task, the task, and the vocabulary."""
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory):
+    """A batch, the task, and the vocabulary."""
     directory = tmp_path_factory.mktemp("batch")
-    task = TaskConfig.model_validate(
-        {"label_range": [0.0, 5.0]} if request.param == "score" else {}
-    )
-    path = tiny.write_transformed(directory / "train.gz", ROWS, label=request.param)
+    path = tiny.write_transformed(directory / "train.gz", ROWS)
     data = inputs.ExamplesConfig(
-        input_path=[str(path)],
-        global_batch_size=8,
-        is_training=True,
-        label_dtype=task.label_kind.dtype,
-        seed=3,
+        input_path=[str(path)], global_batch_size=8, is_training=True, seed=3
     )
     vocab_file = tiny.write_encoder(directory / "encoder") / "vocab.txt"
-    return batch_view.first_batch(data), data, task, str(vocab_file)
+    return batch_view.first_batch(data), data, TaskConfig(), str(vocab_file)
 
 
-@pytest.mark.parametrize("batch", ["class"], indirect=True)
 def test_batch_is_the_first_one_of_the_training(batch):
     (_, targets), data, _, _ = batch
     _, expected = next(iter(inputs.build_batches(data)))
     assert targets["ids"].numpy().tolist() == expected["ids"].numpy().tolist()
 
 
-@pytest.mark.parametrize("batch", ["class"], indirect=True)
 def test_only_the_first_rows_of_a_large_split_are_read(batch, monkeypatch):
     monkeypatch.setattr(batch_view, "MOST_ROWS", 9)
     _, data, _, _ = batch
@@ -55,8 +46,7 @@ def test_table_has_the_tokens_of_each_row_without_padding(batch):
         same, *sentences = texts[row.id]
         first, second = map(tiny._split, sentences)
         assert row.tokens == ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
-        label = str(5 * same) if task.classes is None else task.classes[same]
-        assert row.label == label
+        assert row.label == task.classes[same]
 
 
 def test_shorter_row_is_padded_in_the_ids_and_not_in_the_table(tmp_path):
