@@ -20,7 +20,7 @@ from modules.training import (
     run_fn,
     warm_start,
 )
-from report import model_picture, training_part
+from report import training_part
 from tests import exported, tiny
 from tests.modules.training import run_arguments
 from tests.modules.training.summaries import scalars
@@ -133,14 +133,6 @@ def test_tokens_of_the_first_batch_are_listed_and_the_report_has_their_ids(finis
         assert tokens == [tiny.VOCAB[index] for index in ids[: len(tokens)]]
 
 
-def test_model_is_drawn_for_the_report(finished, tmp_path):
-    model_picture.draw_model(str(finished / "model_run"), str(tmp_path))
-    picture = (tmp_path / model_picture.MODEL_PICTURE).read_text()
-    assert "<svg" in picture
-    assert "embedding" in picture
-    assert "logits" in picture
-
-
 def test_predictions_of_each_split_have_ids_labels_and_probabilities(finished):
     for split in SPLITS[1:]:
         path = finished / "model_run" / "predictions" / f"{split}.tsv"
@@ -203,20 +195,6 @@ def test_bfloat16_predictions_are_recorded_as_served_and_near_float32(
     float32 = recorded_by_row(finished)
     np.testing.assert_allclose(recorded, float32, atol=0.05)
     assert np.abs(np.subtract(recorded, float32)).max() > 1e-5
-
-
-@pytest.mark.nightly
-def test_bfloat16_halves_the_exported_weights(finished, in_bfloat16):
-    def weights(directory):
-        reader = tf.train.load_checkpoint(directory / "serving/variables/variables")
-        types = reader.get_variable_to_dtype_map()
-        return sum(
-            np.prod(shape) * types[name].size
-            for name, shape in reader.get_variable_to_shape_map().items()
-            if name.startswith("_model/") and types[name] != tf.string
-        )
-
-    assert weights(in_bfloat16) < 0.6 * weights(finished)
 
 
 @pytest.mark.nightly

@@ -29,14 +29,7 @@ SECONDS = 240
 
 
 class TrainProcess:
-    """A process that trains, and prints to a file.
-
-    Args:
-      settings: Arguments of the function.
-      output: Path of the file.
-      tf_config: The environment variable TF_CONFIG.
-      function: The function that it runs; None is `train`.
-    """
+    """A process that runs a function, `train` if it is None, and prints to a file."""
 
     def __init__(self, settings, output, tf_config=None, function=None):
         self._output = output
