@@ -246,3 +246,18 @@ def test_model_that_was_rolled_back_in_a_bucket_is_not_pushed_again(
     assert pushed.get_int_custom_property("pushed") == 0
     assert pushed.get_string_custom_property("withdrawn_version") == str(version)
     assert list(served_versions.list_complete(serving)) == []
+
+
+def test_watcher_never_sees_an_incomplete_model(push, model, tmp_path, monkeypatch):
+    """During the copy there is no version that a server could load."""
+    seen = []
+    copy = served_versions.files.copy_directory
+
+    def watched(source, target, *args, **kwargs):
+        copy(source, target, *args, **kwargs)
+        seen.extend(served_versions.list_complete(str(tmp_path / "serving")))
+
+    monkeypatch.setattr(served_versions.files, "copy_directory", watched)
+    push(model)
+    assert seen == []
+    assert len(list(served_versions.list_complete(str(tmp_path / "serving")))) == 1

@@ -432,6 +432,12 @@ def by_batch_size(left, right):
     return tf.where(tf.size(left) > 1, shares, tf.reverse(shares, [1]))
 
 
+def by_row_order(left, right):
+    shares = served.share(left, right)
+    is_first = tf.expand_dims(tf.range(tf.size(left)) == 0, 1)
+    return tf.where(is_first, shares, tf.reverse(shares, [1]))
+
+
 def by_other_rows(left, right):
     shares = served.share(left, right)
     return (shares + tf.reduce_mean(shares, axis=0)) / 2
@@ -470,11 +476,12 @@ def by_other_rows(left, right):
             [("'serve_examples'", "in 1 of 4 rows", "row 2", "a tolerance of 0.02")],
         ),
         (by_batch_size, {}, [("row by row", "differs from the evaluation in train")]),
+        (by_row_order, {}, [("all rows at once", "differs from the evaluation")]),
         (by_other_rows, {}, [("all rows at once", "differs from the evaluation")]),
     ],
     ids=[
         *("NaN and too few rows", "crash", "hang", "memory", "other predictions"),
-        *("beyond bfloat16", "depends on the batch", "depends on other rows"),
+        *("beyond bfloat16", "depends on the batch", "on the order", "on other rows"),
     ],
 )
 def test_model_that_cannot_be_served_is_refused(

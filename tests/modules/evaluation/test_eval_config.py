@@ -295,6 +295,46 @@ CHAMPION = probabilities(LABELS, 184)
 GATE = {"accuracy": 0.8}, {"accuracy": 0.05}, 0.05
 
 
+RANDOM = np.random.default_rng(0).random(200).tolist()
+
+
+FOOLED = {
+    "it always predicts one class": ([0.9] * 200, "accuracy is 0.5000, the threshold"),
+    "it learned shuffled labels": (RANDOM, "the threshold is 0.8000"),
+    "its classes are swapped": ([1 - p for p in CHAMPION], "accuracy is 0.0800, the"),
+    "it is NaN": ([math.nan] * 200, "accuracy is nan, the threshold"),
+    "it is infinite": ([math.inf] * 200, "accuracy is nan, the threshold"),
+    "it is beyond the bound": (
+        probabilities(LABELS, 172),
+        "accuracy is 0.8600, more than 0.0500 below the champion's 0.9200",
+    ),
+    "it is worse beyond noise, within the bound": (
+        probabilities(LABELS, 176),
+        "accuracy is 0.04 below the champion's: p = 0.0078 is below evaluator.signif",
+    ),
+    # Right where the champion is wrong, and wrong in 12 of the 20 rows of a slice.
+    "a slice collapsed": (
+        [
+            1 - p if row < 12 else q
+            for row, (p, q) in enumerate(
+                zip(CHAMPION, probabilities(LABELS, 200), strict=True)
+            )
+        ],
+        "in the slice pair_length 20-39 (20 rows), accuracy is 0.4000, 0.6 below",
+    ),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", FOOLED)
+def test_gate_refuses_a_model_because(tmp_path, name):
+    candidate, reason = FOOLED[name]
+    parrots = Parrots(tmp_path, TaskConfig(metric="accuracy"))
+    _, verdict = parrots.run(candidate, CHAMPION, LABELS, *GATE)
+    assert not verdict.blessed
+    assert any(reason in failure for failure in verdict.failures), verdict.failures
+
+
 def test_gate_accepts_an_equal_model_and_refuses_one_that_is_worse(tmp_path):
     parrots = Parrots(tmp_path, TaskConfig(metric="accuracy"))
     _, verdict = parrots.run(CHAMPION, CHAMPION, LABELS, *GATE)

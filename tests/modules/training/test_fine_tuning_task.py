@@ -348,3 +348,43 @@ def test_mixed_precision_trains_with_float32_weights(build, dtype, task_class):
     assert {variable.dtype for variable in trainer.model.variables} == {tf.float32}
     assert trainer.model.layers[-1].compute_dtype == dtype
     assert after < before
+
+
+@pytest.mark.nightly
+def test_public_methods_of_the_trainer_work_one_by_one(build):
+    trainer = build(task_class=SmallTask, learning_rate=1e-3)
+    trainer.train_loop_begin()
+    iterator = iter(trainer.train_dataset)
+    features, targets = trainer.next_train_inputs(iterator)
+    assert features["input_word_ids"].shape[0] == targets["labels"].shape[0] == 8
+    trainer.train_step(iterator)
+    assert trainer.global_step.numpy() == 1
+    loop = trainer.create_train_loop_fn()
+    loop(iterator, tf.constant(2))
+    assert trainer.global_step.numpy() == 3
+    logs = trainer.train_loop_end()
+    assert {"training_loss", "accuracy", "learning_rate", "gradient_norm"} <= set(logs)
+    assert float(trainer.train_loss.result()) == 0  # counted anew in the next loop
+
+    iterator = iter(trainer.eval_dataset)
+    state = trainer.eval_begin()
+    (features, targets), extra = trainer.next_eval_inputs(iterator)
+    assert extra == {}
+    state = trainer.eval_reduce(state, trainer.eval_step(iterator))
+    assert len(state) == 1
+    loop = trainer.create_eval_loop_fn(has_state=False)
+    state = loop(iterator, tf.constant(2), state=state, reduce_fn=trainer.eval_reduce)
+    assert sum(len(rows["ids"]) for rows in state) == 3 * 8
+    assert {"validation_loss", "accuracy"} <= set(trainer.eval_end(state))
+
+
+def test_asynchronous_methods_work_in_synchronous_training(untrained):
+    trainer = untrained
+    trainer.init_async()
+    trainer.join()  # nothing to wait for
+    with pytest.raises(ValueError, match="Coordinator uninitialized"):
+        trainer.coordinator_for_async()
+    dataset = trainer.distribute_dataset(
+        trainer.task.build_inputs, trainer.config.task.validation_data
+    )
+    assert sum(len(targets["ids"]) for _, targets in dataset) == 44

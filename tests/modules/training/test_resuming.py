@@ -311,3 +311,27 @@ def test_checkpoint_that_cannot_be_written_fails_the_training(train, tmp_path, s
         assert "Is a directory" in message
     record = files.read_json(str(tmp_path / "run" / "record.json"))
     assert record is None or record["result"] is None
+
+
+@pytest.mark.nightly
+def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
+    train, newest_step, monkeypatch, lines
+):
+    original = actions.Progress.restart
+
+    def restart_then_terminate(self, output):  # the last action of an evaluation
+        original(self, output)
+        if self._global_step.numpy() == STEPS:
+            send(signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(actions.Progress, "restart", restart_then_terminate)
+        with pytest.raises(SystemExit) as stopped:
+            train()
+    assert stopped.value.code == 128 + signal.SIGTERM
+    assert newest_step() == STEPS
+    evaluations = [line for line in lines() if "evaluation loss" in line]
+    # A call would fail.
+    monkeypatch.setattr(fine_tuning_trainer.FineTuningTrainer, "train", None)
+    assert train().steps == STEPS
+    assert [line for line in lines() if "evaluation loss" in line] == evaluations
