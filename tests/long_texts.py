@@ -1,4 +1,4 @@
-"""Texts of 2,000 tokens whose class only the last 20 show."""
+"""Long texts whose class only the last 20 tokens show."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ FILLERS = ["the", "a", "house", "tree", "river", "road", "big", "small", "red", 
 WORDS = ["dog", "cat"]  # by label
 
 
-def rows(count: int, seed: int = 0) -> list[tuple[str, int]]:
-    """Returns texts and their labels, 0 or 1."""
+def rows(count: int, seed: int = 0, tokens: int = TOKENS) -> list[tuple[str, int]]:
+    """Returns texts of so many tokens and their labels, 0 or 1."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, 2, count).tolist()
     return [
         (
             " ".join(
-                [*random.choice(FILLERS, TOKENS - SIGNAL), *[WORDS[label]] * SIGNAL]
+                [*random.choice(FILLERS, tokens - SIGNAL), *[WORDS[label]] * SIGNAL]
             ),
             label,
         )

@@ -18,8 +18,8 @@ class WarmProcess:
     def __init__(self, command, directory, log):
         _python, _isolated, script, *arguments = command
         open(log, "wb").close()
-        # Not tensorflow_text: the probe looks for ops that are unknown without it.
-        self._process = fork_server.preload("tensorflow").Process(
+        # With tensorflow_text, the probe does not find ops that are unknown without it.
+        self._process = fork_server.preload("tensorflow", "tensorflow_text").Process(
             target=_become, args=(script, arguments, directory, log)
         )
         self._process.start()

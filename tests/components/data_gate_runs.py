@@ -81,21 +81,8 @@ def run_gate(
     """Runs the component on the rows of each split; returns the verdict.
 
     The source is `root / "source"`, with the rows in the given order. The Examples have
-    another order, as those of ExampleGen.
-
-    Args:
-      root: A new directory.
-      splits: Examples by split.
-      task: The task.
-      contract: The schema; None is that of the task.
-      span: The span of the source.
-      origins: Splits whose records come from a text file, from its line 2 on.
-      thresholds: Lowest value by metric.
-      gate_split: The split that decides.
-      columns: Columns to slice by.
-      evaluator: Settings of `evaluator` that differ from the defaults.
-      file: The name of the file of each split's Examples.
-      **limits: Limits that differ from the defaults.
+    another order, as those of ExampleGen. Splits in `origins` have records from a text
+    file, from its line 2 on. `evaluator` and `limits` differ from the defaults.
     """
     types = tfx.types.standard_artifacts
     artifacts = {

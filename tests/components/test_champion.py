@@ -17,7 +17,6 @@ from components.champion.component import (
 )
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model, served_versions
-from tests.nightly import nightly
 from tests.refusals import refused
 
 TASK = {"classes": ["bad", "good"]}
@@ -190,11 +189,8 @@ def test_check_before_the_first_push_passes(tmp_path):
     ChampionCheck_Executor().Do({}, {}, properties)
 
 
-@pytest.mark.parametrize(
-    "with_driver", [nightly(True), False], ids=["local", "cluster"]
-)
 def test_champion_in_a_bucket_is_complete_and_neither_the_candidate_nor_withdrawn(
-    find, tmp_path, bucket, object_store, with_driver
+    find, tmp_path, bucket, object_store
 ):
     serving = f"{bucket}/serving"
     for version, identity in {"100": "b", "200": "d", "300": "a", "400": "c"}.items():
@@ -202,7 +198,7 @@ def test_champion_in_a_bucket_is_complete_and_neither_the_candidate_nor_withdraw
         served_versions.push(str(tmp_path / identity), serving, version)
     tf.io.gfile.rename(f"{serving}/300", f"{serving}/{served_versions.WITHDRAWN}/300")
     object_store.delete(f"{serving}/200/saved_model.pb")  # it is incomplete
-    champion = find("c", serving, with_driver, root=f"{bucket}/run")
+    champion = find("c", serving, False, root=f"{bucket}/run")
     destination = champion.get_string_custom_property("pushed_destination")
     assert destination == f"{serving}/100"
     copied = f"{champion.uri}/Format-Serving"

@@ -87,11 +87,10 @@ def write_run(
       wrong: The rows in which the model is wrong.
       train: Label and texts of the rows of `train`; None makes some.
       noise: Evaluated rows whose label is not that of their texts.
-      regions: The column `region` of the evaluated rows; None makes none.
-      outputs: The probabilities of the model, float[rows, classes]; None is certain.
+      regions: The column `region` of the evaluated rows.
+      outputs: The probabilities of the model; None is certain.
       threshold: Of the model.
-      chosen_on: Label and texts of the rows of `eval`, if the model is evaluated on
-        `test`.
+      chosen_on: The rows of `eval`, if the model is evaluated on `test`.
     """
     examples = standard_artifacts.Examples()
     examples.uri = str(root)
@@ -252,14 +251,6 @@ def test_rows_beyond_the_limit_are_a_sample_of_all(tmp_path, monkeypatch):
     assert first.rows == 60
     assert first.metrics["accuracy"] > 0.9
     assert first.metrics["loss"] == pytest.approx(second.metrics["loss"])
-
-
-def test_weights_of_rows_are_those_of_the_training(tmp_path):
-    """Rows of the first class weigh a thousandth, so it is predicted less."""
-    plain, _ = compare(PAIRS, write_run(tmp_path / "plain", PAIRS))
-    weighted, _ = compare(WEIGHTED, write_run(tmp_path / "weighted", WEIGHTED))
-    recall = "recall/not_equivalent"
-    assert weighted.metrics[recall] < plain.metrics[recall]
 
 
 F1 = {"maximize": "f1"}

@@ -243,11 +243,10 @@ def edit(monkeypatch):
     ],
 )
 def test_an_edit_reruns_the_components_that_use_the_code(
-    properties, edit, name, old, new, rerun
+    properties, unedited, edit, name, old, new, rerun
 ):
-    before = properties()
     edit(name, old, new)
-    assert changed(before, properties()) == set(rerun)
+    assert changed(unedited, properties()) == set(rerun)
 
 
 class _Messages(ast.NodeVisitor):
@@ -292,8 +291,7 @@ class _Messages(ast.NodeVisitor):
                 node.value = f"reworded {node.value}"
 
 
-def test_rewording_messages_reruns_no_component(properties, monkeypatch):
-    before = properties()
+def test_rewording_messages_reruns_no_component(properties, unedited, monkeypatch):
     read_text = Path.read_text
     reworded = set()
 
@@ -308,7 +306,7 @@ def test_rewording_messages_reruns_no_component(properties, monkeypatch):
         return ast.unparse(tree)
 
     monkeypatch.setattr(Path, "read_text", reword)
-    assert properties() == before
+    assert properties() == unedited
     assert {
         "definition.py",
         "run_fn.py",
@@ -385,6 +383,11 @@ def properties(tmp_path_factory):
         return {each.id: each.exec_properties for each in dag.components}
 
     return properties
+
+
+@pytest.fixture(scope="module")
+def unedited(properties):
+    return properties()
 
 
 def changed(before, after):

@@ -25,30 +25,6 @@ pytestmark = pytest.mark.slow
 
 RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
-TEXTS = [
-    "The cat sees the dog.",
-    "A RED fish, likes trees!",
-    "thecat ... unknownword cats finding",
-    "  spaces\t and\ttabs  ",
-    "Crème brûlée naïve CAT",
-    "中文 the cat",
-    '"quoted" the-cat\'s',
-    "",
-]
-
-
-def test_tokens_equal_those_of_the_original_tokenizer(vocab_file):
-    reference = tokenization.FullTokenizer(vocab_file, do_lower_case=True)
-    (ids,) = preprocessing.tokenize([tf.constant(TEXTS)], vocab_file)
-    for text, row in zip(TEXTS, ids.to_list(), strict=True):
-        tokens = reference.convert_ids_to_tokens(row)
-        assert tokens == reference.tokenize(text), text
-
-
-def test_control_characters_are_dropped(vocab_file):
-    (ids,) = preprocessing.tokenize([tf.constant(["the\x12 c\u200bat"])], vocab_file)
-    assert ids.to_list() == [[tiny.VOCAB.index("the"), tiny.VOCAB.index("cat")]]
-
 
 def test_bytes_that_are_not_utf_8_do_not_fail_the_batch(vocab_file):
     texts = tf.constant([b"the cat", b"\xff\xfe\x80", b"the \xc3 cat"])
@@ -271,12 +247,10 @@ RATED = SINGLES, {"text_columns": ["sentence1"], "label_range": [0, 5]}
 
 
 @pytest.mark.parametrize(
-    ("rows", "settings", "by_transform"),
-    [(*CLASSIFIED, False), nightly(*CLASSIFIED, True), nightly(*RATED, True)],
-    ids=["classified pairs", "classified pairs by Transform", "rated sentences"],
+    ("rows", "settings"), [CLASSIFIED, RATED], ids=["classified pairs", "rated texts"]
 )
 def test_model_gardens_records_and_the_same_text_give_equal_inputs(
-    tmp_path, vocab_file, rows, settings, by_transform
+    tmp_path, vocab_file, rows, settings
 ):
     texts = [text_example(*row, index) for index, row in enumerate(rows)]
     # Padding beyond max_seq_length is allowed.
@@ -284,13 +258,9 @@ def test_model_gardens_records_and_the_same_text_give_equal_inputs(
     label_type = float if "label_range" in settings else None
     write_as_the_model_garden_does(tokenized, rows, vocab_file, 16, label_type)
     examples = pad_further(tokenized, 24)
-
     of_text = preprocess(texts, TaskConfig(**settings), vocab_file)
     task = TaskConfig(input="tokenized", **settings)
-    if by_transform:
-        of_ids = transform(str(tokenized), task, vocab_file, tmp_path / "b")
-    else:
-        of_ids = preprocess(examples, task, vocab_file)
+    of_ids = preprocess(examples, task, vocab_file)
     assert len(of_text) == len(rows)
     renamed = {"label_ids": "label", "example_id": "idx"}
     by_id = {row["example_id"][0]: row for row in of_ids}
@@ -300,22 +270,16 @@ def test_model_gardens_records_and_the_same_text_give_equal_inputs(
         assert row["label"] == [rows[row["idx"][0]][1]]
 
 
-def test_column_of_tfrecords_that_the_task_does_not_name_changes_nothing(
+def test_transform_gives_the_inputs_and_leaves_out_columns_without_a_name(
     tmp_path, vocab_file
 ):
-    rows = []
-    for name in (b"Ann", b"Bob"):
-        examples = [text_example(*row, index) for index, row in enumerate(PAIRS)]
-        for example in examples:
-            example.features.feature["name"].bytes_list.value.append(name)
-        directory = tmp_path / name.decode()
-        records.write(directory / "train", examples)
-        pattern = str(directory / "train")
-        transformed = transform(pattern, TaskConfig(), vocab_file, directory)
-        rows.append(sorted(transformed, key=lambda row: row["idx"]))
-    assert [row["idx"] for row in rows[0]] == [[0], [1], [2]]
-    assert rows[0] == rows[1]
-    assert "name" not in rows[0][0]
+    examples = [text_example(*row, index) for index, row in enumerate(PAIRS)]
+    expected = preprocess(examples, TaskConfig(), vocab_file)
+    for example in examples:
+        example.features.feature["name"].bytes_list.value.append(b"Ann")
+    pattern = records.write(tmp_path / "train", examples)
+    rows = transform(pattern, TaskConfig(), vocab_file, tmp_path / "transformed")
+    assert sorted(rows, key=lambda row: row["idx"]) == expected
 
 
 def pad_further(path, length):
@@ -328,7 +292,6 @@ def pad_further(path, length):
         for name in ("input_ids", "input_mask", "segment_ids"):
             values = example.features.feature[name].int64_list.value
             values.extend([0] * (length - len(values)))
-    records.write(path, examples)
     return examples
 
 
@@ -338,15 +301,6 @@ TOKENIZED = {
     "segment_ids": [0] * 4,
     "label_ids": [1],
 }
-
-
-@pytest.mark.nightly
-def test_tokenized_examples_without_an_id_get_minus_one(tmp_path, vocab_file):
-    examples = [records.example(**TOKENIZED), records.example(**TOKENIZED)]
-    path = records.write(tmp_path / "train", examples)
-    rows = transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t")
-    assert [row["example_id"] for row in rows] == [[-1], [-1]]
-    assert rows[0]["input_word_ids"] == [2, 6, 3]
 
 
 @pytest.fixture(scope="module")

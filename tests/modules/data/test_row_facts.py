@@ -6,7 +6,7 @@ import pytest
 from contracts.packing import Packing
 from contracts.task.definition import TaskConfig
 from modules.data import preprocessing, row_facts
-from modules.data.row_facts import RowFacts, hash_texts
+from modules.data.row_facts import hash_texts
 from tests import records, tiny
 
 
@@ -183,17 +183,3 @@ def test_tokenized_example_is_described_by_its_tokens_without_padding(vocab_file
     assert facts.unknown.tolist() == [0, 0, 0, 1]
     assert facts.letters.tolist() == [0, 0, 0, 1]
     assert facts.texts[0] == facts.texts[1] != facts.texts[2]
-
-
-def test_parts_are_concatenated_in_their_order():
-    parts = [
-        RowFacts([1], [0.0], [3], [1], [1], [0], [0], [5], [2**63]),
-        RowFacts([2], [1.0], [4], [2], [2], [0], [0], [6], [9]),
-    ]
-    facts = RowFacts.concatenate(parts)
-    assert facts.texts.tolist() == [1, 2]
-    assert facts.records.tolist() == [2**63, 9]
-    assert facts.lengths.dtype == np.int32
-    empty = RowFacts.concatenate([])
-    assert len(empty) == 0
-    assert empty.texts.dtype == np.uint64

@@ -26,20 +26,8 @@ def test_text_with_a_visible_character_is_not_empty(text):
 @pytest.mark.parametrize(
     "mark",
     [
-        *(
-            None,
-            float("nan"),
-            "",
-            " ",
-            "NA",
-            "<NA>",
-            "n/a",
-            "#N/A",
-            "#NA",
-            "NaN",
-            "NaT",
-        ),
-        *("null", "NULL", "None", "none", "-", "\\N", " NA "),
+        *(None, float("nan"), "", " ", " NA ", "NA", "<NA>", "n/a", "#N/A", "#NA"),
+        *("NaN", "NaT", "null", "NULL", "None", "none", "-", "\\N"),
     ],
 )
 def test_mark_of_a_missing_value_is_no_value(mark):

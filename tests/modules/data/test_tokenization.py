@@ -2,9 +2,6 @@
 # ruff: noqa: RUF001
 
 import itertools
-import os
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -17,13 +14,9 @@ from official.nlp.tools import tokenization as garden
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from contracts.packing import Packing
-from ingest import examples as examples_lib
-from modules.data import preprocessing, tokenization, tokenizer_files
+from modules.data import preprocessing, tokenization
 from modules.data.tokenization import BertTokenizer
 from modules.data.tokenizer_files import TokenizerSettings
-from pipeline.config.paths import DEFAULT_CONFIG
-from pipeline.config.recipe import load_config
-from pipeline.inputs.encoder_source import resolve_encoder
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
@@ -167,24 +160,6 @@ def test_every_setting_gives_the_ids_of_hugging_face(tmp_path, settings):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_ids_of_real_sentences_equal_those_of_hugging_face(tmp_path, mrpc, settings):
-    encoder = resolve_encoder(load_config(DEFAULT_CONFIG))
-    words = tokenizer_files.read_words(encoder.vocab_file)
-    vocab_file = write_files(tmp_path, words)
-    texts = [
-        row[column]
-        for split in ("train", "eval", "test")
-        for row in examples_lib.read_split(str(mrpc), split)
-        for column in ("sentence1", "sentence2")
-    ]
-    vocabulary = {word: index for index, word in enumerate(words)}
-    reference = hugging_face(settings, vocabulary)
-    reference.save(str(tmp_path / "tokenizer.json"))
-    assert differences(vocab_file, texts, reference) == []
-
-
-@pytest.mark.nightly
 @pytest.mark.parametrize("flags", itertools.product([True, False], repeat=3), ids=str)
 def test_every_character_is_normalized_as_by_hugging_face(flags):
     """Apart from those that are new or of another category since Unicode 3.2."""
@@ -319,19 +294,3 @@ def test_any_text_has_the_ids_of_hugging_face_and_the_model_garden(uncased, text
             continue  # the Model Garden's keeps the characters of private use
         expected = original.convert_tokens_to_ids(original.tokenize(text))
         assert row == expected, text
-
-
-@pytest.mark.nightly
-def test_capital_i_does_not_follow_the_locale(tmp_path):
-    """`tf.strings.lower` makes it a dotless i in Turkish."""
-    vocab_file = write_files(tmp_path, [*SPECIAL, "i"])
-    code = (
-        "import tensorflow as tf\n"
-        "from modules.data.tokenization import BertTokenizer\n"
-        f"print(BertTokenizer({vocab_file!r}).tokenize(tf.constant(['I'])).to_list())"
-    )
-    turkish = {**os.environ, "LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"}
-    code += "\nprint(tf.strings.lower('I', encoding='utf-8').numpy().decode())"
-    command = [sys.executable, "-c", code]
-    run = subprocess.run(command, env=turkish, capture_output=True, check=True)
-    assert run.stdout.decode().split("\n")[:2] == ["[[5]]", "ı"]

@@ -71,71 +71,49 @@ def test_settings_of_the_files_of_a_tokenizer_complete_each_other(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("settings", "got"),
+    [
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "'BertJapaneseTokenizer'"),
+        ({"word_tokenizer_type": "mecab"}, "'mecab'"),
+        ({"subword_tokenizer_type": "character"}, "'character'"),
+        ({"do_basic_tokenize": False}, "do_basic_tokenize False"),
+        ({"never_split": ["new york"]}, "never_split has 'new y"),
+        ({"auto_map": {"AutoTokenizer": ["a.B", None]}}, "own code"),
+        (
+            {"added_tokens_decoder": {"7": {"content": "covid", "special": False}}},
+            "added_tokens_decoder has 'covid'",
+        ),
+        ({"extra_special_tokens": {"e": "<e>"}}, "'<e>'"),
+        ({"bos_token": "<s>"}, "bos_token has '<s>'"),
+        ({"wordpieces_prefix": "@@"}, "'@@'"),
+    ],
+)
+def test_tokenizer_that_splits_text_differently_is_refused(tmp_path, settings, got):
+    write(tmp_path, tokenizer_config=settings)
+    with sources.refused("not-supported", tmp_path / "tokenizer_config.json", got):
+        tokenizer_files.find_settings(str(tmp_path))
+
+
+@pytest.mark.parametrize(
     ("file", "content", "kind", "got"),
     [
-        (
-            *("tokenizer_config", {"tokenizer_class": "BertJapaneseTokenizer"}),
-            *("not-supported", "tokenizer_class 'BertJapaneseTokenizer'"),
-        ),
-        (
-            *("config", {"tokenizer_class": "KoBertTokenizer"}),
-            *("not-supported", "'KoBertTokenizer'"),
-        ),
-        (
-            *("tokenizer_config", {"word_tokenizer_type": "mecab"}),
-            *("not-supported", "'mecab'"),
-        ),
-        (
-            *("tokenizer_config", {"subword_tokenizer_type": "character"}),
-            *("not-supported", "'character'"),
-        ),
-        (
-            *("tokenizer_config", {"do_basic_tokenize": False}),
-            *("not-supported", "do_basic_tokenize False"),
-        ),
-        (
-            *("tokenizer_config", {"never_split": ["new york"]}),
-            *("not-supported", "never_split has 'new y"),
-        ),
-        (
-            *("tokenizer_config", {"auto_map": {"AutoTokenizer": ["a.B", None]}}),
-            *("not-supported", "own code"),
-        ),
-        ("tokenizer_config", {"do_lower_case": "yes"}, "file-damaged", "'yes'"),
-        ("tokenizer_config", {"strip_accents": 0}, "file-damaged", "strip_accents 0"),
-        (
-            *("bert_config", {"max_input_chars_per_word": 0}),
-            *("file-damaged", "max_input_chars_per_word 0"),
-        ),
-        (
-            "tokenizer_config",
-            {"added_tokens_decoder": {"7": {"content": "covid", "special": False}}},
-            *("not-supported", "added_tokens_decoder has 'covid'"),
-        ),
-        (
-            *("tokenizer_config", {"extra_special_tokens": {"e": "<e>"}}),
-            *("not-supported", "'<e>'"),
-        ),
-        (
-            *("tokenizer_config", {"bos_token": "<s>"}),
-            *("not-supported", "bos_token has '<s>'"),
-        ),
-        ("tokenizer_config", {"wordpieces_prefix": "@@"}, "not-supported", "'@@'"),
-        (
-            *("tokenizer_config", {"never_split": True}),
-            *("file-damaged", "not a file of Hugging Face's"),
-        ),
+        ("config", {"tokenizer_class": "KoBert"}, "not-supported", "'KoBert'"),
         ("special_tokens_map", {"cls_token": "<s>"}, "not-supported", "'<s>'"),
         (
             *("special_tokens_map", {"additional_special_tokens": ["[E1]"]}),
             *("not-supported", r"'\[E1\]'"),
         ),
         ("added_tokens", {"covid": 4}, "not-supported", "it has 'covid'"),
+        ("tokenizer_config", {"do_lower_case": "yes"}, "file-damaged", "'yes'"),
+        ("tokenizer_config", {"strip_accents": 0}, "file-damaged", "strip_accents 0"),
+        ("tokenizer_config", {"never_split": True}, "file-damaged", "not a file of Hu"),
+        (
+            *("bert_config", {"max_input_chars_per_word": 0}),
+            *("file-damaged", "max_input_chars_per_word 0"),
+        ),
     ],
 )
-def test_tokenizer_that_splits_text_differently_is_refused(
-    tmp_path, file, content, kind, got
-):
+def test_file_of_a_tokenizer_is_named(tmp_path, file, content, kind, got):
     write(tmp_path, **{file: content})
     with sources.refused(kind, tmp_path / f"{file}.json", got):
         tokenizer_files.find_settings(str(tmp_path))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 import tf_keras
-from official.legacy.bert import configs, export_tfhub
+from official.legacy.bert import configs
 from official.nlp.modeling import models, networks
 from official.nlp.tools import export_tfhub_lib
 from safetensors.numpy import save_file
@@ -57,14 +57,7 @@ def write_tokenizer(directory: Path, words: list[str] = tiny.VOCAB, **changes) -
 
 
 def refused(kind: str, path: Path, got: str, **fields):
-    """Expects an error of an encoder.
-
-    Args:
-      kind: The end of its name, such as `file-damaged`.
-      path: The file or directory that it names.
-      got: A pattern that is searched in what is wrong.
-      **fields: Other fields.
-    """
+    """Expects an error of an encoder: the end of its name, its file, and a pattern."""
     fields |= {"setting": str(path), "got": re.compile(got)}
     return refusals.refused(f"E-encoder-{kind}", EncoderError, **fields)
 
@@ -120,13 +113,7 @@ def write_checkpoint(directory: Path, root: tf.train.Checkpoint, save=False) -> 
 
 
 def write_saved_model(directory: Path, *, with_mlm: bool = False, **changes) -> Path:
-    """Exports the tiny encoder as TF Hub's were, with the Model Garden's own tool.
-
-    Args:
-      directory: A new directory.
-      with_mlm: Whether to add the masked language model.
-      **changes: To the configuration.
-    """
+    """Exports the tiny encoder as TF Hub's were, with the Model Garden's own tool."""
     shutil.copytree(_exported(with_mlm, tuple(changes.items())), directory)
     return directory
 
@@ -148,58 +135,6 @@ def _exported(with_mlm: bool, changes: tuple[tuple[str, object], ...]) -> Path:
         do_lower_case=True,
     )
     return work / "saved_model"
-
-
-# The names of variables in versions 1 and 2 of `tensorflow/bert_*`, by today's names.
-_NAMES_OF_2 = {"self_attention/attention_output/": "self_attention_output/"}
-_NAMES_OF_1 = {
-    **_NAMES_OF_2,
-    "position_embedding/embeddings": "embedding_postprocessor/position_embeddings",
-    "type_embeddings/embeddings": "embedding_postprocessor/type_embeddings",
-    "embeddings/layer_norm": "embedding_postprocessor/layer_norm",
-    "transformer/": "encoder/",
-}
-_OLD_NAMES: dict[int | None, dict[str, str]] = {
-    None: {},
-    1: _NAMES_OF_1,
-    2: _NAMES_OF_2,
-}
-
-
-def write_list_saved_model(directory: Path, version: int | None = None) -> Path:
-    """Exports the tiny encoder with lists as inputs and outputs, as TF Hub's first.
-
-    Args:
-      directory: A new directory.
-      version: The version of `tensorflow/bert_*` that has the variables' names, 1 or 2;
-        None keeps today's.
-    """
-    shutil.copytree(_exported_lists(version), directory)
-    return directory
-
-
-@functools.cache
-def _exported_lists(version: int | None) -> Path:
-    work = Path(tempfile.mkdtemp(dir=_EXPORTS.name))
-    _, encoder, _ = stored(tiny.write_encoder(work / "hugging_face"))
-    weights = {variable.name: variable for variable in encoder.variables}
-    config = configs.BertConfig.from_dict(tiny.CONFIG)
-    model, _ = export_tfhub.create_bert_model(config)
-    for variable in model.variables:
-        variable.assign(weights[variable.name])
-        # The Model Garden no longer has the layers that gave the old names.
-        variable._handle_name = _old_name(variable.name, version)
-    vocab_file = work / "hugging_face" / "vocab.txt"
-    model.vocab_file = tf.saved_model.Asset(str(vocab_file))
-    model.do_lower_case = tf.Variable(True, trainable=False)
-    model.save(str(work / "saved_model"), include_optimizer=False, save_format="tf")
-    return work / "saved_model"
-
-
-def _old_name(name: str, version: int | None) -> str:
-    for new, old in _OLD_NAMES[version].items():
-        name = name.replace(new, old)
-    return f"bert_model/{name}" if version == 1 else name
 
 
 def write_preprocessor(directory: Path) -> Path:

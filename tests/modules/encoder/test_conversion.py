@@ -14,12 +14,8 @@ from modules.encoder import conversion
 from modules.encoder.directory import open_encoder
 from modules.encoder.model import build_encoder
 from modules.encoder.restoring import restore_encoder
-from pipeline.config.paths import DEFAULT_CONFIG
-from pipeline.config.recipe import load_config
-from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 from tests.modules.encoder import sources
-from tests.modules.encoder.test_restoring import SENTENCES, inputs_of, restored
 from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
@@ -76,19 +72,6 @@ def test_round_trip_of_tiny_gives_the_same_weights_and_outputs(
     sources.assert_same_outputs(actual, original)
 
 
-@pytest.mark.nightly
-def test_round_trip_of_minilm_gives_the_same_outputs_on_real_sentences(tmp_path):
-    source = resolve_encoder(load_config(DEFAULT_CONFIG)).directory
-    imported = convert(source, tmp_path / "imported")
-    assert imported.parameters == 22_713_216
-    encoder, expected, _ = sources.stored(source)
-    other, actual, _ = sources.stored(tmp_path / "imported")
-    inputs = inputs_of(encoder, SENTENCES, SENTENCES[::-1])
-    for name, ids in inputs_of(other, SENTENCES, SENTENCES[::-1]).items():
-        np.testing.assert_array_equal(ids, inputs[name])
-    sources.assert_same_outputs(actual, expected, of=inputs)
-
-
 def test_exact_gelu_is_recorded_in_a_key_that_other_readers_ignore(imported):
     encoder = imported.encoder
     assert not encoder.is_gelu_approximate
@@ -123,17 +106,6 @@ def test_untrained_pooler_is_kept_on_import_and_initialized_on_restore(tmp_path)
         built = model.pooler_layer.get_weights()[0]
         restore_encoder(model, encoder)
         np.testing.assert_array_equal(model.pooler_layer.get_weights()[0], built)
-
-
-@pytest.mark.nightly
-def test_pooler_missing_from_the_source_is_initialized_on_restore(tmp_path):
-    absent = {"pooler.dense.weight": None, "pooler.dense.bias": None}
-    source = tiny.write_encoder(tmp_path / "source", **absent)
-    convert(source, tmp_path / "imported")
-    _, first = restored(tmp_path / "imported")
-    _, second = restored(tmp_path / "imported")
-    kernels = [model.pooler_layer.get_weights()[0] for model in (first, second)]
-    assert not np.array_equal(*kernels)
 
 
 def test_vocabulary_of_a_tokenizer_is_written_out(tmp_path):

@@ -158,19 +158,6 @@ def test_checkpoint_of_a_training_is_read_by_the_model_garden_and_back(
         np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.nightly
-@DIRECTIONS
-def test_encoder_alone_is_read_by_the_model_garden_and_back(
-    builders, train, tmp_path, writer, reader
-):
-    network = train(writer)[0].checkpoint_items["encoder"]
-    path = tf.train.Checkpoint(encoder=network).write(str(tmp_path / "checkpoint"))
-    other = builders[reader]().checkpoint_items["encoder"]
-    tf.train.Checkpoint(encoder=other).read(path).assert_consumed()
-    sources.assert_same_weights(other, network)
-    sources.assert_same_outputs(other, network)
-
-
 @DIRECTIONS
 def test_saved_model_is_read_by_the_model_garden_and_back(
     builders, train, tmp_path, writer, reader

@@ -134,24 +134,6 @@ def test_outputs_do_not_depend_on_the_id_of_the_padding(tiny_encoder):
         )
 
 
-@pytest.mark.nightly
-def test_minilm_pooler_is_untrained_and_initialized_anew(minilm):
-    encoder, model = minilm
-    stored = load_file(encoder.weights_files[0])["pooler.dense.weight"]
-    kernel, bias = model.pooler_layer.get_weights()
-    assert not np.allclose(kernel, stored.T)
-    assert 0.015 < kernel.std() < 0.025
-    assert not bias.any()
-
-
-def test_trained_pooler_is_restored(tiny_encoder):
-    _, model = tiny_encoder
-    kernel, bias = model.pooler_layer.get_weights()
-    tensors = tiny.hugging_face_tensors()
-    np.testing.assert_array_equal(kernel, tensors["pooler.dense.weight"].T)
-    np.testing.assert_array_equal(bias, tensors["pooler.dense.bias"])
-
-
 def test_every_variable_changes_when_it_is_restored(tiny_encoder):
     encoder, model = tiny_encoder
     untrained = build_encoder(encoder, dropout=0.0)

@@ -120,23 +120,6 @@ def test_logits_loss_and_gradients_are_those_computed_by_hand(build, pool):
 
 
 @pytest.mark.nightly
-def test_step_in_chunks_of_windows_has_the_same_gradients(build):
-    batch = batch_of_windows()
-    steps = []
-    for windows in (100, 4):
-        task, model = build(windows_in_memory=windows)
-        step = tf.function(
-            lambda task=task, model=model: train_step(
-                task, model, lambda: model(batch, training=True)
-            ),
-            autograph=False,
-        )
-        steps.append(step())
-    for expected, actual in zip(*steps, strict=True):
-        np.testing.assert_allclose(actual, expected, atol=1e-5)
-
-
-@pytest.mark.nightly
 def test_both_passes_of_a_chunk_drop_out_the_same_units(build):
     """The slope of the loss is that of the gradients, with the same masks again."""
     rates = dict.fromkeys(("dropout", "attention_dropout", "head_dropout"), 0.3)

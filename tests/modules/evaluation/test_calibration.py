@@ -86,14 +86,6 @@ def test_error_of_several_labels_is_that_of_the_probability_of_a_label():
     )
 
 
-def test_labels_with_the_right_probabilities_have_no_error():
-    rng = np.random.default_rng(0)
-    probabilities = rng.random((2000, 10)) ** 3
-    labels = (rng.random((2000, 10)) < probabilities).astype(int)
-    measured = calibration.measure(labels, probabilities)
-    assert measured.expected_calibration_error < 0.01
-
-
 def test_model_that_is_not_finite_has_no_temperature():
     labels, probabilities = draw(20, 2.0)
     probabilities[3] = math.nan

@@ -37,7 +37,7 @@ def best(score, labels, probabilities):
 
 
 def f1(labels, predicted):
-    return sklearn_metrics.f1_score(labels, predicted, zero_division=0)
+    return 2 * (labels * predicted).sum() / max(labels.sum() + predicted.sum(), 1)
 
 
 @pytest.mark.parametrize("shift", [0.0, 6.0, -6.0])

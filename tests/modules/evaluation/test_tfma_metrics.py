@@ -119,62 +119,44 @@ def cells(plot):
     return matrix.threshold, entries
 
 
-@pytest.mark.parametrize("names", [["candidate"], ["candidate", "baseline"]])
-def test_each_model_is_counted_by_the_class_that_it_exports(names):
-    """The second model has a threshold of 0.25."""
-    config = tfma.EvalConfig(
-        model_specs=[
-            tfma.ModelSpec(
-                name=name if len(names) > 1 else "", prediction_key="probabilities"
-            )
-            for name in names
-        ]
-    )
-    positive = np.array([0.1, 0.3, 0.6])
-    probabilities = np.stack([1 - positive, positive], axis=1)
-    outputs = {
-        name: {
-            "probabilities": probabilities,
-            "class_id": (positive >= threshold).astype(int),
-        }
-        for name, threshold in (("candidate", 0.5), ("baseline", 0.25))
-    }
-    for name in names:
-        model_name = name if len(names) > 1 else ""
-        combiner = tfma_metrics.gather_rows(config, model_name=model_name).combiner
-        element = tfma.metrics.StandardMetricInputs(
-            label=np.array([0, 1, 1]),
-            prediction=outputs if len(names) > 1 else outputs[name],
-        )
-        rows = combiner.add_input(combiner.create_accumulator(), element)[0]
-        assert rows.predictions.tolist() == outputs[name]["class_id"].tolist()
+POSITIVE = np.array([0.1, 0.3, 0.6])
 
 
 @pytest.mark.parametrize("names", [["candidate"], ["candidate", "baseline"]])
-def test_each_model_is_counted_by_the_labels_that_it_exports(names):
-    """A champion with other thresholds keeps them."""
+@pytest.mark.parametrize(
+    ("key", "labels", "probabilities", "thresholds"),
+    [
+        ("class_id", [0, 1, 1], POSITIVE, (0.5, 0.25)),
+        ("labels", [[0, 1], [1, 0]], [[0.1, 0.6], [0.3, 0.2]], (0.5, [0.25, 0.7])),
+    ],
+)
+def test_each_model_is_counted_by_the_classes_that_it_exports(
+    names, key, labels, probabilities, thresholds
+):
+    """A champion with another threshold keeps it."""
+    is_several = len(names) > 1
     specs = [
-        tfma.ModelSpec(
-            name=name if len(names) > 1 else "", prediction_key="probabilities"
-        )
+        tfma.ModelSpec(name=name if is_several else "", prediction_key="probabilities")
         for name in names
     ]
-    probabilities = np.array([[0.1, 0.6], [0.3, 0.2]], np.float32)
-    outputs = {
-        name: {
-            "probabilities": probabilities,
-            "labels": (probabilities >= thresholds).astype(int),
-        }
-        for name, thresholds in (("candidate", 0.5), ("baseline", [0.25, 0.7]))
+    probabilities = np.array(probabilities)
+    predicted = {
+        name: (probabilities >= threshold).astype(int)
+        for name, threshold in zip(("candidate", "baseline"), thresholds, strict=True)
     }
-    config = tfma.EvalConfig(model_specs=specs)
-    labels = np.array([[0, 1], [1, 0]])
+    if key == "class_id":
+        probabilities = np.stack([1 - probabilities, probabilities], axis=1)
+    outputs = {
+        name: {"probabilities": probabilities, key: classes}
+        for name, classes in predicted.items()
+    }
     for name in names:
-        model_name = name if len(names) > 1 else ""
-        combiner = tfma_metrics.gather_rows(config, model_name=model_name).combiner
+        combiner = tfma_metrics.gather_rows(
+            tfma.EvalConfig(model_specs=specs), model_name=name if is_several else ""
+        ).combiner
         element = tfma.metrics.StandardMetricInputs(
-            label=labels, prediction=outputs if len(names) > 1 else outputs[name]
+            label=np.array(labels), prediction=outputs if is_several else outputs[name]
         )
         rows = combiner.add_input(combiner.create_accumulator(), element)[0]
-        assert rows.labels.tolist() == labels.tolist()
-        assert rows.predictions.tolist() == outputs[name]["labels"].tolist()
+        assert rows.labels.tolist() == labels
+        assert rows.predictions.tolist() == predicted[name].tolist()

@@ -109,31 +109,26 @@ def test_class_of_two_is_decided_by_the_threshold(tmp_path):
     exported = exported_lib.export_tiny(tmp_path, "sentences", threshold=0.3)
     model = tf.saved_model.load(str(exported.directory))
     assert model.threshold.numpy() == pytest.approx(0.3)
-    outputs = model({"sentence": tf.constant([first for first, _ in PAIRS])})
+    described = exported_model.read_description(str(exported.directory))
+    assert described["threshold"] == 0.3
+    texts = {"sentence": tf.constant([first for first, _ in PAIRS])}
+    outputs = model(texts)
     positive = outputs["probabilities"].numpy()[:, 1]
     expected = [int(value >= 0.3) for value in positive]
     assert outputs["class_id"].numpy().tolist() == expected
     assert expected != outputs["probabilities"].numpy().argmax(axis=1).tolist()
     names = [exported.task.classes[index].encode() for index in expected]
     assert outputs["class"].numpy().tolist() == names
-
-
-def test_class_with_a_threshold_above_1_is_never_predicted(tmp_path):
-    """Even if its probability is exactly 1; with a threshold of 0, it always is."""
-    above = float(np.nextafter(np.float32(1), np.float32(2)))
-    exported = exported_lib.export_tiny(tmp_path, "sentences", threshold=above)
-    description_file = exported_model.read_description(str(exported.directory))
-    assert description_file["threshold"] == above
-    model = tf.saved_model.load(str(exported.directory))
-    texts = {"sentence": tf.constant([first for first, _ in PAIRS])}
+    # Above 1, the class is never predicted, even if its probability is exactly 1.
+    above = np.nextafter(np.float32(1), np.float32(2))
     for temperature in (1e-9, -1e-9):  # makes one of both certain
         model.temperature.assign(temperature)
+        model.threshold.assign(above)
         outputs = model(texts)
         assert outputs["probabilities"].numpy().max() == 1
         assert not outputs["class_id"].numpy().any()
         model.threshold.assign(0.0)
         assert model(texts)["class_id"].numpy().all()
-        model.threshold.assign(above)
 
 
 def test_each_label_of_several_is_decided_by_its_threshold(tmp_path):
@@ -268,11 +263,6 @@ def test_tokens_have_their_column_and_their_bytes_in_the_text(pair_model):
 def test_cut_tokens_are_counted_by_column(pair_model):
     rows = [("the " * 40, "a " * 30), ("the " * 40, "a"), ("", "")]
     assert located(pair_model, *rows)["cut"] == [[29, 20], [20, 0], [0, 0]]
-
-
-@pytest.mark.nightly
-def test_cut_tokens_of_a_single_text_are_counted(load):
-    assert located(load("sentences"), ("the " * 40,))["cut"] == [[18]]
 
 
 def test_empty_batch_has_empty_outputs(loaded):

@@ -7,9 +7,6 @@ import tf_keras
 
 from modules.data import preprocessing
 from modules.export.serving_model import TracedModel
-from modules.training.fine_tuning_task import FineTuningTask
-from modules.training.fine_tuning_trainer import predict
-from tests import tiny
 
 pytestmark = pytest.mark.slow
 
@@ -46,18 +43,3 @@ def test_outputs_are_in_the_order_of_the_rows(rows):
     batch = dict.fromkeys(preprocessing.ENCODER_INPUTS, ids.astype(np.int32))
     outputs = TracedModel(Counted())(batch)
     np.testing.assert_array_equal(outputs, np.stack([lengths, -lengths], axis=1))
-
-
-@pytest.mark.nightly
-def test_predictions_are_those_of_the_model_itself(tmp_path):
-    task, _, params = tiny.build_experiment(tmp_path)
-    own_task = FineTuningTask(params.task, task)
-    model = own_task.build_model()
-    data = params.task.validation_data
-    for mine, theirs in zip(
-        predict(own_task, TracedModel(model), data),
-        predict(own_task, model, data),
-        strict=True,
-    ):
-        for name, values in mine.items():
-            np.testing.assert_allclose(values, theirs[name], rtol=1e-6)

@@ -8,6 +8,7 @@ import tf_keras
 
 from modules.training import fine_tuning_trainer, run_fn
 from tests import tiny
+from tests.modules.training import run_arguments
 from tests.modules.training.small_model import SmallTask
 
 
@@ -16,6 +17,25 @@ def fresh_keras():
     """Deletes the models of a test, which Keras would keep."""
     yield
     tf_keras.backend.clear_session()
+
+
+@pytest.fixture(scope="module")
+def small_task():
+    """Trains a bag of words; `tests/e2e` trains BERT."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_fn, "FineTuningTask", SmallTask)
+        yield
+
+
+@pytest.fixture(scope="session")
+def transformed(tmp_path_factory):
+    """A Transform's output of the tiny pairs, and the encoder."""
+    root = tmp_path_factory.mktemp("transformed")
+    pairs = tiny.pairs(44)
+    texts, labels = [pair[1:] for pair in pairs], [2 * pair[0] for pair in pairs]
+    splits = ("train", "eval", "test", "eval_mismatched")
+    run_arguments.transform(root, "pairs", texts, labels, splits)
+    return root
 
 
 @pytest.fixture

@@ -9,13 +9,7 @@ from tests import exported, tiny
 def transform(root, kind, texts, labels, splits, **packing):
     """Writes the encoder, Transform's graph, and the same Examples for each split.
 
-    Args:
-      root: A directory.
-      kind: A key of `exported.TASKS`.
-      texts: A tuple of texts for each row.
-      labels: A label for each row.
-      splits: Names of the splits.
-      **packing: `max_seq_length`, `keep` and `long_text`, if they are not the defaults.
+    `packing` is `max_seq_length`, `keep` and `long_text`, if not the defaults.
     """
     vocab_file = str(tiny.write_encoder(root / "encoder") / "vocab.txt")
     rows = exported.rows_of(exported.TASKS[kind], texts, labels, vocab_file)
@@ -30,13 +24,7 @@ def transform(root, kind, texts, labels, splits, **packing):
 def build(root, directory, task, splits, base_model=None, **trainer):
     """Returns the arguments of a training of 2 epochs in batches of 8.
 
-    Args:
-      root: The directory that `transform` filled.
-      directory: Directory of the outputs.
-      task: The task definition.
-      splits: Names of the splits.
-      base_model: The model to start from; None starts from the encoder.
-      **trainer: Settings of the trainer.
+    `root` is the directory that `transform` filled, `directory` that of the outputs.
     """
     patterns = {
         split: str(root / "transformed" / f"Split-{split}" / "*") for split in splits

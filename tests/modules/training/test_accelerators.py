@@ -61,16 +61,6 @@ def test_strategy_is_chosen_by_name_or_by_the_gpus(
     assert strategies.is_chief(strategy)
 
 
-@pytest.mark.parametrize(("count", "batch_size"), [(2, 33), (4, 34), (8, 36)])
-def test_batch_that_the_gpus_cannot_share_is_refused(gpus, count, batch_size):
-    gpus(count)
-    message = f"batch_size is {batch_size}, over all.*use a multiple of {count}"
-    with pytest.raises(ValueError, match=message):
-        strategies.check_batches(
-            strategies.choose_strategy("auto", "local"), batch_size=batch_size
-        )
-
-
 @pytest.fixture
 def tpu(monkeypatch):
     """Makes TensorFlow list 8 cores; returns the addresses it is connected to."""
@@ -147,14 +137,6 @@ def test_training_on_a_tpu_has_fixed_lengths_and_bfloat16(
     assert params.runtime.num_gpus == 0
 
 
-def test_tpu_that_is_listed_but_does_not_start_is_named(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    listing = devices.listing("TPU", CORES)
-    monkeypatch.setattr(tf.config, "list_physical_devices", listing)
-    with pytest.raises(ValueError, match=r"trainer\.tpu 'local' cannot be used"):
-        strategies.choose_strategy("auto", "local")
-
-
 @pytest.mark.parametrize("address", ["local", "grpc://127.0.0.1:9", "my-tpu"])
 def test_missing_tpu_is_named(address):
     with pytest.raises(ValueError, match=f"trainer.tpu '{address}' cannot be used"):
@@ -178,37 +160,13 @@ class OneOfTwo(tf.distribute.ReplicaContext):
         return value
 
 
-class Masks:
-    """Dropout masks that are drawn once, since XLA and TensorFlow draw different ones.
-
-    Attributes:
-      drawn: The masks of the step that is traced.
-      given: The masks of the next step; None draws them.
-    """
-
-    def __init__(self):
-        self.drawn, self.given = [], None
-        self._dropout = tf.nn.experimental.stateless_dropout
-
-    def drop_out(self, values, rate, seed):
-        """Replaces `stateless_dropout`, which the layers call on a TPU."""
-        if self.given is not None:
-            return values * self.given.pop(0)
-        mask = self._dropout(tf.ones_like(values), rate, seed=seed)
-        self.drawn.append(mask)
-        return values * mask
-
-
 @pytest.fixture
-def masks(monkeypatch):
-    """The dropout masks of a TPU of one core."""
+def one_core(monkeypatch):
+    """Makes a TPU of one core of the CPU."""
     core = type("TPUStrategy", (tf.distribute.OneDeviceStrategy,), {})
     monkeypatch.setattr(tf.distribute, "TPUStrategy", core)
     # Optimizing machine code takes half of XLA's time. It reads this once.
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
-    masks = Masks()
-    monkeypatch.setattr(tf.nn.experimental, "stateless_dropout", masks.drop_out)
-    return masks
 
 
 class Steps:
@@ -217,17 +175,14 @@ class Steps:
     Args:
       directory: A directory for its inputs.
       dtype: Compute type.
-      masks: Dropout masks.
     """
 
-    def __init__(self, directory, dtype, masks):
+    def __init__(self, directory, dtype):
         tf_keras.utils.set_random_seed(0)
         self._strategy = tf.distribute.TPUStrategy("CPU:0")
-        self._masks = masks
-        settings = {"dropout": 0.1, "learning_rate": 1e-3, "warmup_fraction": 0.0}
         with self._strategy.scope(), computation.compute_in(dtype):
             definition, _, params = tiny.build_experiment(
-                directory, mixed_precision=dtype, **settings
+                directory, mixed_precision=dtype, dropout=0.1
             )
             task = FineTuningTask(params.task, definition)
             self._trainer = trainer_lib.build_trainer(task, params)
@@ -247,15 +202,13 @@ class Steps:
         )
 
     def train(self, batch):
-        """Returns the loss, and the masks drawn."""
-        self._masks.drawn.clear()
+        """Returns the loss."""
         trainer = self._trainer
 
         def step(batch):
-            logs = trainer.task.train_step(
+            return trainer.task.train_step(
                 batch, trainer.model, trainer.optimizer, trainer.train_metrics
-            )
-            return logs["loss"], list(self._masks.drawn)
+            )["loss"]
 
         return self._strategy.run(step, args=(batch,))
 
@@ -271,11 +224,6 @@ class Steps:
             return trainer.task.validation_step(
                 batch, trainer.model, trainer.validation_metrics
             )
-
-    def weights(self):
-        """Returns all trained weights, float32[weights]."""
-        variables = self._trainer.model.trainable_variables
-        return np.concatenate([variable.numpy().ravel() for variable in variables])
 
 
 def _compile(step, signature):
@@ -303,38 +251,29 @@ def batches_padded_to(length):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "lengths", "of_outputs", "of_weights"),
+    ("dtype", "lengths", "tolerance"),
     # Rows differ by less than one rounding of bfloat16, which XLA does elsewhere.
     [
-        ("bfloat16", LENGTHS[:1], 2**-8, 0.1),
-        nightly("bfloat16", LENGTHS, 2**-8, 0.1),
-        nightly("float32", LENGTHS, 1e-5, 1e-4),
+        ("bfloat16", LENGTHS[:1], 2**-8),
+        nightly("bfloat16", LENGTHS, 2**-8),
+        nightly("float32", LENGTHS, 1e-5),
     ],
 )
+@pytest.mark.usefixtures("one_core")
 def test_both_steps_compile_with_xla_at_every_fixed_length(
-    masks, tmp_path, dtype, lengths, of_outputs, of_weights
+    tmp_path, dtype, lengths, tolerance
 ):
-    compiled, plain = (Steps(tmp_path, dtype, masks) for _ in range(2))
-    train, evaluate = compiled.compile()
-    initial = plain.weights()
+    """`test_xla.py` compares the training steps."""
+    steps = Steps(tmp_path, dtype)
+    train, evaluate = steps.compile()
     for length in lengths:
         batch, evaluation_batch = batches_padded_to(length)
         assert batch[0]["input_word_ids"].shape == [8, length]
         shares = [evaluate(evaluation_batch, replica) for replica in range(2)]
-        for name, rows in plain.evaluate(evaluation_batch).items():
+        for name, rows in steps.evaluate(evaluation_batch).items():
             gathered = shares[0][name] + shares[1][name]
             expected = np.concatenate([rows, rows])
-            np.testing.assert_allclose(gathered, expected, rtol=0, atol=of_outputs)
-        loss, drawn = train(batch)
-        assert drawn
-        assert all(0.01 < np.mean(mask == 0) < 0.4 for mask in drawn)
-        masks.given = drawn
-        assert float(loss) == pytest.approx(
-            float(plain.train(batch)[0]), abs=of_outputs
-        )
-        masks.given = None
-        moved, expected = (steps.weights() - initial for steps in (compiled, plain))
-        distance = np.linalg.norm(moved - expected) / np.linalg.norm(expected)
-        assert distance < of_weights
+            np.testing.assert_allclose(gathered, expected, rtol=0, atol=tolerance)
+        assert np.isfinite(float(train(batch)))
     for step in (train, evaluate):
         assert step.experimental_get_tracing_count() == 1

@@ -14,7 +14,6 @@ import tensorflow as tf
 from contracts.storage import files, uris
 from modules.training import directory_lock
 from modules.training.directory_lock import DirectoryInUseError, hold
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -30,20 +29,16 @@ def fast_beats(monkeypatch):
     monkeypatch.setattr(directory_lock, "_SETTLE_SECONDS", 0.1)
 
 
-@pytest.fixture(params=["local", "memory", nightly("bucket")])
+@pytest.fixture(params=["local", "memory"])
 def directory(request, tmp_path):
     if request.param == "local":
         return str(tmp_path / "key")
-    if request.param == "bucket":
-        return request.getfixturevalue("bucket") + "/training/key"
     if tf.io.gfile.exists(IN_MEMORY):
         tf.io.gfile.rmtree(IN_MEMORY)
     return IN_MEMORY
 
 
-remote_only = pytest.mark.parametrize(
-    "directory", ["memory", nightly("bucket")], indirect=True
-)
+remote_only = pytest.mark.parametrize("directory", ["memory"], indirect=True)
 
 
 def write_lock(directory, owner):
@@ -131,15 +126,14 @@ def lock_of_other_process(owner, beat):
     return json.dumps({"owner": owner, "token": "0123", "beat": beat})
 
 
-@pytest.mark.parametrize("beats", [(9, 10), nightly((10, 9))])
-def test_watched_lock_that_changes_its_length_is_in_use(bucket, object_store, beats):
+def test_watched_lock_that_changes_its_length_is_in_use(bucket, object_store):
     """TensorFlow caches an object's size for 5 seconds, not its content."""
     directory, owner = f"{bucket}/training/key", "process 1 on other-pod"
-    object_store.write(f"{directory}/lock", lock_of_other_process(owner, beats[0]))
+    object_store.write(f"{directory}/lock", lock_of_other_process(owner, 9))
     with concurrent.futures.ThreadPoolExecutor() as pool:
         waiting = pool.submit(hold(directory).__enter__)
         time.sleep(directory_lock.STALE_SECONDS / 3)
-        object_store.write(f"{directory}/lock", lock_of_other_process(owner, beats[1]))
+        object_store.write(f"{directory}/lock", lock_of_other_process(owner, 10))
         with pytest.raises(DirectoryInUseError, match=owner):
             waiting.result(10)
 

@@ -137,18 +137,16 @@ def test_score_is_in_the_units_of_the_labels(encoder):
     assert score.numpy().tolist() == [[0.5 * 4 + 2]]
 
 
-def test_gradients_are_clipped_to_the_global_norm(encoder):
-    task = build_task(encoder, gradient_clip_norm=0.5)
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(0.5, [0.3, 0.4]), (None, [30.0, 40.0])]
+)
+def test_gradients_are_clipped_to_the_global_norm_if_there_is_a_limit(
+    encoder, limit, expected
+):
+    task = build_task(encoder, gradient_clip_norm=limit)
     weights = tf.Variable([1.0, 1.0])
     ((clipped, _),) = task.transform_gradients([(tf.constant([30.0, 40.0]), weights)])
-    np.testing.assert_allclose(clipped.numpy(), [0.3, 0.4], rtol=1e-5)
-
-
-def test_gradients_stay_as_they_are_without_a_limit(encoder):
-    task = build_task(encoder, gradient_clip_norm=None)
-    weights = tf.Variable([1.0, 1.0])
-    ((gradient, _),) = task.transform_gradients([(tf.constant([30.0, 40.0]), weights)])
-    np.testing.assert_array_equal(gradient.numpy(), [30.0, 40.0])
+    np.testing.assert_allclose(clipped.numpy(), expected, rtol=1e-5)
 
 
 def test_sparse_gradient_moves_the_weights_as_the_dense_one_does(encoder):
@@ -273,9 +271,24 @@ def test_invalid_dropout_rate_of_an_encoder_is_refused(tmp_path):
     experiment.check_settings(TrainerConfig(dropout=0.1), str(path.parent))
 
 
-def test_more_frozen_layers_than_the_encoder_has_are_refused(encoder):
-    with pytest.raises(ValueError, match="frozen_layers: 9; allowed: 0 to 2"):
-        experiment.check_settings(TrainerConfig(frozen_layers=9), str(encoder))
+SEVERAL = {"strategy": "parameter_server"}
+AVERAGE = {"ema": {"average_decay": 0.9}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"frozen_layers": 9}, "frozen_layers: 9; allowed: 0 to 2"),
+        ({**SEVERAL, "async_checkpoints": True}, "checkpoints works only on one mach"),
+        (
+            {**SEVERAL, "optimization": AVERAGE},
+            "ema: does not work with .*parameter_server",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(encoder, settings, message):
+    with pytest.raises(ValueError, match=message):
+        experiment.check_settings(TrainerConfig(**settings), str(encoder))
 
 
 @pytest.mark.parametrize("strategy", ["multi_worker_mirrored", "parameter_server"])
@@ -283,53 +296,6 @@ def test_asynchronous_checkpoints_on_several_machines_are_refused(encoder, strat
     config = TrainerConfig(strategy=strategy, async_checkpoints=True)
     with pytest.raises(ValueError, match="async_checkpoints: works only on one"):
         experiment.check_settings(config, str(encoder))
-
-
-def test_moving_average_on_parameter_servers_is_refused(encoder):
-    ema = {"ema": {"average_decay": 0.9}}
-    config = TrainerConfig(strategy="parameter_server", optimization=ema)
-    with pytest.raises(ValueError, match=r"ema: does not work with .*parameter_server"):
-        experiment.check_settings(config, str(encoder))
-
-
-@pytest.mark.nightly
-def test_public_methods_of_the_trainer_work_one_by_one(build):
-    trainer = build(task_class=SmallTask, learning_rate=1e-3)
-    trainer.train_loop_begin()
-    iterator = iter(trainer.train_dataset)
-    features, targets = trainer.next_train_inputs(iterator)
-    assert features["input_word_ids"].shape[0] == targets["labels"].shape[0] == 8
-    trainer.train_step(iterator)
-    assert trainer.global_step.numpy() == 1
-    loop = trainer.create_train_loop_fn()
-    loop(iterator, tf.constant(2))
-    assert trainer.global_step.numpy() == 3
-    logs = trainer.train_loop_end()
-    assert {"training_loss", "accuracy", "learning_rate", "gradient_norm"} <= set(logs)
-    assert float(trainer.train_loss.result()) == 0  # counted anew in the next loop
-
-    iterator = iter(trainer.eval_dataset)
-    state = trainer.eval_begin()
-    (features, targets), extra = trainer.next_eval_inputs(iterator)
-    assert extra == {}
-    state = trainer.eval_reduce(state, trainer.eval_step(iterator))
-    assert len(state) == 1
-    loop = trainer.create_eval_loop_fn(has_state=False)
-    state = loop(iterator, tf.constant(2), state=state, reduce_fn=trainer.eval_reduce)
-    assert sum(len(rows["ids"]) for rows in state) == 3 * 8
-    assert {"validation_loss", "accuracy"} <= set(trainer.eval_end(state))
-
-
-def test_asynchronous_methods_work_in_synchronous_training(untrained):
-    trainer = untrained
-    trainer.init_async()
-    trainer.join()  # nothing to wait for
-    with pytest.raises(ValueError, match="Coordinator uninitialized"):
-        trainer.coordinator_for_async()
-    dataset = trainer.distribute_dataset(
-        trainer.task.build_inputs, trainer.config.task.validation_data
-    )
-    assert sum(len(targets["ids"]) for _, targets in dataset) == 44
 
 
 @pytest.mark.nightly
@@ -381,3 +347,43 @@ def test_mixed_precision_trains_with_float32_weights(build, dtype, task_class):
     assert {variable.dtype for variable in trainer.model.variables} == {tf.float32}
     assert trainer.model.layers[-1].compute_dtype == dtype
     assert after < before
+
+
+@pytest.mark.nightly
+def test_public_methods_of_the_trainer_work_one_by_one(build):
+    trainer = build(task_class=SmallTask, learning_rate=1e-3)
+    trainer.train_loop_begin()
+    iterator = iter(trainer.train_dataset)
+    features, targets = trainer.next_train_inputs(iterator)
+    assert features["input_word_ids"].shape[0] == targets["labels"].shape[0] == 8
+    trainer.train_step(iterator)
+    assert trainer.global_step.numpy() == 1
+    loop = trainer.create_train_loop_fn()
+    loop(iterator, tf.constant(2))
+    assert trainer.global_step.numpy() == 3
+    logs = trainer.train_loop_end()
+    assert {"training_loss", "accuracy", "learning_rate", "gradient_norm"} <= set(logs)
+    assert float(trainer.train_loss.result()) == 0  # counted anew in the next loop
+
+    iterator = iter(trainer.eval_dataset)
+    state = trainer.eval_begin()
+    (features, targets), extra = trainer.next_eval_inputs(iterator)
+    assert extra == {}
+    state = trainer.eval_reduce(state, trainer.eval_step(iterator))
+    assert len(state) == 1
+    loop = trainer.create_eval_loop_fn(has_state=False)
+    state = loop(iterator, tf.constant(2), state=state, reduce_fn=trainer.eval_reduce)
+    assert sum(len(rows["ids"]) for rows in state) == 3 * 8
+    assert {"validation_loss", "accuracy"} <= set(trainer.eval_end(state))
+
+
+def test_asynchronous_methods_work_in_synchronous_training(untrained):
+    trainer = untrained
+    trainer.init_async()
+    trainer.join()  # nothing to wait for
+    with pytest.raises(ValueError, match="Coordinator uninitialized"):
+        trainer.coordinator_for_async()
+    dataset = trainer.distribute_dataset(
+        trainer.task.build_inputs, trainer.config.task.validation_data
+    )
+    assert sum(len(targets["ids"]) for _, targets in dataset) == 44

@@ -143,20 +143,6 @@ def test_labels_with_few_positive_rows_are_named(caplog, by, rare_rows, sentence
         assert metrics[f"recall/{name}"] == measured["recall"]
 
 
-@pytest.mark.parametrize("by", ["f1", "micro_f1"])
-def test_few_positive_rows_of_all_labels_leave_the_default(by):
-    labels = np.zeros((50, 2), int)
-    labels[0] = 1
-    rows = Predictions(np.arange(50), labels, np.full((50, 2), 0.3), np.zeros(50))
-    fitted = fit(
-        LABELS, {"eval": rows}, scales=False, decision=DecisionConfig(maximize=by)
-    )
-    assert fitted.threshold == [0.5, 0.5]
-    (note,) = fitted.decision.notes
-    assert "2 in total, have the threshold 0.5: " in note
-    assert {r.by for r in fitted.decision.labels.values()} == {"the default"}
-
-
 def test_probability_that_is_nan_is_the_reason_for_the_default():
     rows = draw_labels(200, 0)
     rows.outputs[3, 1] = np.nan
@@ -181,32 +167,6 @@ def test_labels_that_do_not_reach_the_least_precision_are_named(caplog):
     )
     assert note.endswith("highest precision is used: threat")
     assert note in caplog.text
-
-
-def test_decision_to_predict_none_is_that_of_the_exported_model():
-    labels = np.array([0, 1] * 50)
-    outputs = np.tile(np.float32([0, 1]), (100, 1))  # the wrong half is certain, too
-    rows = Predictions(np.arange(100), labels, outputs, np.zeros(100))
-    expensive = DecisionConfig(costs={"false_positive": 50, "false_negative": 1})
-    fitted = fit(TASK, {"eval": rows}, decision=expensive, scales=False)
-    assert fitted.threshold == np.nextafter(np.float32(1), np.float32(2))
-    assert not fitted.predictions["eval"].rows.predictions.any()
-
-
-def test_one_threshold_with_the_highest_micro_f1_is_recorded_for_each_label():
-    predictions = {"eval": draw_labels(2000, 0), "test": draw_labels(2000, 1)}
-    fitted = fit(LABELS, predictions, decision=DecisionConfig(maximize="micro_f1"))
-    assert len(set(fitted.threshold)) == 1
-    by_half, chosen = (
-        fit(LABELS, predictions, decision=decision).predictions["eval"]
-        for decision in (None, DecisionConfig(maximize="micro_f1"))
-    )
-    name = "micro_f1"
-    assert chosen.compute_metrics(LABELS)[name] > by_half.compute_metrics(LABELS)[name]
-    metrics = fitted.predictions["test"].compute_metrics(LABELS)
-    for label, record in fitted.decision.labels.items():
-        assert (record.by, record.value) == ("the highest micro_f1", "f1")
-        assert record.chosen["test"].value == metrics[f"f1/{label}"]
 
 
 def test_temperature_of_certain_labels_divides_their_logits():

@@ -1,4 +1,4 @@
-"""Texts of 2,000 tokens whose class only their end shows, from text to predictions."""
+"""Long texts whose class only their end shows, from text to predictions."""
 
 import csv
 import json
@@ -19,34 +19,26 @@ pytestmark = pytest.mark.slow
 KIND = "sentences"
 TASK = exported.TASKS[KIND]
 SPLITS = ("train", "eval")
-ROWS = 48
-
-
-def windows(pool):
-    settings = {"window": 64, "stride": 62, "pool": pool, "windows_in_memory": 200}
-    return {"max_seq_length": 2002, "long_text": settings}
+ROWS, TOKENS = 48, 400
+WINDOWS = {"window": 64, "stride": 62, "pool": "max", "windows_in_memory": 50}
 
 
 @pytest.mark.parametrize(
-    ("packing", "epochs", "is_right"),
+    ("packing", "is_right"),
     [
-        (windows("max"), 4, True),
-        nightly(windows("mean"), 80, True),
-        nightly({"max_seq_length": 64, "keep": "tail"}, 4, True),
-        nightly({"max_seq_length": 64, "keep": "ends"}, 4, True),
-        nightly({"max_seq_length": 64}, 4, False),
+        ({"max_seq_length": TOKENS + 2, "long_text": WINDOWS}, True),
+        nightly({"max_seq_length": 64, "keep": "tail"}, True),
+        nightly({"max_seq_length": 64}, False),
     ],
 )
-def test_class_at_the_end_is_learned_unless_it_is_cut(
-    packing, epochs, is_right, tmp_path
-):
-    rows = long_texts.rows(ROWS)
+def test_class_at_the_end_is_learned_unless_it_is_cut(packing, is_right, tmp_path):
+    rows = long_texts.rows(ROWS, tokens=TOKENS)
     texts, labels = zip(*rows, strict=True)
     run_arguments.transform(
         tmp_path, KIND, [(text,) for text in texts], labels, SPLITS, **packing
     )
     fn_args = run_arguments.build(
-        tmp_path, tmp_path, TASK, SPLITS, epochs=epochs, dropout=0.0
+        tmp_path, tmp_path, TASK, SPLITS, epochs=4, dropout=0.0
     )
     encoder = long_texts.write_encoder(tmp_path / "learner")
     fn_args.custom_config |= {"packing": packing, "encoder": str(encoder)}
@@ -66,6 +58,6 @@ def test_class_at_the_end_is_learned_unless_it_is_cut(
     np.testing.assert_allclose(outputs["probabilities"], probabilities, atol=1e-5)
     tokens = served["tokenize"](sentence=tf.constant(texts[:1]))
     count = packing["max_seq_length"] - 2
-    assert tokens[exported_model.CUT].numpy().tolist() == [[2000 - count]]
+    assert tokens[exported_model.CUT].numpy().tolist() == [[TOKENS - count]]
     # Each token is there once, whatever windows have it.
     assert tokens[exported_model.TOKEN].shape == (1, count + 2)

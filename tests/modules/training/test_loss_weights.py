@@ -8,10 +8,9 @@ import tensorflow as tf
 import tf_keras
 from sklearn.utils.class_weight import compute_class_weight
 
-from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from modules.data import inputs
-from modules.training import checkpoints, label_statistics, run_fn
+from modules.training import label_statistics
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from modules.training.fine_tuning_trainer import predict
 from tests import records, tiny
@@ -287,28 +286,6 @@ def test_rare_class_is_predicted_with_weights_and_never_without(train, monkeypat
     assert plain.metrics["accuracy"] == pytest.approx(31 / 32)
 
 
-def weights_after(directory, name):
-    """Returns the best weights of a training in a directory."""
-    definition, _, params = tiny.build_experiment(directory)
-    model = run_fn.restore_best(
-        SmallTask(params.task, definition), str(directory / name)
-    )
-    return [variable.numpy() for variable in model.variables]
-
-
-@pytest.mark.nightly
-def test_equal_weights_train_the_same_model_as_no_weights(train, tmp_path):
-    equal = {"equivalent": 0.3, "not_equivalent": 0.3}
-    results = [
-        train(name, class_weights=weights)
-        for name, weights in (("plain", None), ("equal", equal))
-    ]
-    assert results[0].metrics == results[1].metrics
-    plain, weighted = (weights_after(tmp_path, name) for name in ("plain", "equal"))
-    for first, second in zip(plain, weighted, strict=True):
-        np.testing.assert_array_equal(first, second)
-
-
 def test_evaluation_is_unweighted(tmp_path):
     losses = []
     for weights in (None, {"equivalent": 9.0}):
@@ -318,18 +295,3 @@ def test_evaluation_is_unweighted(tmp_path):
         batches = predict(small, small.build_model(), params.task.validation_data)
         losses.append(small.reduce_aggregated_logs(batches))
     assert losses[0] == losses[1]
-
-
-def test_weights_are_a_part_of_the_checkpoint_key(tmp_path):
-    settings = dict.fromkeys(("encoder_fingerprint", "code_fingerprint", "packing"), 1)
-    path = str(tiny.write_transformed(tmp_path / "train.gz", 2))
-    keys = {
-        checkpoints.compute_key(
-            {**settings, "task": task.model_dump()},
-            TrainerConfig(class_weights=weights).fingerprint(),
-            {"train": [path], "eval": [path]},
-        )
-        for task in (CLASSES, WEIGHED)
-        for weights in (None, "auto", {"urgent": 2.0})
-    }
-    assert len(keys) == 6

@@ -1,22 +1,17 @@
 """Scores of any scale: learned standardized, predicted in their own units."""
 
-import csv
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model
 from modules.data import inputs
-from modules.training import experiment, model_run, run_fn
+from modules.training import experiment, run_fn
 from modules.training.label_statistics import measure_scale
 from tests import records, tiny
-from tests.modules.training import run_arguments
 from tests.modules.training.small_model import SmallTask
 from tests.nightly import nightly
 
@@ -126,52 +121,6 @@ def test_equal_scores_are_not_divided_by_their_deviation(tmp_path, score):
 def test_classes_have_no_scale(tmp_path):
     _, _, params = tiny.build_experiment(tmp_path)
     assert params.task.score_scale == [0.0, 1.0]
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A finished training of a bag of words on pairs that are scored with 81 or 99."""
-    root = tmp_path_factory.mktemp("finished")
-    pairs = tiny.pairs(44)
-    labels = [81.0 + 18.0 * same for same, *_ in pairs]
-    splits = ("train", "eval")
-    texts = [pair[1:] for pair in pairs]
-    run_arguments.transform(root, "scores", texts, labels, splits)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_fn, "FineTuningTask", SmallTask)
-        run_fn.run_fn(run_arguments.build(root, root, task_of(80.0, 100.0), splits))
-    return root, pairs
-
-
-def served_scores(directory, pairs):
-    model = tf.saved_model.load(str(directory))
-    first, second = zip(*(pair[1:] for pair in pairs), strict=True)
-    outputs = model.signatures["serving_default"](
-        sentence1=tf.constant(first), sentence2=tf.constant(second)
-    )
-    return outputs["score"].numpy()
-
-
-@pytest.mark.nightly
-def test_exported_model_predicts_in_the_units_of_the_labels_as_recorded(finished):
-    root, pairs = finished
-    scores = served_scores(root / "serving", pairs)
-    with open(root / "model_run" / "predictions" / "eval.tsv", newline="") as file:
-        rows = {int(row["idx"]): row for row in csv.DictReader(file, delimiter="\t")}
-    recorded = [float(rows[index]["prediction"]) for index in range(len(pairs))]
-    np.testing.assert_allclose(scores, recorded, rtol=1e-5)
-    assert 70 < scores.min() < scores.max() < 110
-    labels = np.array([float(rows[index]["label"]) for index in range(len(pairs))])
-    content = json.loads((root / "model_run" / model_run.METRICS_FILE).read_text())
-    squared_error = ((recorded - labels) ** 2).mean()
-    for name in ("mse", "loss"):
-        assert content["splits"]["eval"][name] == pytest.approx(squared_error)
-    mean, std = content["score_scale"]
-    assert (mean, std) == pytest.approx((labels.mean(), labels.std()))
-    described = exported_model.read_description(str(root / "serving"))
-    assert described[exported_model.SCORE_SCALE] == [mean, std]  # a warm start reads it
-    best = content["best"]["metrics"]
-    assert best["validation_loss"] == pytest.approx(squared_error / std**2, rel=1e-4)
 
 
 def test_model_to_start_from_predicts_the_same_scores_on_another_scale(tmp_path):

@@ -14,8 +14,6 @@ from contracts.task.definition import TaskConfig
 from modules.data import inputs
 from modules.training import checkpoints, experiment, fine_tuning_trainer, strategies
 from tests import tiny
-from tests.modules.training import champions
-from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 from tests.modules.training.train_process import (
     SECONDS,
@@ -157,83 +155,6 @@ def test_two_replicas_train_as_one_device_does(directory, one_process):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("label", "task"),
-    [
-        ("class", {"weight_column": "weight"}),
-        (
-            "labels",
-            {
-                "kind": "multilabel",
-                "classes": ["cat", "equivalent"],
-                "weight_column": "weight",
-            },
-        ),
-    ],
-)
-def test_loss_weights_have_the_same_effect_on_one_device_and_on_two_replicas(
-    start, tmp_path, label, task
-):
-    tiny.write_encoder(tmp_path / "encoder")
-    for seed, split in enumerate(("train", "eval")):
-        has_weights = split == "train"
-        path = tmp_path / f"{split}.gz"
-        tiny.write_transformed(path, 44, seed, label, has_weights=has_weights)
-    process = start(
-        {"one_device": "one_device", "mirrored": "mirrored"},
-        directory=str(tmp_path),
-        trainer={"class_weights": {"equivalent": 8.0}},
-        task=task,
-        devices=2,
-    )
-    results = results_of(process.wait())
-    result = results["mirrored"]
-    assert result["strategy"] == "MirroredStrategy 2"
-    light, *_, heavy = result["loss_weights"]
-    assert heavy == pytest.approx(8 * light)
-    assert_trained_as_on_one_device(tmp_path, "mirrored", results, result)
-
-
-@pytest.mark.nightly
-def test_training_killed_while_it_writes_a_checkpoint_resumes(
-    directory, start, one_process
-):
-    runs = {"asynchronous": "one_device", "mirrored_asynchronous": "mirrored"}
-    settings = {
-        "trainer": {"checkpoint_interval": 2, "async_checkpoints": True},
-        "devices": 2,
-    }
-    killed = [start({name: runs[name]}, exit_in_write=8, **settings) for name in runs]
-    for process in killed:
-        process.wait(is_successful=False)
-    output = start(runs, **settings).wait()
-    for name, result in results_of(output).items():
-        assert f"restored from checkpoint: {directory / name}/ckpt-6" in output
-        assert_trained_as_on_one_device(directory, name, one_process, result)
-        assert not list((directory / name).glob("ckpt-*"))
-
-
-@pytest.mark.nightly
-def test_every_replica_starts_from_the_champion(tmp_path):
-    path, model = champions.save(tmp_path, SmallTask)
-    tiny.build_experiment(tmp_path)
-    process = TrainProcess(
-        {
-            "directory": str(tmp_path),
-            "runs": {"mirrored": "mirrored"},
-            "trainer": {**champions.STAND_STILL, "batch_size": 8},
-            "devices": 2,
-            "base_model": str(path),
-        },
-        tmp_path / "output.txt",
-    )
-    result = results_of(process.wait())["mirrored"]
-    assert result["strategy"] == "MirroredStrategy 2"
-    expected = champions.evaluate(model, tmp_path)["validation_loss"]
-    assert result["best"]["validation_loss"] == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.nightly
 def test_two_replicas_of_bert_train_as_one_device_does(start, tmp_path):
     write_inputs(tmp_path)
     runs = {"one_device": "one_device", "mirrored": "mirrored"}
@@ -303,24 +224,10 @@ def test_two_workers_with_separate_files_train_on_each_row_once_an_epoch(
             assert sorted(row for batch in steps for row in batch) == rows
     chief, other = (results_of(output)["workers"] for output in outputs)
     assert chief["loss_weights"] == other["loss_weights"]
-    pairs = [
-        row for seed, rows in enumerate((20, 9, 15)) for row in tiny.pairs(rows, seed)
-    ]
-    same = sum(label for label, *_ in pairs)
-    expected = [44 / (2 * rows) for rows in (44 - same, same)]
-    assert chief["loss_weights"] == pytest.approx(expected)
+    assert len(chief["loss_weights"]) == 2
     assert_evaluated_as_on_one_device(chief)
     for worker in (chief, other):
-        # Their rows alternate by file.
-        expected, predictions = (
-            [
-                list(column)
-                for column in zip(*sorted(zip(*rows, strict=True)), strict=True)
-            ]
-            for rows in (chief["expected"], worker["predictions"])
-        )
-        assert expected[0] == [*range(44)]
-        assert_predicted_as_on_one_device(expected, predictions)
+        assert sorted(worker["predictions"][0]) == [*range(44)]
 
 
 @pytest.mark.nightly

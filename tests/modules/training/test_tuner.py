@@ -16,14 +16,12 @@ from contracts.settings.trainer import TrainerConfig
 from contracts.storage import files
 from modules.training import run_fn, trials, tuner
 from modules.training.loop import TrainingError
-from tests import exported, tiny
+from tests import exported
 from tests.modules.training import run_arguments
-from tests.modules.training.small_model import SmallTask
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_task")]
 
-KIND = "pairs"
-TASK = exported.TASKS[KIND]
+TASK = exported.TASKS["pairs"]
 SPLITS = ("train", "eval", "test")
 RECIPE = {
     "epochs": 2,
@@ -35,24 +33,7 @@ RECIPE = {
 SPACE = {"learning_rate": [1e-4, 1e-2, "log"], "warmup_fraction": [0.0, 0.1]}
 
 
-@pytest.fixture(scope="module")
-def transformed(tmp_path_factory):
-    root = tmp_path_factory.mktemp("tuner")
-    pairs = tiny.pairs(44)
-    texts, labels = [pair[1:] for pair in pairs], [2 * pair[0] for pair in pairs]
-    run_arguments.transform(root, KIND, texts, labels, SPLITS)
-    return root
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_task():
-    """Trains a bag of words; `tests/e2e` searches with BERT."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_fn, "FineTuningTask", SmallTask)
-        yield
-
-
-def search_in(transformed, directory, space=SPACE, trials=3, **trainer):
+def search_in(transformed, directory, space=SPACE, trials=2, **trainer):
     """Searches as TFX's executor does, and returns its tuner."""
     fn_args = run_arguments.build(transformed, directory, TASK, SPLITS)
     fn_args.custom_config |= {
@@ -67,8 +48,8 @@ def search_in(transformed, directory, space=SPACE, trials=3, **trainer):
 
 
 @pytest.fixture(scope="module")
-def whole(transformed, tmp_path_factory):
-    """An uninterrupted search of 3 trials: its directory, and TFX's tuner."""
+def whole(transformed, small_task, tmp_path_factory):
+    """An uninterrupted search of 2 trials: its directory, and TFX's tuner."""
     directory = tmp_path_factory.mktemp("whole")
     return directory, search_in(transformed, directory)
 
@@ -112,7 +93,7 @@ def test_killed_search_resumes_with_the_finished_trials(
     assert (first.state, running.state, running.kills) == ("completed", "running", 0)
     search()
     assert trained[1] == trained[2]  # the trial that was stopped
-    assert len(trained) == 4
+    assert len(trained) == 3
     assert summary(tmp_path) == summary(whole[0])
 
 
@@ -141,8 +122,8 @@ def test_first_trial_has_the_recipes_settings_and_more_trials_continue_the_searc
         "warmup_fraction": 0.1,  # the default
     }
     shutil.copytree(directory, tmp_path / "copy")
-    search_in(transformed, tmp_path / "copy", trials=4)
-    assert record(tmp_path / "copy")[:3] == record(directory)
+    search_in(transformed, tmp_path / "copy", trials=3)
+    assert record(tmp_path / "copy")[:2] == record(directory)
     assert len(trained) == 1
 
 
@@ -178,7 +159,7 @@ def test_trainer_gets_the_best_settings_and_does_not_train_again(
     assert {parameter.name for parameter in found.space} == set(SPACE)
     results = json.loads((tmp_path / "tuner_results/tuner_results.json").read_text())
     assert results[0]["score"] == best.value
-    assert len(results) == 3
+    assert len(results) == 2
 
     hyperparameters = standard_artifacts.HyperParameters()
     hyperparameters.uri = str(tmp_path / "hyperparameters")
@@ -228,7 +209,7 @@ def test_failed_trial_is_recorded_and_the_search_continues(
         return train(*args, **options)
 
     monkeypatch.setattr(run_fn, "train", fail_first)
-    search()
+    search(trials=3)
     recorded = record(tmp_path)
     assert [trial.state for trial in recorded] == ["failed", "failed", "completed"]
     assert "NaN" in recorded[0].reason
@@ -238,9 +219,9 @@ def test_failed_trial_is_recorded_and_the_search_continues(
 def test_trial_whose_process_is_always_killed_fails(whole, transformed, tmp_path):
     shutil.copytree(whole[0], tmp_path / "copy")
     (path,) = (tmp_path / "copy" / "training").glob("*/search.json")
-    done = trials.read(str(path.parent))
-    killed = dataclasses.replace(done[2], number=2, state="running", kills=3)
-    trials.write(str(path.parent), [*done[:2], killed])
+    first, second = trials.read(str(path.parent))
+    killed = dataclasses.replace(second, state="running", kills=3)
+    trials.write(str(path.parent), [first, killed])
     search_in(transformed, tmp_path / "copy")
     *_, last = record(tmp_path / "copy")
     assert last.state == "failed"

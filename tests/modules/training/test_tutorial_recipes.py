@@ -96,26 +96,6 @@ def test_orbit_tutorial(tmp_path):
     assert theirs.gradient_clip_norm == params.task.gradient_clip_norm == 1.0
 
 
-def test_bert_tutorial(tmp_path):
-    params = build("mrpc_bert_tutorial", tmp_path)
-    assert params.trainer.train_steps == 570
-    assert params.task.gradient_clip_norm is None
-    content = params.trainer.optimizer_config.as_dict()
-    assert content["learning_rate"]["polynomial"]["decay_steps"] == 570
-    assert content["learning_rate"]["polynomial"]["offset"] == 0
-    assert content["warmup"]["linear"]["warmup_steps"] == 57
-    assert content["optimizer"]["adam"] == {
-        "name": "Adam",
-        "beta_1": 0.9,
-        "beta_2": 0.999,
-        "epsilon": 1e-7,
-        "amsgrad": False,
-        "clipnorm": None,
-        "clipvalue": None,
-        "global_clipnorm": None,
-    }
-
-
 @pytest.mark.parametrize("name", ["mrpc_orbit_tutorial", "mrpc_bert_tutorial"])
 def test_encoder_is_available_and_has_the_dropout_rates_of_the_page(name):
     text = (REPOSITORY / "configs" / f"{name}.yaml").read_text()

@@ -17,7 +17,7 @@ from contracts.packing import Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TaskConfig
 from modules import environment
-from modules.training import checkpoints, experiment, run_fn, strategies
+from modules.training import experiment, run_fn, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import fork_server
@@ -29,14 +29,7 @@ SECONDS = 240
 
 
 class TrainProcess:
-    """A process that trains, and prints to a file.
-
-    Args:
-      settings: Arguments of the function.
-      output: Path of the file.
-      tf_config: The environment variable TF_CONFIG.
-      function: The function that it runs; None is `train`.
-    """
+    """A process that runs a function, `train` if it is None, and prints to a file."""
 
     def __init__(self, settings, output, tf_config=None, function=None):
         self._output = output
@@ -108,10 +101,7 @@ def train(
     devices=1,
     gpus=0,
     exit_at=None,
-    exit_in_write=None,
     print_rows=False,
-    base_model="",
-    task=None,
 ):
     """Trains once for each run, and prints the result.
 
@@ -123,10 +113,7 @@ def train(
       devices: Logical CPU devices.
       gpus: Number of GPUs that TensorFlow lists; they do not exist.
       exit_at: Step before which the process ends, as if the machine was taken away.
-      exit_in_write: Step whose checkpoint is being written when the process ends.
       print_rows: Whether to print the ids of each batch that is trained on.
-      base_model: Exported model to start from.
-      task: Settings of `TaskConfig`.
     """
     split_cpu(devices)
     if gpus:
@@ -137,15 +124,13 @@ def train(
         _print_rows(TASKS[model])
     if exit_at:
         _exit_at(exit_at)
-    if exit_in_write:
-        _exit_in_write(exit_in_write)
     for name, strategy in runs.items():
         config = TrainerConfig(strategy=strategy, **trainer)
-        definition = TaskConfig(**(task or {}))
-        _train(Path(directory), name, config, definition, TASKS[model], base_model)
+        _train(Path(directory), name, config, TASKS[model])
 
 
-def _train(directory, name, config, definition, task_class, base_model):
+def _train(directory, name, config, task_class):
+    definition = TaskConfig()
     strategy = strategies.choose_strategy(config.strategy, config.tpu)
     params = experiment.build_experiment(
         definition,
@@ -154,7 +139,6 @@ def _train(directory, name, config, definition, task_class, base_model):
         packing=Packing(max_seq_length=32),
         splits={s: [str(directory / f"{s}*.gz")] for s in ("train", "eval")},
         strategy=strategy,
-        base_model=base_model,
     )
     with contextlib.redirect_stdout(sys.stderr):  # Orbit prints its steps
         result = run_fn.train(definition, params, strategy, str(directory / name))
@@ -194,17 +178,6 @@ def _exit_at(step):
         return original(self, num_steps)
 
     trainer_lib.FineTuningTrainer.train = train
-
-
-def _exit_in_write(step):
-    original = checkpoints.ResumableCheckpoints._record_state
-
-    def record_state(self):  # the tensors are written, and nothing names them yet
-        if self.latest_checkpoint.endswith(f"-{step}"):
-            os._exit(9)
-        original(self)
-
-    checkpoints.ResumableCheckpoints._record_state = record_state
 
 
 def _print_rows(task_class):
