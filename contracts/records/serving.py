@@ -43,7 +43,7 @@ class WordChanges(Record):
       rows: The rows with a word of the list.
       versions: Their versions, one for each other group.
       changed: Rows with a version that has another prediction: another class, or a
-        score that differs by more than `task.one_label.CHANGED_SHARE` of the range.
+        score that differs by more than `task.score.CHANGED_SHARE` of the range.
       interval: The 95 % interval of their share (Clopper and Pearson 1934).
       mean_change: Mean absolute change, over the versions, of the probability of the
         class that is predicted for the row; in a regression, of the score.

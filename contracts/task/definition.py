@@ -13,10 +13,11 @@ from contracts import metrics
 from contracts.errors import SettingError
 from contracts.section import Settings
 from contracts.task import label_cells
+from contracts.task.classes import Classes
 from contracts.task.decision import MICRO_F1, ONE_LABEL, DecisionConfig
 from contracts.task.label_cells import canonical_label
 from contracts.task.label_kind import LabelKind
-from contracts.task.one_label import Classes, Score
+from contracts.task.score import Score
 from contracts.task.several_labels import SeveralLabels
 
 # The features of the Model Garden's `create_finetuning_data.py`.

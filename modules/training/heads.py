@@ -12,8 +12,9 @@ from scipy import special
 
 from contracts import metrics
 from contracts.task import label_cells
+from contracts.task.classes import Classes
 from contracts.task.label_kind import LabelKind
-from contracts.task.one_label import Classes, Score
+from contracts.task.score import Score
 from contracts.task.several_labels import SeveralLabels
 from contracts.versions import exported_model
 
