@@ -12,7 +12,7 @@ from pathlib import Path
 import pydantic
 
 from contracts import fingerprint
-from contracts.storage import file_format, files
+from contracts.storage import files
 
 RECORD = ".files.json"
 
@@ -59,7 +59,7 @@ def find_changes(
         if content is None:
             splits = directory.glob("Split-*")
             return [split.name for split in splits if not any(split.iterdir())]
-        recorded = _Record.model_validate(file_format.parse(content, path))
+        recorded = _Record.model_validate(files.parse_record(content, path))
         before, now = recorded.files, _sizes(directory)
         names = before.keys() | now.keys() if counts_additional else before.keys()
         changes = {name for name in names if before.get(name) != now.get(name)}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 import pydantic
 
-from contracts.storage import file_format, files, uris
+from contracts.storage import files, uris
 
 _File = TypeVar("_File", bound="RecordFile")
 
@@ -35,7 +35,7 @@ class RecordFile(Record):
     model_config = pydantic.ConfigDict(extra="ignore")
 
     FILE: ClassVar[str]
-    FORMAT: ClassVar[int] = file_format.FORMAT
+    FORMAT: ClassVar[int] = files.FORMAT
 
     def write(self, directory: str) -> None:
         """Writes the file."""

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, Protocol
 
 from contracts.errors import UsageError
-from contracts.storage import file_format, uris
+from contracts.storage import uris
 
 _SHARD = re.compile(r"(.*-)(\d+)-of-(\d+)(.*)")
 _REWRITE = (
@@ -29,6 +29,11 @@ _REWRITE = (
     "writes it again"
 )
 _CANNOT_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)
+
+# The number of the format of a JSON file that this project reads back. A file without a
+# number has the first format.
+FORMAT = 1
+_KEY = "format"
 
 
 class RemoteFiles(Protocol):
@@ -92,6 +97,13 @@ def _remote(path: str) -> RemoteFiles:
             name="E-storage-failed",
         )
     return _registered[0]
+
+
+class FormatError(UsageError, ValueError):
+    """A file has a format that this release cannot read.
+
+    A command reports it; code that skips unreadable files treats it as bad JSON.
+    """
 
 
 class MissingRecordsError(UsageError):
@@ -343,11 +355,42 @@ def write_json(path: str, content: Any) -> None:
     write(path, json.dumps(_finite(content), indent=2, allow_nan=False) + "\n")
 
 
-def write_record(
-    path: str, content: Mapping[str, Any], number: int = file_format.FORMAT
-) -> None:
+def with_format(content: Mapping[str, Any], number: int = FORMAT) -> dict[str, Any]:
+    """Returns the content of a file, with the format number first."""
+    return {_KEY: number, **content}
+
+
+def parse_record(text: str | bytes, path: object, expected: int = FORMAT) -> Any:
+    """Returns the content of a JSON file, without the format number.
+
+    Args:
+      text: The file's text. Only an object has a format number.
+      path: Names the file in the error.
+      expected: The format number that this release reads.
+
+    Raises:
+      FormatError: This release cannot read the format.
+      ValueError: The text is not JSON.
+    """
+    try:
+        content = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error
+    number = content.pop(_KEY, FORMAT) if isinstance(content, dict) else expected
+    if number != expected:
+        raise FormatError(
+            str(path),
+            f"its format is {number!r}",
+            f"{expected}, which this release reads",
+            "use the release that wrote the file, or another output directory",
+            name="E-file-format-other",
+        )
+    return content
+
+
+def write_record(path: str, content: Mapping[str, Any], number: int = FORMAT) -> None:
     """Writes JSON that this project reads back, with the format number."""
-    write_json(path, file_format.with_format(content, number))
+    write_json(path, with_format(content, number))
 
 
 def read_json(path: str) -> Any:
@@ -356,14 +399,14 @@ def read_json(path: str) -> Any:
     return None if content is None else json.loads(content)
 
 
-def read_record(path: str, number: int = file_format.FORMAT) -> Any:
+def read_record(path: str, number: int = FORMAT) -> Any:
     """Reads what `write_record` wrote; returns None if the file does not exist.
 
     Raises:
       FormatError: This release cannot read the format.
     """
     content = read(path)
-    return None if content is None else file_format.parse(content, path, number)
+    return None if content is None else parse_record(content, path, number)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pydantic
 
-from contracts.storage import file_format
+from contracts.storage import files
 
 _Record = TypeVar("_Record", bound=pydantic.BaseModel)
 
@@ -25,7 +25,7 @@ def append(path: Path, record: pydantic.BaseModel) -> None:
     Raises:
       OSError: The file cannot be written.
     """
-    content = file_format.with_format(record.model_dump(mode="json"))
+    content = files.with_format(record.model_dump(mode="json"))
     line = json.dumps(content).encode() + b"\n"
     # Without a buffer, which would write the line later, after an error.
     with open(path, "ab+", buffering=0) as file:
@@ -55,8 +55,8 @@ def read(path: Path, model: type[_Record]) -> Iterator[_Record]:
         return
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
-            yield model.model_validate(file_format.parse(line, path))
-        except file_format.FormatError:
+            yield model.model_validate(files.parse_record(line, path))
+        except files.FormatError:
             raise
         except ValueError:  # its writer was killed, or the disk was full
             logger.warning(

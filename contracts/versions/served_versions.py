@@ -33,7 +33,7 @@ from typing import Any
 
 from contracts import fingerprint
 from contracts.errors import UsageError
-from contracts.storage import file_format, files, uris
+from contracts.storage import files, uris
 from contracts.versions import exported_model
 from contracts.versions.exported_model import EXTRA_ASSETS, GRAPH_FILE, VARIABLES
 
@@ -98,7 +98,7 @@ def find_problem(path: str) -> str:
         return _find_damage(path, manifest, compare_hashes=False)
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
-    except file_format.FormatError:
+    except files.FormatError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return f"{MANIFEST_FILE} lists no files with sizes ({type(error).__name__})"
@@ -386,7 +386,7 @@ def write_evaluation(version: str, evaluation: Mapping[str, Any]) -> None:
     Raises:
       FileNotFoundError: The version was moved or deleted.
     """
-    content = json.dumps(file_format.with_format(evaluation), indent=1)
+    content = json.dumps(files.with_format(evaluation), indent=1)
     path = uris.join(version, EVALUATION_FILE)
     files.write(path, content, create_directory=False)
 

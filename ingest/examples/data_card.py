@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from contracts.settings.data import DataConfig
-from contracts.storage import file_format, uris
+from contracts.storage import files, uris
 
 CARD_FILE = "data_card.json"
 
@@ -62,7 +62,7 @@ class DataCard(BaseModel):
 
     def write(self, directory: Path) -> None:
         """Writes the card into a directory."""
-        content = file_format.with_format(json.loads(self.model_dump_json()))
+        content = files.with_format(json.loads(self.model_dump_json()))
         text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
         (directory / CARD_FILE).write_text(text, encoding="utf-8")
 
@@ -88,7 +88,7 @@ def read_card(directory: str) -> DataCard | None:
         return None
     # A file of the same name by another program is ignored.
     with contextlib.suppress(ValidationError, json.JSONDecodeError):
-        return DataCard.model_validate(file_format.parse(path.read_bytes(), path))
+        return DataCard.model_validate(files.parse_record(path.read_bytes(), path))
     return None
 
 

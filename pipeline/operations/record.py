@@ -31,7 +31,7 @@ import yaml
 from contracts.commits import Commits
 from contracts.errors import UsageError
 from contracts.run_states import PUSHED, REFUSED, ComponentState, RunState
-from contracts.storage import file_format, files
+from contracts.storage import files
 
 RECORD_FILE = "run.json"
 SETTINGS_FILE = "config.yaml"
@@ -109,7 +109,7 @@ class RunRecord(pydantic.BaseModel):
         """Writes the record, or replaces it."""
         path = directory / RECORD_FILE
         # `model_dump_json` writes null for NaN, which `json.dumps` would not.
-        content = file_format.with_format(json.loads(self.model_dump_json()))
+        content = files.with_format(json.loads(self.model_dump_json()))
         incomplete = path.with_suffix(".incomplete")
         incomplete.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         incomplete.replace(path)
@@ -119,7 +119,7 @@ def read_record(directory: Path) -> RunRecord:
     """Reads a record; if that fails, its state is `failed`, and `damage` says why."""
     path = directory / RECORD_FILE
     try:
-        content = file_format.parse(path.read_bytes(), path)
+        content = files.parse_record(path.read_bytes(), path)
         record = RunRecord.model_validate(content)
     except (OSError, ValueError) as error:  # damaged, or just deleted
         advice = f"{RESTORE}, or delete the directory of the run"
@@ -282,7 +282,7 @@ def damage_error(
     If the file has the format of another release, the stable name is its own.
     """
     match error:
-        case file_format.FormatError():
+        case files.FormatError():
             return UsageError(*error.args[:-1], name=error.name)
         case FileNotFoundError():
             return UsageError(str(path), "missing", advice=advice, name=name)
@@ -309,7 +309,7 @@ def describe_damage(path: object, error: Exception, advice: str = RESTORE) -> st
 
 
 def read_file(
-    path: str, model: type[_File], number: int = file_format.FORMAT
+    path: str, model: type[_File], number: int = files.FORMAT
 ) -> _File | None:
     """Reads a record that a run wrote.
 

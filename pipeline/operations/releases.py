@@ -27,7 +27,7 @@ from typing import Any, Literal
 import pydantic
 
 from contracts.errors import UsageError
-from contracts.storage import file_format, files, json_lines
+from contracts.storage import files, json_lines
 from contracts.verdicts import PUSHED_DESTINATION
 from contracts.versions import served_versions
 from contracts.versions.served_versions import WITHDRAWN
@@ -262,7 +262,7 @@ def list_pushed(
             path = directory / name
             try:
                 problem = served_versions.find_problem(str(path))
-            except file_format.FormatError as error:
+            except files.FormatError as error:
                 problem = str(error)
             if problem:
                 pushed.append(pushes.describe(path, "incomplete", problem))

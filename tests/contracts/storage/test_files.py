@@ -1,6 +1,7 @@
 """Files that appear complete, on a file system and on an object store."""
 
 import contextlib
+import json
 import math
 import re
 import stat
@@ -158,3 +159,27 @@ def test_deletion_keeps_what_a_link_points_to(tmp_path, link):
     files.delete_directory(str(tmp_path / "version"))
     assert [path.name for path in tmp_path.iterdir()] == ["outside"]
     assert (outside / "folder" / "file").read_text() == "kept"
+
+
+def test_content_is_read_without_the_number_it_was_written_with():
+    text = json.dumps(files.with_format({"id": "7"}))
+    assert json.loads(text) == {"format": 1, "id": "7"}
+    assert files.parse_record(text, "run.json") == {"id": "7"}
+
+
+@pytest.mark.parametrize("content", [{"id": "7"}, ["id"], None])
+def test_file_without_a_number_is_read(content):
+    assert files.parse_record(json.dumps(content), "run.json") == content
+
+
+@pytest.mark.parametrize("number", [0, 2, "1", None])
+def test_unknown_number_is_refused_with_the_file_and_what_to_do(number):
+    text = json.dumps({"format": number, "id": "7"})
+    with refused(
+        "E-file-format-other",
+        files.FormatError,
+        setting="/runs/run.json",
+        got=f"its format is {number!r}",
+        allowed="1, which this release reads",
+    ):
+        files.parse_record(text, "/runs/run.json")

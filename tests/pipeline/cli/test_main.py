@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from contracts.records.evaluation import MetricVerdict
-from contracts.storage import file_format
+from contracts.storage import files
 from pipeline.cli import main as main_module
 from pipeline.cli.main import main
 from pipeline.cli.metric_tables import verdict_tables
@@ -137,7 +137,7 @@ def test_metrics_of_classes_are_a_table_of_their_own():
 
 def test_file_of_an_unknown_format_is_one_line_and_bad_usage(invoke, monkeypatch):
     def read(*_, **__):
-        file_format.parse('{"format": 2}', "data_card.json")
+        files.parse_record('{"format": 2}', "data_card.json")
 
     monkeypatch.setattr(main_module.recipe, "load_config", read)
     check_command(invoke("run"), "E-file-format-other", "data_card.json")
