@@ -66,11 +66,6 @@ LABELLED = '{"sentence": "ab", "tags": ["x"]}\n{"sentence": "c", "tags": []}'
             "left,right,prediction,probability\nsame,same,,0.6\nlonger,x,second,0.9\n",
         ),
         (
-            *("served", "in.csv", IMPROBABLE, "out.tsv", (2, 1)),
-            "left\tright\tprediction\tprobability\n"
-            "same\tsame\t\t0.6\nlonger\tx\tsecond\t0.9\n",
-        ),
-        (
             *("served", "in.csv", IMPROBABLE, "out.jsonl", (2, 1)),
             '{"left": "same", "right": "same", "prediction": null, '
             '"probability": 0.6}\n'
@@ -246,12 +241,8 @@ def test_two_predictions_into_one_file_do_not_mix(served, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     "target",
     [
-        "in.tsv/out.tsv",
-        "/dev/null/out.tsv",
-        "/proc/out.tsv",
-        "x" * 300 + ".tsv",
-        "x" * 300 + "/out.tsv",
-        "directory.tsv",
+        *("in.tsv/out.tsv", "/dev/null/out.tsv", "/proc/out.tsv", "directory.tsv"),
+        *("x" * 300 + ".tsv", "x" * 300 + "/out.tsv"),
     ],
 )
 def test_output_that_cannot_be_written_is_refused_before_the_model_is_loaded(

@@ -39,7 +39,6 @@ class Types(tf.Module):
         ]
     )
     def serve(self, text, numbers, count):
-        """Returns a row for each row."""
         return {
             "text": text,
             "text_bytes": text,
@@ -50,7 +49,6 @@ class Types(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "numbers")])
     def total(self, numbers):
-        """Returns one number for all rows."""
         return {"total": tf.reduce_sum(numbers)}
 
     @tf.function(
@@ -60,7 +58,6 @@ class Types(tf.Module):
         ]
     )
     def small(self, flag, byte):
-        """Returns a flag and a byte."""
         return {"flag": flag, "byte": byte}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.complex64, "z")])
@@ -95,7 +92,6 @@ class Counter(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "steps")])
     def serve(self, steps):
-        """Returns the version in every row."""
         last = tf.reduce_max(tf.concat([steps, [0]], 0))
         done = tf.while_loop(
             lambda i: i < last, lambda i: i + 1, [tf.constant(0, tf.int64)]
@@ -136,7 +132,6 @@ class Echo(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
     def serve(self, text):
-        """Returns a row for each text."""
         return {"echo": text, "version": tf.fill(tf.shape(text), self.version)}
 
 
@@ -156,7 +151,6 @@ class SlowTokens(Echo):
 
     @tf.function(input_signature=[])
     def text_columns(self):
-        """Returns the column."""
         return tf.constant(["text"])
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])

@@ -28,10 +28,12 @@ def test_foreign_host_is_refused_on_loopback(half_plus_three, host):
     assert post(half_plus_three, host=host) == 400
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_health_check_may_send_any_host(half_plus_three, path):
+@pytest.mark.parametrize(
+    ("path", "status"), [("/healthz", "alive"), ("/readyz", "ready")]
+)
+def test_health_check_may_send_any_host(half_plus_three, path, status):
     response = half_plus_three.http.get(path, headers={"host": "10.1.2.3:8501"})
-    assert response.status_code == 200
+    assert (response.status_code, response.json()) == (200, {"status": status})
 
 
 @pytest.mark.parametrize(

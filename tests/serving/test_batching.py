@@ -125,12 +125,12 @@ def test_tokens_are_estimated_from_bytes_and_numbers():
     assert estimate_tokens({"text": np.zeros([0], object)}, 0).tolist() == []
 
 
-def test_request_whose_outputs_are_not_by_row_is_run_as_a_whole():
-    model = Doubler(total=True)
+def test_request_whose_outputs_are_not_by_row_is_run_alone_and_as_a_whole():
     unknown = TensorSpec(np.dtype(np.int64), None)
     total = Signature("total", {"x": NUMBERS}, {"y": unknown})
-    (outputs,) = run(model, [numbers(1, 2, 3)], total, max_batch_rows=2)
-    assert outputs["y"].tolist() == [6]
+    requests = [numbers(1, 2, 3), numbers(3, 4)]
+    outputs = run(Doubler(total=True), requests, total, max_batch_rows=2)
+    assert [output["y"].tolist() for output in outputs] == [[6], [7]]
 
 
 def test_request_is_refused_at_its_deadline_and_leaves_the_queue():
@@ -204,35 +204,19 @@ def test_one_bad_request_of_many_is_found_in_few_runs():
 
 def test_request_that_does_not_fit_never_joins_a_batch():
     model = Doubler()
-    bad = [
-        (
-            {"x": np.zeros((1, 1))},
-            "x: the request has float64[1,1]; allowed: int64[?,?]",
-        ),
-        (
-            {"x": np.zeros(1, np.int64)},
-            "x: the request has int64[1]; allowed: int64[?,?]",
-        ),
-        (
-            {"z": np.zeros((1, 1), np.int64)},
-            "the request has 1: 'z'; allowed: those of",
-        ),
-        ({}, "inputs: the request has 0"),
-    ]
-    *errors, output = run(model, [*(inputs for inputs, _ in bad), numbers(1)])
-    for error, (_, message) in zip(errors, bad, strict=True):
+    zeros = np.zeros((1, 1))
+    bad = {
+        "x: the request has float64[1,1]; allowed: int64[?,?]": {"x": zeros},
+        "x: the request has int64[1]; allowed: int64[?,?]": {"x": np.int64([0])},
+        "the request has 1: 'z'; allowed: those of": {"z": np.int64(zeros)},
+        "inputs: the request has 0": {},
+    }
+    *errors, output = run(model, [*bad.values(), numbers(1)])
+    for error, message in zip(errors, bad, strict=True):
         assert error.code is grpc.StatusCode.INVALID_ARGUMENT
         assert message in str(error)
     assert output["y"].tolist() == [[2]]
     assert model.batches == [1]
-
-
-def test_output_that_is_not_by_row_is_computed_for_each_request():
-    total = Signature(
-        "total", {"x": NUMBERS}, {"y": TensorSpec(np.dtype(np.int64), None)}
-    )
-    outputs = run(Doubler(total=True), [numbers(1, 2), numbers(3, 4)], total)
-    assert [output["y"].tolist() for output in outputs] == [[3], [7]]
 
 
 def test_inputs_without_rows_in_common_are_not_joined():

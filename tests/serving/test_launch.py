@@ -27,17 +27,10 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
-@pytest.fixture
-def counter(tmp_path):
-    """A directory with version 1 of the counter."""
-    root = tmp_path / "counter"
-    saved_models.save_counter(root / "1", 1)
-    return root
-
-
 @pytest.mark.nightly
-def test_versions_change_under_load_and_sigterm_drains(counter, tmp_path):
-    go = tmp_path / "go"
+def test_versions_change_under_load_and_sigterm_drains(tmp_path):
+    counter, go = tmp_path / "counter", tmp_path / "go"
+    saved_models.save_counter(counter / "1", 1)
     hidden = saved_models.save_counter(counter / ".2.incomplete", 2)
     with started(counter, "--grpc-port", "0") as server:
         predictions, stop = [], threading.Event()

@@ -9,7 +9,6 @@ import tensorflow as tf
 from serving import models
 from serving.models import Model
 from tests.nightly import nightly
-from tests.serving import saved_models
 
 pytestmark = pytest.mark.slow
 
@@ -62,9 +61,8 @@ def test_every_signature_of_an_exported_model_is_run(pairs, export, kind, capfd,
     assert "OP_REQUIRES failed" not in capfd.readouterr().err
 
 
-def test_signature_that_parses_examples_is_run(tmp_path, runs):
-    directory = saved_models.save_half_plus_three(tmp_path / "1")
-    model = Model(directory, 1)
+def test_signature_that_parses_examples_is_run(root, runs):
+    model = Model(root / "1", 1)
     assert model.warm_up() == {}
     assert set(runs) == model.signatures.keys()
 

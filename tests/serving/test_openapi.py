@@ -104,6 +104,7 @@ def test_descriptions_of_the_model_have_their_schema(pairs, path):
 
 
 ROW = {"question": "the cat", "answer": "a dog"}
+COLUMNS = {name: [text] for name, text in ROW.items()}
 TYPES = {"text": "a", "numbers": [1.0, 2.0], "count": 1}
 
 
@@ -112,13 +113,10 @@ TYPES = {"text": "a", "numbers": [1.0, 2.0], "count": 1}
     [
         ("pairs", {"instances": [ROW]}),
         ("pairs", {"instances": [ROW], "signature_name": "tokenize"}),
-        ("pairs", {"inputs": {name: [text] for name, text in ROW.items()}}),
+        ("pairs", {"inputs": COLUMNS}),
         ("pairs", {"instances": [{**ROW, "answer": {"b64": "YQ=="}}]}),
         ("pairs", {"instances": [ROW], "min_probability": 1}),
-        (
-            "pairs",
-            {"inputs": {"question": ["a"], "answer": ["b"]}, "min_probability": 1},
-        ),
+        ("pairs", {"inputs": COLUMNS, "min_probability": 1}),
         ("half_plus_three", {"instances": [1.0, 2]}),
         ("half_plus_three", {"instances": [{"x": 1.0}]}),
         ("half_plus_three", {"inputs": {"x": [1.0]}}),

@@ -2,14 +2,14 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model
 from serving import model_files
-from tests.serving import saved_models
-from tests.serving.conftest import running
+from tests.serving.conftest import check_refused, running
 
 pytestmark = pytest.mark.slow
 
@@ -29,12 +29,16 @@ def test_page_names_model_signature_and_port_and_loads_nothing_from_other_sites(
     assert "://" not in page.text
 
 
-def test_name_and_card_of_the_model_are_escaped(tmp_path):
-    root = tmp_path / "half_plus_three"
-    saved_models.save_half_plus_three(root / "1")
-    with running(root, name='"><script>') as server:
+@pytest.fixture
+def changed(root, tmp_path):
+    """A copy of the model, whose files a test changes."""
+    return shutil.copytree(root, tmp_path / "half_plus_three")
+
+
+def test_name_and_card_of_the_model_are_escaped(changed):
+    with running(changed, name='"><script>') as server:
         assert "<script>" not in server.http.get("/").text.replace("<script type", "")
-        (root / "1" / "README.md").write_bytes(b"# \xff<script>$model")
+        (changed / "1" / "README.md").write_bytes(b"# \xff<script>$model")
         card = server.http.get("/card").text
         assert "<script" not in card
         assert "<h1>\ufffd&lt;script&gt;$model</h1>" in card
@@ -77,28 +81,23 @@ def test_files_outside_the_page_are_not_found(half_plus_three):
         assert half_plus_three.http.get(path).status_code == 404
 
 
-def test_metadata_has_classes_examples_and_card_of_the_files(tmp_path):
-    root = tmp_path / "half_plus_three"
-    saved_models.save_half_plus_three(root / "1")
+def test_metadata_has_classes_examples_and_card_of_the_files(changed):
+    version = changed / "1"
     task = TaskConfig(classes=["no", "maybe", "yes"])
-    written = exported_model.describe_task(task)
-    exported_model.write_description(str(root / "1"), written)
-    examples = [{"x": 1.0}]
-    content = json.dumps({"instances": examples})
-    (root / "1" / "assets.extra" / "examples.json").write_text(content)
-    with running(root) as server:
+    exported_model.write_description(str(version), exported_model.describe_task(task))
+    content = json.dumps({"instances": [{"x": 1.0}]})
+    (version / "assets.extra" / "examples.json").write_text(content)
+    with running(changed) as server:
         address = "/v1/models/half_plus_three"
         metadata = server.http.get(f"{address}/metadata").json()["metadata"]
         assert metadata["classes"] == task.classes
-        assert metadata["examples"] == examples
+        assert metadata["examples"] == [{"x": 1.0}]
         assert metadata["has_card"] is False
         for path in (f"{address}/card", "/card"):
-            missing = server.http.get(path)
-            assert missing.status_code == 404
-            expected = {"error": "Version 1 has no model card (README.md)"}
-            assert missing.json() == expected
+            missing = "Version 1 has no model card (README.md)"
+            check_refused(server.http.get(path), missing, status=404)
         # A card may be written after the version is loaded.
-        (root / "1" / "README.md").write_text("# Łódź\n")
+        (version / "README.md").write_text("# Łódź\n")
         assert server.http.get(f"{address}/metadata").json()["metadata"]["has_card"]
         for path in (f"{address}/card", f"{address}/versions/1/card"):
             card = server.http.get(path)

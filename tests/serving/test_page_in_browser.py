@@ -37,6 +37,17 @@ def fill(page, row):
     page.locator(".verdict").wait_for()
 
 
+def predict_table(page, text):
+    page.locator("#table-text").fill(text)
+    page.get_by_role("button", name="Predict all").click()
+    page.locator("#table-preview table").wait_for()
+
+
+def compute_words(page):
+    page.get_by_role("button", name="Compute").click()
+    page.locator(".word").first.wait_for()
+
+
 def request_of(page, tab):
     page.get_by_role("tab", name=tab).click()
     return page.locator("#request-code").text_content()
@@ -49,11 +60,8 @@ def test_everything_on_the_page_is_accessible_and_fits(open_page, pairs, width, 
     example.wait_for()
     assert browser.axe_violations(page) == []
     example.click()
-    page.get_by_role("button", name="Compute").click()
-    page.locator(".word").first.wait_for()
-    page.locator("#table-text").fill("question\tanswer\tlong\na\tb\t" + "long " * 50)
-    page.get_by_role("button", name="Predict all").click()
-    page.locator("#table-preview table").wait_for()
+    compute_words(page)
+    predict_table(page, "question\tanswer\tlong\na\tb\t" + "long " * 50)
     assert browser.axe_violations(page) == []
     assert browser.hidden_width(page) == 0
 
@@ -83,8 +91,7 @@ def test_example_has_a_class_with_probabilities_and_tokens(page, pairs):
 def test_effect_of_a_word_is_the_difference_to_the_text_without_it(page, pairs):
     row = {"question": "the cat's tree, old", "answer": "a dog"}
     fill(page, row)
-    page.get_by_role("button", name="Compute").click()
-    page.locator(".word").first.wait_for()
+    compute_words(page)
     words = page.locator(".word-text").all_inner_texts()
     assert words == ["the", "cat's", "tree", ",", "old", "a", "dog"]
     whole, without = predict(pairs, [row, {**row, "question": "the tree, old"}])
@@ -105,8 +112,7 @@ def test_long_text_shows_what_was_cut(page):
     assert cut.inner_text().endswith("Zebra é")
     tokens = page.locator("#tokens").inner_text()
     assert re.search(r"24 tokens; cut: \d+ of question", tokens)
-    page.get_by_role("button", name="Compute").click()
-    page.locator(".word").first.wait_for()
+    compute_words(page)
     assert "Zebra" in page.locator(".unseen").inner_text()
 
 
@@ -151,9 +157,7 @@ def test_improbable_class_is_not_predicted(page):
     python = [sys.executable, "-c", request_of(page, "Python")]
     assert "'class': None" in subprocess.check_output(python, text=True)
     assert page.get_by_role("tab", name="gRPC").count() == 0
-    page.locator("#table-text").fill("question\tanswer\na\tb\nc\td")
-    page.get_by_role("button", name="Predict all").click()
-    page.locator("#table-preview table").wait_for()
+    predict_table(page, "question\tanswer\na\tb\nc\td")
     assert "2 without a class" in page.locator("#table-status").inner_text()
     cells = page.locator("#table-preview tbody tr").first.locator("td")
     assert cells.all_inner_texts()[2] == ""
@@ -171,9 +175,7 @@ def test_text_has_any_number_of_labels(open_page, tmp_path):
         page.locator(".verdict", has_text="no label").wait_for()
         assert page.locator(".bar.best").count() == 0
         assert not page.get_by_label("Least probability").is_visible()
-        page.locator("#table-text").fill("sentence\nab\nc")
-        page.get_by_role("button", name="Predict all").click()
-        page.locator("#table-preview table").wait_for()
+        predict_table(page, "sentence\nab\nc")
         cells = page.locator("#table-preview tr:has(td)").all()
         labels = [row.locator("td").nth(1).inner_text() for row in cells]
         assert labels == ["with a|with b", ""]
@@ -295,14 +297,11 @@ def test_html_in_class_names_and_texts_is_shown_as_text(open_page, tmp_path):
         page.locator(".verdict").wait_for()
         assert page.locator(".verdict").inner_text() == hostile
         assert page.locator(".bar-name").all_inner_texts() == classes
-        page.get_by_role("button", name="Compute").click()
-        page.locator(".word").first.wait_for()
+        compute_words(page)
         assert f"the probability of {hostile}" in page.locator("#words").inner_text()
-        page.locator("#table-text").fill(f"text\n{hostile}\n")
-        page.get_by_role("button", name="Predict all").click()
-        preview = page.locator("#table-preview table")
-        preview.wait_for()
-        assert f"probability_{hostile}" in preview.inner_text()
+        predict_table(page, f"text\n{hostile}\n")
+        preview = page.locator("#table-preview table").inner_text()
+        assert f"probability_{hostile}" in preview
         page.reload()  # with the history and the texts of the address
         page.locator("#history .choice").first.wait_for()
         assert hostile in page.locator("#history").inner_text()

@@ -71,14 +71,10 @@ def test_classify_and_regress_are_refused_in_favor_of_predict(half_plus_three, a
     )
 
 
-def test_unknown_model_is_not_found(half_plus_three):
-    response = half_plus_three.post("half:predict", instances=[1.0, 5.0])
-    check_refused(response, "model half is not loaded", status=404)
-
-
 @pytest.mark.parametrize(
     ("request_line", "status", "error"),
     [
+        ("POST /v1/models/half:predict", 404, "model half is not loaded"),
         (f"POST {MODEL}/versions/5:predict", 404, f"{NAME} version 5 is not loaded"),
         (f"POST {MODEL}/labels/canary:predict", 400, "canary; allowed: none"),
         (f"POST {MODEL}/versions/{'9' * 20}:predict", 400, None),
@@ -109,19 +105,6 @@ def test_error_of_the_model_names_no_file_of_the_machine(half_plus_three):
     )
     assert response.status_code == 400
     assert response.json()["error"].startswith("Name: <unknown>, Feature: x (data type")
-
-
-def test_rows_of_many_batches_are_returned_in_order(half_plus_three):
-    rows = [float(row) for row in range(1000)]
-    response = half_plus_three.post("half_plus_three:predict", instances=rows)
-    assert response.json()["predictions"] == [row / 2 + 3 for row in rows]
-
-
-def test_columns_of_unequal_length_are_refused(pairs):
-    columns = {"question": ["a"], "answer": ["a", "b"]}
-    response = pairs.post("pairs:predict", inputs=columns)
-    message = '"inputs": answer has 2, question has 1; allowed: the same number of rows'
-    check_refused(response, message)
 
 
 def test_malformed_example_is_refused(pairs):
@@ -165,18 +148,6 @@ def test_exported_model_predicts_serialized_examples(pairs, exported):
     np.testing.assert_allclose(logits, exported.logits, atol=1e-5)
 
 
-def test_predictions_equal_those_of_the_bare_model(pairs):
-    for left, right in PAIRS:
-        row = {"question": left, "answer": right}
-        inputs = {name: np.array([text], object) for name, text in row.items()}
-        with pairs.versions.use("pairs") as model:
-            outputs = model.run("serving_default", inputs)
-        (row,) = pairs.post("pairs:predict", instances=[row]).json()["predictions"]
-        np.testing.assert_array_equal(
-            np.float32(row["probabilities"]), outputs["probabilities"][0]
-        )
-
-
 def test_metadata_of_an_exported_model_has_the_order_of_its_texts(pairs):
     metadata = pairs.http.get("/v1/models/pairs/metadata").json()["metadata"]
     assert metadata["text_columns"] == ["question", "answer"]
@@ -202,8 +173,3 @@ def test_head_has_the_status_and_headers_of_get_but_no_body(pairs, path):
     for name in head.headers.keys() | get.headers.keys():
         assert name in changing or head.headers[name] == get.headers[name]
     assert int(head.headers["content-length"]) > 0
-
-
-def test_server_is_alive_and_ready(half_plus_three):
-    assert half_plus_three.http.get("/healthz").status_code == 200
-    assert half_plus_three.http.get("/readyz").json() == {"status": "ready"}

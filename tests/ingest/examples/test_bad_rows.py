@@ -33,18 +33,15 @@ REASONS = {
 
 
 @pytest.fixture
-def source(tmp_path):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "train.csv").write_bytes(ROWS)
-    (tmp_path / "data" / "eval.csv").write_text("text,label\na,no\nb,yes\n")
-    return str(tmp_path / "data")
+def source(write):
+    return str(write("csv", train=ROWS, eval="text,label\na,no\nb,yes\n"))
 
 
-def test_all_bad_rows_are_counted_and_the_first_named(tmp_path, source):
+def test_all_bad_rows_are_counted_and_the_first_named(tmp_path, source, prepare):
     with open(f"{source}/train.csv", "a") as file:
         file.write("x,?\n" * 3)
     with refused("E-rows-refused", advice=re.compile("`data.on_bad_rows=skip`")) as bad:
-        examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+        prepare(source, TASK)
     lines = bad.value.got.splitlines()
     assert lines[0] == "8 rows cannot be used:"
     for line, (row, reason) in zip(lines[1:6], REASONS.items(), strict=True):
@@ -55,12 +52,12 @@ def test_all_bad_rows_are_counted_and_the_first_named(tmp_path, source):
     assert not (tmp_path / "records").exists()
 
 
-def test_skipped_rows_are_written_with_their_reasons(tmp_path, source):
-    lines = []
-    target = tmp_path / "records"
-    counts = examples_lib.prepare(source, str(target), TASK, lines.append, SKIP)
-    assert counts == {"train": 2, "eval": 2}
-    path = target / "skipped.jsonl"
+def test_skipped_rows_are_written_with_their_reasons(tmp_path, source, prepare):
+    splits, lines = prepare(source, TASK, on_bad_rows="skip")
+    texts = [row["text"] for row in splits["train"]]
+    assert texts == [[b"good"], [b"also good"]]
+    assert len(splits["eval"]) == 2
+    path = tmp_path / "records" / "skipped.jsonl"
     assert f"5 bad rows skipped, with reasons in {path}" in lines
     skipped = [json.loads(line) for line in path.read_text().splitlines()]
     assert [row["row"] for row in skipped] == [*REASONS]
@@ -69,15 +66,13 @@ def test_skipped_rows_are_written_with_their_reasons(tmp_path, source):
         assert row["file"] == f"{source}/train.csv"
         assert REASONS[row["row"]] in row["reason"]
     assert skipped[2]["values"] == {"text": "good", "label": "maybe"}
-    texts = [row["text"] for row in records.read(f"{target}/train/*.gz")]
-    assert texts == [[b"good"], [b"also good"]]
 
 
-def test_split_without_a_good_row_is_refused(tmp_path, source):
+def test_split_without_a_good_row_is_refused(tmp_path, source, prepare):
     (tmp_path / "data" / "eval.csv").write_text("text,label\na,?\n")
     got = "no rows are left in the split eval"
     with refused("E-split-missing", setting=source, got=got):
-        examples_lib.prepare(source, str(tmp_path / "records"), TASK, settings=SKIP)
+        prepare(source, TASK, on_bad_rows="skip")
     assert not (tmp_path / "records").exists()
 
 
@@ -88,16 +83,11 @@ def test_choice_is_not_taken_from_an_earlier_run(tmp_path, source):
         examples_lib.resolve_examples(source, TASK, paths.examples)
 
 
-def test_curated_schema_decides_on_empty_texts(tmp_path):
-    (tmp_path / "data").mkdir()
-    for split in ("train", "eval"):
-        (tmp_path / "data" / f"{split}.csv").write_text("text,label\n,no\nb,yes\n")
-    settings = DataConfig(schema_file="schema.pbtxt")
-    target = str(tmp_path / "records")
-    counts = examples_lib.prepare(
-        str(tmp_path / "data"), target, TASK, settings=settings
-    )
-    assert counts == {"train": 2, "eval": 2}
+def test_curated_schema_decides_on_empty_texts(write, prepare):
+    table = "text,label\n,no\nb,yes\n"
+    source = write("csv", train=table, eval=table)
+    splits, _ = prepare(source, TASK, schema_file="schema.pbtxt")
+    assert len(splits["train"]) == len(splits["eval"]) == 2
 
 
 def test_tfrecords_are_taken_as_they_are(tmp_path):
@@ -111,10 +101,9 @@ def test_tfrecords_are_taken_as_they_are(tmp_path):
         )
 
 
-def test_card_has_the_source_of_the_rows_and_their_counts(tmp_path, source):
-    settings = DataConfig(on_bad_rows="skip", license="CC-BY-4.0")
+def test_card_has_the_source_of_the_rows_and_their_counts(tmp_path, source, prepare):
+    prepare(source, TASK, on_bad_rows="skip", license="CC-BY-4.0")
     target = tmp_path / "records"
-    examples_lib.prepare(source, str(target), TASK, settings=settings)
     card = examples_lib.find_examples(str(target)).card
     assert card.source == source
     assert len(card.fingerprint) == 64
@@ -127,29 +116,23 @@ def test_card_has_the_source_of_the_rows_and_their_counts(tmp_path, source):
     assert card.skipped_file == str(target / "skipped.jsonl")
 
 
-def test_card_of_a_split_file_has_the_seed(tmp_path):
+def test_card_of_a_split_file_has_the_seed(tmp_path, prepare):
     path = tmp_path / "all.csv"
     rows = "".join(f"text {n},{n % 2}\n" for n in range(40))
     path.write_text("text,label\n" + rows)
-    settings = DataConfig(split_seed=7, test_size=0.25)
-    examples_lib.prepare(str(path), str(tmp_path / "r"), TASK, settings=settings)
-    card = examples_lib.find_examples(str(tmp_path / "r")).card
-    assert card.splitting == {
-        "test_size": 0.25,
-        "eval_size": 0.1,
-        "group_column": None,
-        "split_seed": 7,
-    }
+    prepare(path, TASK, split_seed=7, test_size=0.25)
+    card = examples_lib.find_examples(str(tmp_path / "records")).card
+    sizes = {"test_size": 0.25, "eval_size": 0.1}
+    assert card.splitting == {**sizes, "group_column": None, "split_seed": 7}
 
 
-def test_card_of_an_unknown_format_is_refused(tmp_path, source):
-    target = tmp_path / "records"
-    examples_lib.prepare(source, str(target), TASK, settings=SKIP)
-    path = target / "data_card.json"
+def test_card_of_an_unknown_format_is_refused(tmp_path, source, prepare):
+    prepare(source, TASK, on_bad_rows="skip")
+    path = tmp_path / "records" / "data_card.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "format": content["format"] + 1}))
     with refused("E-file-format-other", setting=str(path), got="its format is 2"):
-        examples_lib.find_examples(str(target))
+        examples_lib.find_examples(str(path.parent))
 
 
 def test_file_of_another_program_with_the_name_of_a_card_is_ignored(tmp_path):

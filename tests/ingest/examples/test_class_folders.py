@@ -36,6 +36,12 @@ def class_files(*folders, count=4, suffix=".txt"):
     return [f"{folder}/{n}{suffix}" for folder in folders for n in range(count)]
 
 
+@pytest.fixture
+def source(tmp_path):
+    """Folders of two classes with 4 texts each."""
+    return write(tmp_path / "data", class_files("neg", "pos"))
+
+
 def look(source, **settings):
     return look_at(str(source), DataConfig(**settings), Choices(), {})
 
@@ -104,10 +110,8 @@ def test_classes_at_the_top_are_split(tmp_path):
 def test_names_of_splits(tmp_path, train, test):
     folders = [f"{split}/{name}" for split in (train, test) for name in ("neg", "pos")]
     expected = "test" if test.endswith("test") else "eval"
-    splits = {
-        split for split, _ in read(write(tmp_path / "data", class_files(*folders)))
-    }
-    assert splits == {"train", expected}
+    texts = read(write(tmp_path / "data", class_files(*folders)))
+    assert {split for split, _ in texts} == {"train", expected}
 
 
 def test_files_have_any_or_no_extension_and_may_be_in_deeper_folders(tmp_path):
@@ -121,8 +125,7 @@ def test_files_have_any_or_no_extension_and_may_be_in_deeper_folders(tmp_path):
     assert f"The text of b/2020/{deep}/e.txt." in texts[None, "b"]
 
 
-def test_symbolic_links_are_followed_once(tmp_path):
-    source = write(tmp_path / "data", class_files("neg", "pos"))
+def test_symbolic_links_are_followed_once(tmp_path, source):
     write(tmp_path / "elsewhere", ["x/1.txt", "y.txt"])
     (source / "pos" / "more").symlink_to(tmp_path / "elsewhere")
     (source / "neu").symlink_to(tmp_path / "elsewhere")
@@ -151,13 +154,9 @@ def test_empty_file_is_a_bad_row_that_is_named(tmp_path, content):
     assert json.loads(line)["file"] == f"{source}/train/pos/2.txt"
 
 
-def test_bytes_of_another_encoding_are_named_with_advice_from_all_files(tmp_path):
-    source = write(tmp_path / "data", class_files("neg", "pos"))
-    for name, text in {
-        "neg/1.txt": "Hello,\nUn café",
-        "pos/3.txt": "“Déjà vu”",
-    }.items():
-        (source / name).write_bytes(text.encode("cp1252"))
+def test_bytes_of_another_encoding_are_named_with_advice_from_all_files(source):
+    (source / "neg" / "1.txt").write_text("Hello,\nUn café", encoding="cp1252")
+    (source / "pos" / "3.txt").write_text("“Déjà vu”", encoding="cp1252")
     message = (
         r"2 of 8 rows are not utf-8.*neg/1\.txt:1: line 2, column 7: the byte 0xe9 "
         r"is not utf-8; set .*data\.encoding.*cp1252"
@@ -169,16 +168,14 @@ def test_bytes_of_another_encoding_are_named_with_advice_from_all_files(tmp_path
     assert texts[None, "pos"][3] == "“Déjà vu”"
 
 
-def test_encoding_that_reads_all_bytes_is_the_last_advice(tmp_path):
-    source = write(tmp_path / "data", class_files("neg", "pos"))
+def test_encoding_that_reads_all_bytes_is_the_last_advice(source):
     (source / "neg" / "1.txt").write_bytes(b"caf\xe9 \x81 \xff end")
     with pytest.raises(UsageError, match=r"latin-1"):
         look(source)
     assert len(read(source, encoding="latin-1")[None, "neg"]) == 4
 
 
-def test_byte_order_mark_of_one_file_is_its_encoding(tmp_path):
-    source = write(tmp_path / "data", class_files("neg", "pos"))
+def test_byte_order_mark_of_one_file_is_its_encoding(source):
     (source / "neg" / "1.txt").write_bytes("Grüße".encode("utf-16"))
     (source / "neg" / "2.txt").write_bytes("Grüße".encode("utf-8-sig"))
     assert read(source)[None, "neg"][1:3] == ["Grüße", "Grüße"]
@@ -187,15 +184,13 @@ def test_byte_order_mark_of_one_file_is_its_encoding(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"\0\x01", b"PK\x03\x04\0\0", "a".encode("utf-32-le")]
 )
-def test_binary_file_is_named(tmp_path, content):
-    source = write(tmp_path / "data", class_files("neg", "pos"))
+def test_binary_file_is_named(source, content):
     (source / "neg" / "1.txt").write_bytes(content)
     with pytest.raises(UsageError, match=r"neg/1\.txt:1: .*NUL"):
         look(source)
 
 
-def test_huge_file_is_named(tmp_path):
-    source = write(tmp_path / "data", class_files("neg", "pos"))
+def test_huge_file_is_named(source):
     with (source / "neg" / "1.txt").open("wb") as file:
         file.truncate(1 << 25)
     rows = dict(find_source(str(source), DataConfig()).read(None))
@@ -206,41 +201,30 @@ ONLY = "E-data-not-found"
 
 
 @pytest.mark.parametrize(
-    ("names", "name", "got"),
+    ("folders", "name", "got"),
     [
-        (class_files("pos"), ONLY, "text files in the folder pos only"),
-        (class_files("a/train/neg", "a/train/pos"), ONLY, "in the folder a only"),
+        ("pos", ONLY, "text files in the folder pos only"),
+        ("a/train/neg a/train/pos", ONLY, "in the folder a only"),
+        ("train/pos test/pos", ONLY, "text files in the folder pos only"),
+        ("train test", UNCLEAR, "test, train, which looks like a split"),
         (
-            class_files("train/pos", "test/pos"),
-            ONLY,
-            "text files in the folder pos only",
-        ),
-        (
-            class_files("train", "test"),
-            UNCLEAR,
-            "test, train, which looks like a split",
-        ),
-        (
-            class_files("Train/neg", "Train/pos", "Test/neg", "Test/pos"),
-            UNCLEAR,
+            *("Train/neg Train/pos Test/neg Test/pos", UNCLEAR),
             "Test, Train, which looks like a split",
         ),
         (
-            class_files("train/neg", "train/pos", "eval/neg", "dev/neg"),
-            UNCLEAR,
+            *("train/neg train/pos eval/neg dev/neg", UNCLEAR),
             "dev and eval, which are both the split eval",
         ),
-        (["x.csv", *class_files("neg", "pos")], UNCLEAR, "x.csv, and folders of text"),
-        (
-            ["x.json", *class_files("train/n", "train/p")],
-            UNCLEAR,
-            "x.json, and folders",
-        ),
+        ("x.csv neg pos", UNCLEAR, "x.csv, and folders of text"),
+        ("x.json train/n train/p", UNCLEAR, "x.json, and folders"),
     ],
 )
-def test_folders_that_are_no_classes_are_refused_by_name(tmp_path, names, name, got):
-    source = write(tmp_path / "data", names)
-    is_in_train = names[0].startswith("train/") and name == ONLY
+def test_folders_that_are_no_classes_are_refused_by_name(tmp_path, folders, name, got):
+    folders = folders.split()
+    files = [folder for folder in folders if folder.startswith("x.")]
+    files += class_files(*(folder for folder in folders if folder not in files))
+    source = write(tmp_path / "data", files)
+    is_in_train = folders[0].startswith("train/") and name == ONLY
     setting = f"{source}/train" if is_in_train else str(source)
     with refused(name, setting=setting, got=re.compile(f"^it has .*{got}")):
         look(source)
@@ -274,16 +258,14 @@ def test_class_may_have_the_name_of_a_split_or_of_a_column(tmp_path):
     assert look(source).task.classes == ["bus", "label", "text", "train"]
 
 
-def test_empty_folder_is_no_class(tmp_path):
-    source = write(tmp_path / "data", class_files("neg", "pos"))
+def test_empty_folder_is_no_class(source):
     (source / "neu" / "inner").mkdir(parents=True)
     data_set = look(source)
     assert data_set.task.classes == ["neg", "pos"]
     assert "neu (empty)" in data_set.source.describe_reading()[0]
 
 
-def test_names_that_are_no_unicode(tmp_path):
-    source = write(tmp_path / "data", class_files("neg", "pos"))
+def test_names_that_are_no_unicode(source):
     (source / "neg" / os.fsdecode(b"caf\xe9.txt")).write_text("A text.")
     locations = [str(at) for at, _ in find_source(str(source), DataConfig()).read(None)]
     assert f"{source}/neg/caf\\xe9.txt:1" in locations
@@ -293,11 +275,10 @@ def test_names_that_are_no_unicode(tmp_path):
         look(source)
 
 
-def test_fingerprint_has_the_classes_names_and_contents(tmp_path):
+def test_fingerprint_has_the_classes_names_and_contents(source):
     def sha256():
         return find_source(str(source), DataConfig()).sha256
 
-    source = write(tmp_path / "data", class_files("neg", "pos"))
     hashes = [sha256(), sha256()]
     assert hashes[0] == hashes[1]
     # The files have the same names, contents and order.
@@ -331,8 +312,7 @@ def test_run_reads_the_folders_again_only_if_they_changed(tmp_path):
     assert resolve() != first
 
 
-def test_file_that_changes_while_it_is_read_is_refused(tmp_path):
-    source = write(tmp_path / "data", class_files("neg", "pos"))
+def test_file_that_changes_while_it_is_read_is_refused(source):
     found = find_source(str(source), DataConfig())
     assert found.sha256
     (source / "pos" / "3.txt").write_text("Another text.")

@@ -2,15 +2,14 @@
 
 import csv
 
-import numpy as np
 import pytest
 
-from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
 from ingest.examples import sources, splitting, text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.halving import Halving
+from ingest.rows.readers import DEFAULTS
 from tests.refusals import refused
 
 TASK = TaskConfig(text_columns=["text"], classes=["no", "yes"])
@@ -37,14 +36,13 @@ def rows_of(count, labels=("no", "yes"), start=0):
     return [(f"text {n}", labels[n % len(labels)]) for n in range(start, start + count)]
 
 
-def read(directory, halving=HALVING, task=TASK, **settings):
+def read(path, halving=HALVING, task=TASK):
     """Returns the texts and labels of each split."""
-    settings = DataConfig(**settings)
-    source = sources.find_source(str(directory), settings)
-    with BadRows("refuse", directory) as bad_rows:
-        arguments = task, settings, lambda line: None, bad_rows
+    source = sources.find_source(str(path), DEFAULTS)
+    with BadRows("refuse", path.parent) as bad_rows:
+        arguments = task, DEFAULTS, lambda line: None, bad_rows
         opened = text_source.open_splits(source, *arguments)
-        opened = splitting.complete_splits(opened, bad_rows, task, settings, halving)
+        opened = splitting.complete_splits(opened, bad_rows, task, DEFAULTS, halving)
         return {
             name: {row.features["text"]: row.features["label"] for row in rows}
             for name, rows in opened.items()
@@ -113,37 +111,19 @@ def test_groups_and_equal_texts_of_eval_stay_together(tmp_path):
 )
 def test_scores_and_several_labels_are_halved(tmp_path, task, labels, metrics):
     rows = {"train": rows_of(9, labels, 900), "eval": rows_of(600, labels)}
-    splits = read(write(tmp_path, **rows), Halving(metrics, 0.1), task)
-    assert 240 <= len(splits["test"]) <= 360
-    splits = read(write(tmp_path, **rows), Halving(metrics, 0.001), task)
-    assert "test" not in splits
+    source = write(tmp_path, **rows)
+    assert 240 <= len(read(source, Halving(metrics, 0.1), task)["test"]) <= 360
+    assert "test" not in read(source, Halving(metrics, 0.001), task)
 
 
 def test_eval_of_a_split_by_the_same_seed_is_halved_evenly(tmp_path):
-    file = tmp_path / "all.csv"
-    with open(file, "w", newline="") as opened:
-        csv.writer(opened).writerows([["text", "label"], *rows_of(4000)])
-    split = read_file(file)
-    names = np.array(["no", "yes"])
+    split = read(write(tmp_path, all=rows_of(4000)) / "all.csv", halving=None)
     rows = {
-        name: [(text, names[label]) for text, label in split[name].items()]
+        name: [(text, ("no", "yes")[label]) for text, label in split[name].items()]
         for name in ("train", "eval")
     }
     splits = read(write(tmp_path / "written", **rows))
     assert 150 <= len(splits["test"]) <= 250
-
-
-def read_file(file):
-    settings = DataConfig()
-    source = sources.find_source(str(file), settings)
-    with BadRows("refuse", file.parent) as bad_rows:
-        opened = text_source.open_splits(
-            source, TASK, settings, lambda line: None, bad_rows
-        )
-        return {
-            name: {row.features["text"]: row.features["label"] for row in rows}
-            for name, rows in opened.items()
-        }
 
 
 @pytest.mark.slow

@@ -102,11 +102,7 @@ def test_names_of_the_source_come_first():
 @pytest.mark.parametrize(
     ("labels", "value", "message"),
     [
-        (
-            "name",
-            "1",
-            "'1'; allowed are no, yes .if each label is the index of a class",
-        ),
+        ("name", "1", "'1'; allowed are no, yes .if each label is the index of a cl"),
         ("index", "yes", "allowed are numbers from 0 to 1 .*: `task.labels=name`"),
         (None, "5", "label is '5'; allowed are 0 to 1 or no, yes$"),
         (None, "n/a", "label is 'n/a', which stands for a missing value$"),

@@ -22,143 +22,84 @@ from tests.refusals import refused
 TASK = TaskConfig()
 
 
+@pytest.fixture
+def paths(tmp_path):
+    return OutputPaths(tmp_path / "output", "tiny")
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Splits of 5 pairs."""
+    return str(tiny.write_tables(tmp_path / "text", rows=5))
+
+
 def read(directory, split):
     return records.read(f"{directory}/{split}/*.tfrecord.gz")
 
 
-def write(directory, **tables):
-    directory.mkdir()
-    for name, text in tables.items():
-        (directory / f"{name}.tsv").write_bytes(text.encode())
-    return str(directory)
-
-
+SIZES = dict.fromkeys(("train", "eval", "test"), 20)
 HEADER = "idx\tlabel\tsentence1\tsentence2\n"
 ROW = "7\t1\tone\ttwo\n"
 
 
-def test_every_row_becomes_an_example_with_its_texts_label_and_id(tmp_path):
-    source = tiny.write_tables(tmp_path / "text", rows=20)
-    counts = examples_lib.prepare(str(source), str(tmp_path / "records"), TASK)
-    assert counts == {"train": 20, "eval": 20, "test": 20}
-    examples = read(tmp_path / "records", "train")
+def test_every_row_becomes_an_example_with_its_texts_label_and_id(tmp_path, prepare):
+    splits, _ = prepare(tiny.write_tables(tmp_path / "text", rows=20), TASK)
+    assert {split: len(rows) for split, rows in splits.items()} == SIZES
     for index, (label, first, second) in enumerate(tiny.pairs(20, seed=0)):
-        assert examples[index]["sentence1"] == [first.encode()]
-        assert examples[index]["sentence2"] == [second.encode()]
-        assert examples[index]["label"] == [label]
-        assert examples[index]["idx"] == [index]
+        texts = {"sentence1": [first.encode()], "sentence2": [second.encode()]}
+        assert splits["train"][index] == {**texts, "label": [label], "idx": [index]}
 
 
-def test_double_quotes_and_control_characters_are_text(tmp_path):
-    row = '1\t0\t"The pie\x12 does not fit.\t"Unclosed\r\n'
-    source = write(tmp_path / "text", train=HEADER + row, dev=HEADER + ROW)
-    examples_lib.prepare(source, str(tmp_path / "records"), TASK)
-    (example,) = read(tmp_path / "records", "train")
-    assert example["sentence1"] == [b'"The pie\x12 does not fit.']
-    assert example["sentence2"] == [b'"Unclosed']
-
-
-@pytest.mark.parametrize("name", ["eval", "validation", "dev"])
-def test_split_names_of_other_libraries_are_read(tmp_path, name):
-    source = write(tmp_path / "text", **{"train": HEADER + ROW, name: HEADER + ROW})
-    counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK)
-    assert counts == {"train": 1, "eval": 1}
-
-
-def test_mrpc_as_glue_ships_it_with_its_own_header_and_unlabelled_test(tmp_path):
-    labelled = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\tone\ttwo\n"
-    unlabelled = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t5\t6\tone\ttwo\n"
-    source = write(tmp_path / "text", train=labelled, dev=labelled, test=unlabelled)
-    lines = []
-    counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK, lines.append)
-    assert counts == {"train": 1, "eval": 1}
-    assert f"{source}/test.tsv has no column label: left out" in lines
-
-
-def test_labels_may_be_class_names(tmp_path):
-    row = "1\tequivalent\tone\ttwo\n2\tnot_equivalent\tone\ttwo\n"
-    source = write(tmp_path / "text", train=HEADER + row, eval=HEADER + row)
-    examples_lib.prepare(source, str(tmp_path / "records"), TASK)
-    examples = read(tmp_path / "records", "train")
-    assert [example["label"] for example in examples] == [[1], [0]]
-
-
-def test_columns_have_the_names_of_the_task(tmp_path):
+def test_columns_have_the_names_of_the_task(write, prepare):
     task = TaskConfig(text_columns=["question", "answer"], label_column="good")
     table = "question\tanswer\tgood\nwhy\tbecause\t1\nwho\tme\t0\n"
-    source = write(tmp_path / "text", train=table, eval=table)
-    examples_lib.prepare(source, str(tmp_path / "records"), task)
-    examples = read(tmp_path / "records", "train")
-    assert examples[1]["answer"] == [b"me"]
-    assert [example["idx"] for example in examples] == [[0], [1]]
+    splits, _ = prepare(write("tsv", train=table, eval=table), task)
+    assert splits["train"][1]["answer"] == [b"me"]
+    assert [example["idx"] for example in splits["train"]] == [[0], [1]]
 
 
-def test_column_that_the_task_does_not_name_changes_nothing(tmp_path):
+def test_column_that_the_task_does_not_name_changes_nothing(write, prepare):
     contents = []
     for name in ("Ann", "Bob"):
         table = f"name\t{HEADER}{name}\t{ROW}"
-        source = write(tmp_path / name, train=table, eval=table)
-        examples_lib.prepare(source, str(tmp_path / f"{name}_records"), TASK)
-        contents.append(read(tmp_path / f"{name}_records", "*"))
+        contents.append(prepare(write("tsv", train=table, eval=table), TASK, name)[0])
     assert contents[0] == contents[1]
-    assert {*contents[0][0]} == {*TASK.columns}
+    assert {*contents[0]["train"][0]} == {*TASK.columns}
 
 
-WEIGHTED = TaskConfig(weight_column="weight")
-WEIGHTED_HEADER = "label\tsentence1\tsentence2\tweight\n"
-
-
-def test_weights_of_rows_become_numbers_and_only_training_needs_them(tmp_path):
+def test_weights_of_rows_become_numbers_and_only_training_needs_them(write, prepare):
     rows = "1\tone\ttwo\t2\n0\tone\ttwo\t0.25\n"
-    source = write(tmp_path / "text", train=WEIGHTED_HEADER + rows, eval=HEADER + ROW)
-    examples_lib.prepare(source, str(tmp_path / "records"), WEIGHTED)
-    train, evaluation = (read(tmp_path / "records", s) for s in ("train", "eval"))
-    assert [example["weight"] for example in train] == [[2.0], [0.25]]
-    assert "weight" not in evaluation[0]
+    train = "label\tsentence1\tsentence2\tweight\n" + rows
+    source = write("tsv", train=train, eval=HEADER + ROW)
+    splits, _ = prepare(source, TaskConfig(weight_column="weight"))
+    assert [example["weight"] for example in splits["train"]] == [[2.0], [0.25]]
+    assert "weight" not in splits["eval"][0]
 
 
-SLICED = DataConfig(slice_columns=["region", "year"])
-SLICED_HEADER = "label\tsentence1\tsentence2\tyear\tregion\n"
-
-
-def prepare_sliced(tmp_path, **tables):
-    source = write(tmp_path / "text", **tables)
-    target = str(tmp_path / "records")
-    return examples_lib.prepare(source, target, TASK, settings=SLICED)
-
-
-def test_columns_to_slice_by_become_texts_of_the_examples(tmp_path):
+def test_columns_to_slice_by_become_texts_of_the_examples(write, prepare):
     rows = "1\tone\ttwo\t2024.0\t north\n0\tone\ttwo\tNA\t\n"
-    train = SLICED_HEADER + rows
-    prepare_sliced(tmp_path, train=train, eval=train, test=HEADER + ROW)
+    table = "label\tsentence1\tsentence2\tyear\tregion\n" + rows
+    source = write("tsv", train=table, eval=table, test=HEADER + ROW)
+    splits, _ = prepare(source, TASK, slice_columns=["region", "year"])
     for split in ("train", "eval"):
-        first, second = read(tmp_path / "records", split)
+        first, second = splits[split]
         assert (first["year"], first["region"]) == ([b"2024"], [b"north"])
         assert not {"year", "region"} & second.keys()  # no values
-    (row,) = read(tmp_path / "records", "test")
+    (row,) = splits["test"]
     assert row.keys() == {"sentence1", "sentence2", "label", "idx"}
 
 
-def test_column_of_the_task_is_no_column_to_slice_by(tmp_path):
-    source = write(tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW)
-    settings = DataConfig(slice_columns=["label"])
+def test_column_of_the_task_is_no_column_to_slice_by(write, prepare):
+    source = write("tsv", train=HEADER + ROW, eval=HEADER + ROW)
     with pytest.raises(UsageError, match="names 'label', a column of the task"):
-        examples_lib.prepare(source, str(tmp_path / "r"), TASK, settings=settings)
+        prepare(source, TASK, slice_columns=["label"])
 
 
-def test_source_that_does_not_exist_is_refused(tmp_path):
+def test_source_that_does_not_exist_is_refused(tmp_path, prepare):
     source = str(tmp_path / "absent")
     allowed = re.compile("^a file, a directory with train.csv and eval.csv")
     with refused("E-data-not-found", setting=source, allowed=allowed):
-        examples_lib.prepare(source, str(tmp_path / "records"), TASK)
-
-
-def test_existing_destination_is_never_overwritten(tmp_path):
-    source = tiny.write_tables(tmp_path / "text")
-    target = tmp_path / "records"
-    target.mkdir()
-    with refused("E-destination-exists", setting=str(target)):
-        examples_lib.prepare(str(source), str(target), TASK)
+        prepare(source, TASK)
 
 
 def in_the_middle(call):
@@ -182,8 +123,7 @@ def in_the_middle(call):
     return report, future
 
 
-def test_second_preparation_of_one_destination_waits_and_is_refused(tmp_path):
-    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+def test_second_preparation_of_one_destination_waits_and_is_refused(tmp_path, source):
     target = str(tmp_path / "records")
     report, second = in_the_middle(lambda: examples_lib.prepare(source, target, TASK))
     examples_lib.prepare(source, target, TASK, report)
@@ -193,17 +133,14 @@ def test_second_preparation_of_one_destination_waits_and_is_refused(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["records", "text"]
 
 
-def test_files_of_a_killed_preparation_are_deleted(tmp_path):
-    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+def test_files_of_a_killed_preparation_are_deleted(tmp_path, source):
     left = tmp_path / ".records.incomplete" / "train"
     left.mkdir(parents=True)
     examples_lib.prepare(source, str(tmp_path / "records"), TASK)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["records", "text"]
 
 
-def test_two_runs_that_make_the_same_examples_both_use_them(tmp_path):
-    source = str(tiny.write_tables(tmp_path / "text", rows=5))
-    paths = OutputPaths(tmp_path / "output", "tiny")
+def test_two_runs_that_make_the_same_examples_both_use_them(source, paths):
     report, second = in_the_middle(
         lambda: examples_lib.resolve_examples(source, TASK, paths.examples)
     )
@@ -212,38 +149,29 @@ def test_two_runs_that_make_the_same_examples_both_use_them(tmp_path):
     assert len(read(first.directory, "train")) == 5
 
 
-def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):
-    source = tiny.write_tables(tmp_path / "text")
-    paths = OutputPaths(tmp_path / "output", "tiny")
-    first = examples_lib.resolve_examples(str(source), TASK, paths.examples)
-    assert examples_lib.resolve_examples(str(source), TASK, paths.examples) == first
-    with open(source / "train.tsv", "a") as file:
+def test_same_text_is_prepared_once_and_an_edit_again(source, paths):
+    first = examples_lib.resolve_examples(source, TASK, paths.examples)
+    assert examples_lib.resolve_examples(source, TASK, paths.examples) == first
+    with open(f"{source}/train.tsv", "a") as file:
         file.write("99\t1\tA cat.\tThe cat.\n")
-    assert examples_lib.resolve_examples(str(source), TASK, paths.examples) != first
+    assert examples_lib.resolve_examples(source, TASK, paths.examples) != first
 
 
 @pytest.mark.parametrize("damage", ["deleted", "emptied"])
-def test_damaged_examples_are_written_again(tmp_path, damage):
-    source = str(tiny.write_tables(tmp_path / "text", rows=5))
-    paths = OutputPaths(tmp_path / "output", "tiny")
+def test_damaged_examples_are_written_again(source, paths, damage):
     first = examples_lib.resolve_examples(source, TASK, paths.examples)
     (path,) = Path(first.directory, "train").glob("*.gz")
     path.unlink() if damage == "deleted" else path.write_text("")
-    reported = []
-    again = examples_lib.resolve_examples(source, TASK, paths.examples, reported.append)
+    lines = []
+    again = examples_lib.resolve_examples(source, TASK, paths.examples, lines.append)
     assert again == first
     assert len(read(first.directory, "train")) == 5
-    assert reported[0] == (
-        f"{first.directory} is written again: 1 of its files are missing or have "
-        "changed"
-    )
+    assert lines[0].startswith(f"{first.directory} is written again: 1 of its files")
 
 
 def test_examples_of_a_process_killed_after_publishing_are_checked(
-    tmp_path, monkeypatch
+    source, paths, monkeypatch
 ):
-    source = str(tiny.write_tables(tmp_path / "text", rows=5))
-    paths = OutputPaths(tmp_path / "output", "tiny")
     publish = WorkingDirectory.publish
 
     def killed(*arguments):
@@ -286,9 +214,8 @@ def test_file_is_opened_once(tmp_path, kind):
     assert card.fingerprint == fingerprint.of_files(source / name for name in names)
 
 
-def test_run_opens_a_file_once_more_to_look_for_earlier_examples(tmp_path):
+def test_run_opens_a_file_once_more_to_look_for_earlier_examples(tmp_path, paths):
     source, (name,) = write_rows(tmp_path, "one")
-    paths = OutputPaths(tmp_path / "output", "tiny")
     for times in (2, 1):  # to hash it and to read its rows; to hash it
         with opened_files.counted() as opened:
             examples_lib.resolve_examples(str(source), TASK, paths.examples)
@@ -306,13 +233,11 @@ def test_dialects_of_all_shards_are_known_before_the_rows_are_written(tmp_path):
     assert not lines
 
 
-def test_directory_of_tfrecords_is_not_copied(tmp_path):
-    source = tiny.write_tables(tmp_path / "text")
-    examples_lib.prepare(str(source), str(tmp_path / "records"), TASK)
-    examples = examples_lib.resolve_examples(
-        str(tmp_path / "records"), TASK, OutputPaths(tmp_path / "output", "tiny")
-    )
-    assert examples.directory == str(tmp_path / "records")
+def test_directory_of_tfrecords_is_not_copied(tmp_path, source, paths):
+    directory = str(tmp_path / "records")
+    examples_lib.prepare(source, directory, TASK)
+    examples = examples_lib.resolve_examples(directory, TASK, paths.examples)
+    assert examples.directory == directory
     assert sorted(examples.patterns) == ["eval", "test", "train"]
     assert not (tmp_path / "output").exists()
 
@@ -326,58 +251,73 @@ def rewrite(path):
     assert path.stat().st_size == status.st_size
 
 
-@pytest.mark.parametrize("split", ["train", "eval", "test"])
 @pytest.mark.parametrize("has_card", [True, False])
 def test_tfrecords_rewritten_with_the_same_size_and_time_have_another_fingerprint(
-    tmp_path, has_card, split
+    tmp_path, source, paths, has_card
 ):
-    source = str(tiny.write_tables(tmp_path / "text"))
     directory = tmp_path / "records"
     examples_lib.prepare(source, str(directory), TASK)
     if not has_card:
         (directory / "data_card.json").unlink()
 
     def resolve():
-        paths = OutputPaths(tmp_path / "output", "tiny")
         return examples_lib.resolve_examples(str(directory), TASK, paths.examples)
 
     first = resolve()
     assert first.fingerprint == resolve().fingerprint
     # The card of prepared records has the hash of their source.
     assert (first.card.fingerprint != first.fingerprint) == has_card
-    rewrite(next((directory / split).glob("*.gz")))
-    assert resolve().fingerprint != first.fingerprint
+    fingerprints = {first.fingerprint}
+    for split in ("train", "eval", "test"):
+        rewrite(next((directory / split).glob("*.gz")))
+        fingerprints.add(resolve().fingerprint)
+    assert len(fingerprints) == 4
 
 
-def test_tfrecords_are_read_once_to_hash_them(tmp_path):
-    source = str(tiny.write_tables(tmp_path / "text"))
+def test_tfrecords_are_read_once_to_hash_them(tmp_path, source, paths):
     directory = str(tmp_path / "records")
     examples_lib.prepare(source, directory, TASK)
-    paths = OutputPaths(tmp_path / "output", "tiny")
     with opened_files.counted() as opened:
         examples_lib.resolve_examples(directory, TASK, paths.examples)
     # Each split has a file of this name; its first bytes show its compression.
     assert opened["data-00000-of-00001.tfrecord.gz"] == 3 * 2
 
 
-def test_real_mrpc_is_read_whole(mrpc, tmp_path):
-    counts = examples_lib.prepare(str(mrpc), str(tmp_path / "records"), TASK)
-    assert counts == {"train": 3668, "eval": 408, "test": 1725}
-    labels = [example["label"][0] for example in read(tmp_path / "records", "eval")]
-    assert sum(labels) == 279
+def test_real_mrpc_is_read_whole(mrpc, prepare):
+    splits, _ = prepare(mrpc, TASK)
+    sizes = {split: len(rows) for split, rows in splits.items()}
+    assert sizes == {"train": 3668, "eval": 408, "test": 1725}
+    assert sum(example["label"][0] for example in splits["eval"]) == 279
 
 
 SINGLE = TaskConfig(text_columns=["body"], label_range=[0, 10])
-RATED = "body\tlabel\n"
+STARS = TaskConfig(text_columns=["body"], classes=["bad", "fine", "good"])
 
 
-def test_single_sentences_have_scores(tmp_path):
-    table = RATED + "A cat.\t7.25\nA bird.\t1e1\n"
-    source = write(tmp_path / "text", train=table, eval=table)
-    examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
-    assert read(tmp_path / "records", "train") == [
-        {"body": [b"A cat."], "label": [7.25], "idx": [0]},
-        {"body": [b"A bird."], "label": [10.0], "idx": [1]},
+@pytest.fixture
+def write_labels(write):
+    """Writes splits of rows with the given labels."""
+
+    def write_labels(**splits):
+        tables = {
+            split: "body\tlabel\n" + "".join(f"Text.\t{label}\n" for label in labels)
+            for split, labels in splits.items()
+        }
+        return write("tsv", **tables)
+
+    return write_labels
+
+
+def labels_of(splits):
+    return {s: [row["label"][0] for row in rows] for s, rows in splits.items()}
+
+
+def test_single_sentences_have_scores(write_labels, prepare):
+    scores = ["7.25", "1e1"]
+    splits, _ = prepare(write_labels(train=scores, eval=scores), SINGLE)
+    assert splits["train"] == [
+        {"body": [b"Text."], "label": [7.25], "idx": [0]},
+        {"body": [b"Text."], "label": [10.0], "idx": [1]},
     ]
 
 
@@ -391,151 +331,108 @@ def test_single_sentences_have_scores(tmp_path):
     ],
 )
 def test_minus_one_is_a_missing_label_of_a_test_split_unless_the_task_has_it(
-    tmp_path, task, is_kept
+    write, prepare, task, is_kept
 ):
-    secret = HEADER + "1\t-1\ta\tb\n"
-    source = write(
-        tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW, test=secret
-    )
-    lines = []
-    counts = examples_lib.prepare(source, str(tmp_path / "records"), task, lines.append)
-    assert ("test" in counts) == is_kept
+    table, secret = HEADER + ROW, HEADER + "1\t-1\ta\tb\n"
+    source = write("tsv", train=table, eval=table, test=secret)
+    splits, lines = prepare(source, task)
+    assert ("test" in splits) == is_kept
     assert (f"{source}/test.tsv has only -1 for label: left out" in lines) != is_kept
 
 
-STARS = TaskConfig(text_columns=["body"], classes=["bad", "fine", "good"])
-
-
-def prepare(tmp_path, task=STARS, skips=False, **labels):
-    """Prepares splits of rows with the given labels; returns theirs, and the lines."""
-    tables = {
-        split: RATED + "".join(f"Text {n}.\t{label}\n" for n, label in enumerate(rows))
-        for split, rows in labels.items()
-    }
-    source = write(tmp_path / "text", **tables)
-    settings = DataConfig(on_bad_rows="skip" if skips else "refuse")
-    lines = []
-    counts = examples_lib.prepare(
-        source, str(tmp_path / "records"), task, lines.append, settings
-    )
-    return {
-        split: [row["label"][0] for row in read(tmp_path / "records", split)]
-        for split in counts
-    }, lines
-
-
-def test_labels_of_all_splits_are_indices_or_all_are_names(tmp_path):
+def test_labels_of_all_splits_are_indices_or_all_are_names(write_labels, prepare):
+    source = write_labels(train="012", eval=["0", "-1"])
     got = re.compile(r"eval\.tsv:3: label is '-1'; allowed are 0")
     with refused("E-rows-refused", got=got):
-        prepare(tmp_path, train="012", eval=["0", "-1"])
-    (tmp_path / "skip").mkdir()
+        prepare(source, STARS)
     got = "no rows are left in the split train"
     with refused("E-split-missing", got=got, advice="add some"):
-        prepare(tmp_path / "skip", train="012", eval=["0", "-1"], skips=True)
+        prepare(source, STARS, on_bad_rows="skip")
 
 
-def test_no_label_changes_its_class_if_bad_rows_are_skipped(tmp_path):
-    labels, lines = prepare(
-        tmp_path, train=["1", "bad", "good"], eval=["fine", "2"], skips=True
-    )
-    assert labels == {"train": [0, 2], "eval": [1]}
-    (tmp_path / "late").mkdir()
-    labels, lines = prepare(
-        tmp_path / "late", train=["1", "2", "good"], eval=["fine"], skips=True
-    )
-    assert labels == {"train": [2], "eval": [1]}
-    assert (
-        "the label good is not the index of a class, so that every label"
-        in " ".join(lines)
-    )
+def test_no_label_changes_its_class_if_bad_rows_are_skipped(write_labels, prepare):
+    source = write_labels(train=["1", "bad", "good"], eval=["fine", "2"])
+    splits, _ = prepare(source, STARS, on_bad_rows="skip")
+    assert labels_of(splits) == {"train": [0, 2], "eval": [1]}
+    source = write_labels(train=["1", "2", "good"], eval=["fine"])
+    splits, lines = prepare(source, STARS, "late", on_bad_rows="skip")
+    assert labels_of(splits) == {"train": [2], "eval": [1]}
+    reason = "the label good is not the index of a class, so that every label"
+    assert reason in " ".join(lines)
 
 
-def test_one_value_has_one_class_in_all_files(tmp_path):
+def test_one_value_has_one_class_in_all_files(write_labels, prepare):
     task = STARS.model_copy(update={"classes": ["1", "2", "3"], "labels": "name"})
-    labels, _ = prepare(tmp_path, task, train=["1.0", "3.0"], eval=["1", "03"])
-    assert labels == {"train": [0, 2], "eval": [0, 2]}
+    splits, _ = prepare(write_labels(train=["1.0", "3.0"], eval=["1", "03"]), task)
+    assert labels_of(splits) == {"train": [0, 2], "eval": [0, 2]}
 
 
 @pytest.mark.parametrize(
-    ("test", "line"),
-    [
-        (["-1"] * 3, "test.tsv has only -1 for label: left out"),
-        ([""] * 3, "test.tsv has only (empty) for label: left out"),
-        (["NA", "", "-1"], "test.tsv has only (empty), -1, NA for label: left out"),
-    ],
+    ("test", "values"), [([""] * 3, "(empty)"), (["NA", "", "-1"], "(empty), -1, NA")]
 )
-def test_split_without_a_label_is_left_out_with_its_values(tmp_path, test, line):
-    labels, lines = prepare(tmp_path, train="012", eval="012", test=test)
-    assert labels.keys() == {"train", "eval"}
-    assert any(shown.endswith(line) for shown in lines)
+def test_split_without_a_label_is_left_out_with_its_values(
+    write_labels, prepare, test, values
+):
+    source = write_labels(train="012", eval="012", test=test)
+    splits, lines = prepare(source, STARS)
+    assert splits.keys() == {"train", "eval"}
+    assert f"{source}/test.tsv has only {values} for label: left out" in lines
 
 
 @pytest.mark.parametrize("mark", ["", "NA", "-1"])
-def test_row_without_a_label_in_a_labelled_split_is_a_bad_row(tmp_path, mark):
-    task = STARS.model_copy(update={"labels": "index"})
+def test_row_without_a_label_in_a_labelled_split_is_a_bad_row(
+    write_labels, prepare, mark
+):
+    source = write_labels(train="012", eval="012", test=[mark, "1", "2"])
     got = re.compile(rf"test\.tsv:2: label is '{mark}'")
     with refused("E-rows-refused", got=got):
-        prepare(tmp_path, task, train="012", eval="012", test=[mark, "1", "2"])
+        prepare(source, STARS.model_copy(update={"labels": "index"}))
 
 
-def test_split_whose_first_row_lacks_the_label_keeps_its_labels(tmp_path):
-    (tmp_path / "data").mkdir()
-    for split in ("train", "eval", "test"):
-        rows = [{"body": f"Text {n}.", "label": "good"} for n in range(3)]
-        if split == "test":
-            del rows[0]["label"]
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-        (tmp_path / "data" / f"{split}.jsonl").write_text(lines)
+def test_split_whose_first_row_lacks_the_label_keeps_its_labels(write, prepare):
+    whole = '{"body": "A cat.", "label": "good"}\n'
+    splits = {"train": whole, "eval": whole, "test": '{"body": "A cat."}\n' + whole}
     with refused("E-rows-refused", got=re.compile(r"test\.jsonl:1: no column label")):
-        examples_lib.prepare(str(tmp_path / "data"), str(tmp_path / "records"), STARS)
+        prepare(write("jsonl", **splits), STARS)
 
 
-def test_null_is_no_label_even_if_a_class_is_called_none(tmp_path):
+def test_null_is_no_label_even_if_a_class_is_called_none(write, prepare):
     task = STARS.model_copy(update={"classes": ["bad", "None"]})
-    (tmp_path / "data").mkdir()
-    for split, label in (("train", "None"), ("eval", "bad"), ("test", None)):
-        line = json.dumps({"body": "A cat.", "label": label}) + "\n"
-        (tmp_path / "data" / f"{split}.jsonl").write_text(line)
-    counts = examples_lib.prepare(
-        str(tmp_path / "data"), str(tmp_path / "records"), task
-    )
-    assert counts == {"train": 1, "eval": 1}
+    line = '{{"body": "A cat.", "label": {}}}\n'.format
+    splits = {"train": line('"None"'), "eval": line('"bad"'), "test": line("null")}
+    splits, _ = prepare(write("jsonl", **splits), task)
+    assert splits.keys() == {"train", "eval"}
 
 
-def test_marks_of_missing_texts_are_bad_rows(tmp_path):
-    table = RATED + "NA\t7\nNA sales.\t7\n n/a \t7\n"
-    source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
+def test_marks_of_missing_texts_are_bad_rows(write, prepare):
+    table = "body\tlabel\nNA\t7\nNA sales.\t7\n n/a \t7\n"
+    source = write("tsv", train=table, eval="body\tlabel\nA cat.\t7\n")
     got = re.compile("(?s)^2 rows cannot be used.*body is 'NA', which stands for a mis")
     with refused("E-rows-refused", got=got):
-        examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
+        prepare(source, SINGLE)
 
 
-def test_marks_are_texts_of_glue(tmp_path):
-    header = "index\tpremise\thypothesis\tlabel\n"
-    table = header + "1\tn/a\tNone\tneutral\n"
-    source = write(tmp_path / "text", train=table, eval=table)
-    task = TaskConfig(name="mnli")
-    counts = examples_lib.prepare(source, str(tmp_path / "records"), task)
-    assert counts == {"train": 1, "eval": 1}
+def test_marks_are_texts_of_glue(write, prepare):
+    table = "index\tpremise\thypothesis\tlabel\n1\tn/a\tNone\tneutral\n"
+    source = write("tsv", train=table, eval=table)
+    splits, _ = prepare(source, TaskConfig(name="mnli"))
+    assert splits["train"][0]["hypothesis"] == [b"None"]
 
 
-def test_two_files_of_one_split_are_refused(tmp_path):
+def test_two_files_of_one_split_are_refused(write, prepare):
     table = HEADER + ROW
-    source = write(tmp_path / "text", train=table, dev=table, validation=table)
+    source = write("tsv", train=table, dev=table, validation=table)
     got = re.compile(r"dev\.tsv and validation\.tsv, .* the split eval")
-    with refused("E-split-unclear", setting=source, got=got):
-        examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+    with refused("E-split-unclear", setting=str(source), got=got):
+        prepare(source, TASK)
 
 
 TOKENIZED = TaskConfig(input="tokenized")
 
 
-@pytest.mark.parametrize("source", ["text", "tfds:glue/mrpc"])
-def test_text_is_refused_for_a_task_of_token_ids(tmp_path, source):
-    tiny.write_tables(tmp_path / "text")
-    if not source.startswith("tfds:"):
-        source = str(tmp_path / source)
-    paths = OutputPaths(tmp_path / "output", "tiny")
+@pytest.mark.parametrize("origin", [None, "tfds:glue/mrpc"])
+def test_text_is_refused_for_a_task_of_token_ids(tmp_path, source, paths, origin):
+    source = origin or source
     target = str(tmp_path / "records")
     for resolve in (
         lambda: examples_lib.resolve_examples(source, TOKENIZED, paths.examples),
@@ -546,31 +443,34 @@ def test_text_is_refused_for_a_task_of_token_ids(tmp_path, source):
             resolve()
 
 
-def test_token_ids_are_found_next_to_text(tmp_path):
-    source = tiny.write_tables(tmp_path / "text")
+def test_token_ids_are_found_next_to_text(source, paths):
     for split in ("train", "eval"):
-        records.write(source / f"MRPC_{split}.tf_record", [records.example(label=[1])])
-    paths = OutputPaths(tmp_path / "output", "tiny")
-    examples = examples_lib.resolve_examples(str(source), TOKENIZED, paths.examples)
+        path = Path(source, f"MRPC_{split}.tf_record")
+        records.write(path, [records.example(label=[1])])
+    examples = examples_lib.resolve_examples(source, TOKENIZED, paths.examples)
     assert examples.patterns["train"] == "MRPC_train.tf_record"
 
 
-def test_first_examples_that_are_split_in_another_way_warn_once(tmp_path):
+BINARY = "text,label\n" + "".join(f"text {n},{n % 2}\n" for n in range(60))
+
+
+def find_warnings(source, tmp_path, **settings):
+    """Returns the warnings of a run about rows that were split in another way."""
     task = TaskConfig(text_columns=["text"], classes=["0", "1"])
+    lines = []
+    examples_lib.resolve_examples(
+        *(str(source), task, lambda key: tmp_path / "examples" / key, lines.append),
+        DataConfig(**settings),
+    )
+    return [line for line in lines if line.startswith("warning: the rows of")]
+
+
+def test_first_examples_that_are_split_in_another_way_warn_once(tmp_path):
     source = tmp_path / "all.csv"
-    rows = "".join(f"text {n},{n % 2}\n" for n in range(60))
-    source.write_text("text,label\n" + rows)
+    source.write_text(BINARY)
 
     def resolve(**settings):
-        lines = []
-        examples_lib.resolve_examples(
-            str(source),
-            task,
-            lambda key: tmp_path / "examples" / key,
-            lines.append,
-            DataConfig(**settings),
-        )
-        return [line for line in lines if line.startswith("warning: the rows of")]
+        return find_warnings(source, tmp_path, **settings)
 
     assert resolve() == []
     (card,) = (tmp_path / "examples").glob("*/data_card.json")
@@ -594,21 +494,15 @@ def test_first_examples_that_are_split_in_another_way_warn_once(tmp_path):
 
 
 def test_source_that_has_splits_now_warns_that_it_had_none(tmp_path):
-    task = TaskConfig(text_columns=["text"], classes=["0", "1"])
     source = tmp_path / "data"
     source.mkdir()
-    rows = "text,label\n" + "".join(f"text {n},{n % 2}\n" for n in range(60))
 
     def resolve(*names):
         for file in source.iterdir():
             file.unlink()
         for name in names:
-            (source / name).write_text(rows.replace("text ", f"{name} "))
-        lines = []
-        examples_lib.resolve_examples(
-            str(source), task, lambda key: tmp_path / "examples" / key, lines.append
-        )
-        return [line for line in lines if line.startswith("warning: the rows of")]
+            (source / name).write_text(BINARY.replace("text ", f"{name} "))
+        return find_warnings(source, tmp_path)
 
     assert resolve("part-0.csv") == []
     (warning,) = resolve("train.csv", "eval.csv")

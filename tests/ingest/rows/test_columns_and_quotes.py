@@ -10,6 +10,7 @@ import pytest
 from contracts.settings.data import DataConfig
 from ingest.rows.row_errors import RowError
 from ingest.rows.row_file import RowFile
+from tests.ingest.rows.reading import read
 from tests.refusals import refused
 
 ROWS = [
@@ -19,11 +20,6 @@ ROWS = [
     ["Two\nlines\t| here", "neg"],
 ]
 NAMES = ["text", "label"]
-
-
-def read(path, **settings):
-    file = RowFile(str(path), path.name.split(".")[1], DataConfig(**settings))
-    return [(location.row, row) for location, row in file.read()]
 
 
 def rows_of(path, **settings):
@@ -156,6 +152,7 @@ def test_header_with_the_same_names_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["in.jsonl", "in.parquet", "in.arrow", "in.tfrecord"])
 def test_formats_with_names_refuse_columns(tmp_path, name):
+    (tmp_path / name).touch()
     got = re.compile(f"the format of {tmp_path / name} is {name[3:]}")
     with refused("E-column-missing", setting="data.columns", got=got):
         read(tmp_path / name, columns=NAMES)

@@ -1,6 +1,5 @@
 """A row that cannot be predicted is refused with its location, and no other row."""
 
-import gzip
 import json
 import os
 import re
@@ -153,34 +152,20 @@ def test_file_that_is_not_parquet_is_refused_by_name(longer, tmp_path):
 
 
 @pytest.mark.nightly
-def test_damaged_gzip_is_refused_by_name(longer, tmp_path):
-    line = json.dumps(GOOD) + "\n"
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(line.encode()))
-    (tmp_path / "b.jsonl.gz").write_text(line)
+@pytest.mark.parametrize("suffix", ["jsonl", "tfrecord"])
+def test_damaged_gzip_is_refused_by_name(longer, tmp_path, suffix):
+    write_rows(tmp_path / f"a.{suffix}.gz", [GOOD])
+    write_rows(tmp_path / f"plain.{suffix}", [GOOD]).rename(tmp_path / f"b.{suffix}.gz")
     rows = [{"left": os.urandom(40).hex(), "right": "."} for _ in range(2000)]
-    packed = gzip.compress("".join(f"{json.dumps(row)}\n" for row in rows).encode())
-    (tmp_path / "c.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    summary = predict_files(longer, str(tmp_path / "*.gz"), str(tmp_path / "out"))
-    refused = {row["file"]: row for row in read_refused(tmp_path / "out")}
-    assert [*map(os.path.basename, refused)] == ["b.jsonl.gz", "c.jsonl.gz"]
-    for row in refused.values():
-        assert "the file cannot be read from here" in row["reason"]
-    assert 800 < summary.predicted < 1001
-    assert refused[str(tmp_path / "c.jsonl.gz")]["row"] == summary.predicted
-
-
-@pytest.mark.nightly
-def test_damaged_gzip_of_examples_is_refused_by_name(longer, tmp_path):
-    write_rows(tmp_path / "a.tfrecord.gz", [GOOD])
-    plain = write_rows(tmp_path / "plain.tfrecord", [GOOD])
-    plain.rename(tmp_path / "b.tfrecord.gz")
-    rows = [{"left": os.urandom(40).hex(), "right": "."} for _ in range(200)]
-    cut = write_rows(tmp_path / "c.tfrecord.gz", rows)
+    cut = write_rows(tmp_path / f"c.{suffix}.gz", rows)
     cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
     summary = predict_files(longer, str(tmp_path / "*.gz"), str(tmp_path / "out"))
     refused = {row["file"]: row for row in read_refused(tmp_path / "out")}
-    assert [*map(os.path.basename, refused)] == ["b.tfrecord.gz", "c.tfrecord.gz"]
-    assert 50 < summary.predicted < 150
+    assert [*map(os.path.basename, refused)] == [f"b.{suffix}.gz", f"c.{suffix}.gz"]
+    for row in refused.values():
+        assert "the file cannot be read from here" in row["reason"]
+    assert 700 < summary.predicted < 1100
+    assert refused[str(cut)]["row"] == summary.predicted
 
 
 def test_value_of_parquet_that_python_cannot_hold_is_refused(longer, tmp_path):
