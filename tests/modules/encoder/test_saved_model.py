@@ -280,6 +280,20 @@ def test_import_runs_nothing_of_a_saved_model(saved_plain, tmp_path):
     assert not written.exists()
 
 
+def test_refusal_of_another_saved_model_runs_nothing_of_it(tmp_path):
+    written = tmp_path / "written"
+    module = tf.Module()
+    module.resource = WritingInitializer(written)
+    tf.saved_model.save(module, str(tmp_path / "hub"))
+    source = write_vocabulary(tmp_path / "hub")
+    tf.saved_model.load(str(source))
+    assert written.exists()
+    written.unlink()
+    with sources.refused("not-found", source, "no variable word_embeddings"):
+        convert(source, tmp_path / "imported")
+    assert not written.exists()
+
+
 def with_capital(vocab_file):
     """Makes the words of a vocabulary look cased."""
     vocab_file.write_text(vocab_file.read_text().replace("cat\n", "Cat\n"))

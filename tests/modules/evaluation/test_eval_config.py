@@ -258,6 +258,18 @@ def test_a_model_that_is_nan_for_some_rows_is_refused(tmp_path):
     assert "accuracy cannot be compared: it is NaN" in verdict.comparison
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_a_champion_that_is_nan_blocks_no_candidate(tmp_path, broken):
+    scores = [0.5, 1.5, 2.5, 3.5]
+    metrics, verdict = Parrots(tmp_path, REGRESSION).run(
+        scores, [*scores[:3], broken], scores, {"pearson": -1.0}, {"spearman": 0.1}
+    )
+    assert math.isnan(metrics["spearman"].champion)
+    assert verdict.failures == []
+    assert verdict.blessed
+
+
 def test_a_candidate_exactly_at_its_bounds_is_blessed(tmp_path):
     """The names of TFMA's differences end in `diff`, as that of a class does here."""
     labels = [0, 1] * 100

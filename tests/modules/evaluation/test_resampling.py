@@ -229,3 +229,13 @@ def test_a_model_equals_itself(metric):
     assert test.p_value == 1
     assert test.may_be_noise
     assert test.sentence == f"{metric} is equal (50 rows)"
+
+
+def test_a_metric_of_another_task_is_refused():
+    labels, outputs = simulate(CLASSES, 10)
+    with pytest.raises(
+        ValueError, match="metric 'auc' is not one of loss, accuracy, f1"
+    ):
+        resampling.paired_test(
+            CLASSES, Rows.of(labels, outputs), Rows.of(labels, outputs), "auc"
+        )

@@ -303,6 +303,34 @@ class _Model:
         self.trainable_variables = variables
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"layer_decay": 0.8},
+        {"optimization": {"optimizer": "lamb", "learning_rate": "cosine"}},
+        {"optimization": {"ema": {"average_decay": 0.99}}},
+    ],
+)
+def test_optimizer_is_rebuilt_equal_from_its_json(settings):
+    config = build(**settings)
+    read = optimization.OptimizationConfig(json.loads(json.dumps(config.as_dict())))
+    assert read == config
+    assert _settings(optimization.build_optimizer(config)) == _settings(
+        optimization.build_optimizer(read)
+    )
+    np.testing.assert_array_equal(
+        learning_rates(config, 100), learning_rates(read, 100)
+    )
+
+
+def _settings(optimizer):
+    optimizer = getattr(optimizer, "_optimizer", optimizer)  # of an average
+    settings = optimizer.get_config()
+    del settings["learning_rate"]  # an object; its values are compared by themselves
+    return type(optimizer), settings
+
+
 def test_weight_decay_exempts_only_layer_norm_and_biases(task):
     model = task.build_model()
     optimizer = optimization.build_optimizer(build())
