@@ -20,7 +20,7 @@ from contracts.storage import files, uris
 from contracts.task.decision import DecisionConfig
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from contracts.versions import exported_model
-from modules import remote_files
+from modules import environment, remote_files
 from modules.data import inputs
 from modules.encoder.directory import open_encoder
 from modules.evaluation import prediction_files
@@ -30,7 +30,6 @@ from modules.export.serving_model import TracedModel, in_large_batches
 from modules.training import (
     checkpoints,
     computation,
-    directory_lock,
     experiment,
     fitted_outputs,
     label_statistics,
@@ -60,6 +59,8 @@ def run_fn(fn_args: Any) -> None:
         `encoder` (a directory), the fingerprints of code and encoder, `checkpoints` (a
         directory), and `serving_precision`, the type of the exported weights.
     """
+    # A custom job of Vertex AI starts TFX's executor, not our entry point.
+    environment.set_up()
     settings = fn_args.custom_config
     task = TaskConfig.model_validate(settings["task"])
     config = TrainerConfig.model_construct(**fn_args.hyperparameters)
@@ -76,7 +77,7 @@ def run_fn(fn_args: Any) -> None:
     params = prepare(fn_args, task, config, strategy, directory)
     # Of several workers only the chief writes to the directory.
     lock: contextlib.AbstractContextManager[Callable[[], None]] = (
-        directory_lock.hold(directory)
+        checkpoints.hold_directory(directory)
         if strategies.is_chief(strategy)
         else contextlib.nullcontext(lambda: None)
     )

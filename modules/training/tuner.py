@@ -25,9 +25,9 @@ from contracts.settings.trainer import TrainerConfig
 from contracts.settings.tuner import Range, TunerConfig, Values, merge
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
+from modules import environment
 from modules.training import (
     checkpoints,
-    directory_lock,
     experiment,
     proposals,
     run_fn,
@@ -57,6 +57,7 @@ def tuner_fn(fn_args: Any) -> TunerFnResult:
       fn_args: `tfx.v1.components.FnArgs`. Its `custom_config` is that of the Trainer,
         with the sections `trainer` and `tuner` of the recipe.
     """
+    environment.set_up()
     return TunerFnResult(tuner=SettingsTuner(fn_args), fit_kwargs={})
 
 
@@ -106,7 +107,7 @@ class SettingsTuner(base_tuner.BaseTuner):
         strategy = strategies.choose_strategy(self._trainer.strategy, self._trainer.tpu)
         self._check_strategy(strategy)
         directory = uris.join(self._fn_args.custom_config["checkpoints"], self._key())
-        with directory_lock.hold(directory) as check_lock:
+        with checkpoints.hold_directory(directory) as check_lock:
             self._trials = trials.read(directory)
             while (started := self._start(strategy)) is not None:
                 trial, proposed = started
@@ -239,7 +240,7 @@ class SettingsTuner(base_tuner.BaseTuner):
                 self._fn_args, self._task, config, strategy, directory
             )
             judge.steps_per_epoch = params.trainer.train_steps // config.epochs
-            with directory_lock.hold(directory) as check_lock:
+            with checkpoints.hold_directory(directory) as check_lock:
                 result = run_fn.train(
                     self._task,
                     experiment.with_seed(params, config.seed),

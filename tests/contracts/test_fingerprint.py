@@ -311,7 +311,7 @@ def test_rewording_messages_reruns_no_component(properties, unedited, monkeypatc
         "definition.py",
         "run_fn.py",
         "encoder_files.py",
-        "directory_lock.py",
+        "checkpoints.py",
     } <= reworded
 
 

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 from contracts.storage import files, uris
-from modules.training import directory_lock
-from modules.training.directory_lock import DirectoryInUseError, hold
+from modules.training import checkpoints
+from modules.training.checkpoints import DirectoryInUseError, hold_directory
 
 pytestmark = pytest.mark.slow
 
@@ -23,10 +23,10 @@ IN_USE = r"training directory .*key is in use by process \d+ on .*; wait until"
 
 @pytest.fixture(autouse=True)
 def fast_beats(monkeypatch):
-    monkeypatch.setattr(directory_lock, "BEAT_SECONDS", 0.05)
-    monkeypatch.setattr(directory_lock, "STALE_SECONDS", 1.0)
-    monkeypatch.setattr(directory_lock, "_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(directory_lock, "_SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(checkpoints, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(checkpoints, "STALE_SECONDS", 1.0)
+    monkeypatch.setattr(checkpoints, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(checkpoints, "_SETTLE_SECONDS", 0.1)
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -47,9 +47,12 @@ def write_lock(directory, owner):
 
 
 def test_second_job_is_refused_while_the_first_trains(directory):
-    with hold(directory) as check:
+    with hold_directory(directory) as check:
         for _ in range(2):
-            with pytest.raises(DirectoryInUseError, match=IN_USE), hold(directory):
+            with (
+                pytest.raises(DirectoryInUseError, match=IN_USE),
+                hold_directory(directory),
+            ):
                 pass
         check()
 
@@ -69,14 +72,14 @@ def wait_until_refused(check):
 def test_job_that_ended_leaves_the_directory_to_the_next_at_once(
     directory, monkeypatch
 ):
-    monkeypatch.setattr(directory_lock, "STALE_SECONDS", 60.0)
+    monkeypatch.setattr(checkpoints, "STALE_SECONDS", 60.0)
     for _ in range(2):
-        with pytest.raises(SystemExit), hold(directory):
+        with pytest.raises(SystemExit), hold_directory(directory):
             raise SystemExit(143)
     start = time.monotonic()
-    with hold(directory):
+    with hold_directory(directory):
         pass
-    assert time.monotonic() - start < directory_lock.STALE_SECONDS
+    assert time.monotonic() - start < checkpoints.STALE_SECONDS
 
 
 # A process of its own, without the seconds that importing TensorFlow takes.
@@ -100,7 +103,7 @@ def killed_job(directory):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         try:
             assert job.stdout.readline() == "held\n"
-            with pytest.raises(DirectoryInUseError), hold(directory):
+            with pytest.raises(DirectoryInUseError), hold_directory(directory):
                 pass
         finally:
             job.kill()
@@ -108,15 +111,15 @@ def killed_job(directory):
 
 @pytest.mark.usefixtures("killed_job")
 def test_restarted_job_resumes_after_a_kill_without_help(directory):
-    with hold(directory) as check:
+    with hold_directory(directory) as check:
         check()
-        time.sleep(3 * directory_lock.BEAT_SECONDS)
+        time.sleep(3 * checkpoints.BEAT_SECONDS)
         check()
 
 
 @remote_only
 def test_job_whose_lock_was_taken_over_stops(directory):
-    with hold(directory) as check:
+    with hold_directory(directory) as check:
         write_lock(directory, "process 1 on other-pod")
         assert "process 1 on other-pod" in wait_until_refused(check)
     assert tf.io.gfile.exists(f"{directory}/lock")  # of the other job
@@ -131,8 +134,8 @@ def test_watched_lock_that_changes_its_length_is_in_use(bucket, object_store):
     directory, owner = f"{bucket}/training/key", "process 1 on other-pod"
     object_store.write(f"{directory}/lock", lock_of_other_process(owner, 9))
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        waiting = pool.submit(hold(directory).__enter__)
-        time.sleep(directory_lock.STALE_SECONDS / 3)
+        waiting = pool.submit(hold_directory(directory).__enter__)
+        time.sleep(checkpoints.STALE_SECONDS / 3)
         object_store.write(f"{directory}/lock", lock_of_other_process(owner, 10))
         with pytest.raises(DirectoryInUseError, match=owner):
             waiting.result(10)
@@ -140,7 +143,7 @@ def test_watched_lock_that_changes_its_length_is_in_use(bucket, object_store):
 
 def test_job_whose_lock_another_process_took_over_stops(bucket, object_store):
     directory, owner = f"{bucket}/training/key", "process 1 on " + "pod" * 100
-    with hold(directory) as check:
+    with hold_directory(directory) as check:
         check()
         object_store.write(f"{directory}/lock", lock_of_other_process(owner, 1))
         assert owner in wait_until_refused(check)
@@ -148,17 +151,17 @@ def test_job_whose_lock_another_process_took_over_stops(bucket, object_store):
 
 
 def test_lock_in_a_bucket_is_deleted_at_the_end(bucket, object_store):
-    with hold(f"{bucket}/training/key"):
+    with hold_directory(f"{bucket}/training/key"):
         assert "training/key/lock" in object_store.keys(bucket)
     assert object_store.keys(bucket) == []
 
 
 def test_job_whose_bucket_is_unavailable_for_long_stops(bucket, object_store):
-    with hold(f"{bucket}/training/key") as check:
+    with hold_directory(f"{bucket}/training/key") as check:
         object_store.refuse_after(bucket, 0)
-        time.sleep(2 * directory_lock.BEAT_SECONDS)
+        time.sleep(2 * checkpoints.BEAT_SECONDS)
         check()  # a bucket may be unavailable for a while
-        time.sleep(directory_lock.STALE_SECONDS)
+        time.sleep(checkpoints.STALE_SECONDS)
         with pytest.raises(tf.errors.PermissionDeniedError):
             check()
 
@@ -166,20 +169,20 @@ def test_job_whose_bucket_is_unavailable_for_long_stops(bucket, object_store):
 @pytest.fixture
 def no_beats(monkeypatch):
     """The lock's thread does not run, as in a process that is stopped for a while."""
-    monkeypatch.setattr(directory_lock, "BEAT_SECONDS", 60.0)
-    monkeypatch.setattr(directory_lock, "STALE_SECONDS", 0.3)
+    monkeypatch.setattr(checkpoints, "BEAT_SECONDS", 60.0)
+    monkeypatch.setattr(checkpoints, "STALE_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("no_beats")
 @remote_only
 def test_job_that_was_stopped_for_long_checks_the_lock_before_it_writes(directory):
-    with hold(directory) as check:
-        time.sleep(2 * directory_lock.STALE_SECONDS)
+    with hold_directory(directory) as check:
+        time.sleep(2 * checkpoints.STALE_SECONDS)
         before = files.read_json(f"{directory}/lock")
         check()
         assert files.read_json(f"{directory}/lock") != before  # renewed
         write_lock(directory, "process 1 on other-pod")
-        time.sleep(2 * directory_lock.STALE_SECONDS)
+        time.sleep(2 * checkpoints.STALE_SECONDS)
         with pytest.raises(DirectoryInUseError, match="process 1 on other-pod"):
             check()
 
@@ -197,7 +200,7 @@ def test_one_of_two_jobs_that_start_at_once_gets_the_directory(directory, monkey
 
     def run_job():
         try:
-            with hold(directory) as check:
+            with hold_directory(directory) as check:
                 assert is_refused.wait(10)
                 check()
                 return "trained"
@@ -206,7 +209,7 @@ def test_one_of_two_jobs_that_start_at_once_gets_the_directory(directory, monkey
             return "refused"
 
     monkeypatch.setattr(tf.io.gfile, "rename", rename_after_both_wrote)
-    monkeypatch.setattr(directory_lock, "STALE_SECONDS", 60.0)
+    monkeypatch.setattr(checkpoints, "STALE_SECONDS", 60.0)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         jobs = [pool.submit(run_job) for _ in range(2)]
         assert sorted(job.result() for job in jobs) == ["refused", "trained"]
@@ -223,7 +226,7 @@ def test_unavailable_bucket_at_the_end_does_not_hide_how_the_job_ended(
         raise tf.errors.UnavailableError(None, None, "503")
 
     def run_job():
-        with hold(directory):
+        with hold_directory(directory):
             monkeypatch.setattr(files, "read_record", fail)
             raise SystemExit(143)
 

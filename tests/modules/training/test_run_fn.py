@@ -14,7 +14,6 @@ from contracts.versions import exported_model
 from modules.encoder.directory import describe_architecture, open_encoder
 from modules.training import (
     checkpoints,
-    directory_lock,
     model_run,
     optimization,
     run_fn,
@@ -218,8 +217,8 @@ def test_second_job_of_the_same_training_is_refused(transformed, finished, tmp_p
     shutil.copytree(finished / "training", tmp_path / "training")
     (directory,) = (tmp_path / "training").iterdir()
     with (
-        directory_lock.hold(str(directory)),
-        pytest.raises(directory_lock.DirectoryInUseError, match=directory.name),
+        checkpoints.hold_directory(str(directory)),
+        pytest.raises(checkpoints.DirectoryInUseError, match=directory.name),
     ):
         run_fn.run_fn(arguments(transformed, tmp_path, seeds=2, seed=3))
 
