@@ -70,7 +70,6 @@ def measure(settings: peer.Settings) -> peer.Figures:
         if not settings["autograph_is_kept_out"]:
             nothing = mock.patch.object(environment, "exempt_from_autograph")
             stack.enter_context(nothing)
-        environment.set_up()
         arguments = _arguments(
             settings, stack.enter_context(tempfile.TemporaryDirectory())
         )
