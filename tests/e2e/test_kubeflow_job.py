@@ -97,7 +97,9 @@ def check_report(run, learning_rate):
     numbers = jobs.read_json(page.removesuffix(".html") + ".json")
     assert numbers["outcome"] == "pushed"
     assert numbers["settings"]["trainer"]["learning_rate"] == learning_rate
-    assert numbers["verdict"]["linear_model"]["slices"]
+    slices = numbers["verdict"]["slices"]
+    assert slices
+    assert all(part["linear"] is not None for part in slices)
     changes = numbers["serving_check"]["group_words"]
     assert [part["name"] for part in changes] == ["animals"]
 

@@ -182,7 +182,7 @@ def test_version_whose_files_changed_after_the_push_is_refused(
     weights.write_text("whole")
     assert states(refresh(versions)) == {11: State.AVAILABLE, 10: State.END}
     assert pushed.loads == [10, 11]  # the damaged files were not loaded
-    damage = "weights differs from the file that was pushed. Restore the file, or "
+    damage = "weights differs from the file that was pushed; restore the file, or "
     assert caplog.text.count(damage) == 1
     sample = versions._metrics.registry.get_sample_value
     assert sample("serving_loads_total", {"result": "error"}) == 1

@@ -279,7 +279,7 @@ AVERAGE = {"ema": {"average_decay": 0.9}}
     ("settings", "message"),
     [
         ({"frozen_layers": 9}, "frozen_layers: 9; allowed: 0 to 2"),
-        ({**SEVERAL, "async_checkpoints": True}, "checkpoints works only on one mach"),
+        ({**SEVERAL, "async_checkpoints": True}, "checkpoints: works only on one mach"),
         (
             {**SEVERAL, "optimization": AVERAGE},
             "ema: does not work with .*parameter_server",
