@@ -80,9 +80,7 @@ def read_description(directory: str) -> dict[str, Any]:
     """
     described = exported_model.read_description(directory)
     if described is None:
-        raise not_pushed(
-            directory, f"{exported_model.DESCRIPTION_FILE} with the names of its labels"
-        )
+        raise not_pushed(directory, exported_model.DESCRIPTION_FILE)
     return described
 
 

@@ -113,8 +113,8 @@ def _refusal(champion: str, difference: str) -> UsageError:
     return UsageError(
         "evaluator.incompatible_champion",
         f"refuse, and the champion {champion} has another task: {difference}",
-        advice="give the recipe another name, or push without a comparison with "
-        "`evaluator.incompatible_champion=ignore`",
+        advice="give the recipe another name, or set evaluator.incompatible_champion "
+        "to ignore, which pushes without a comparison",
         name="E-runs-not-comparable",
     )
 

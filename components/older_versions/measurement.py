@@ -97,13 +97,10 @@ def measure(
                 version.problem = f"another task: {difference}"
                 continue
             report, predictions = check_model(path, request)
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-            served_versions.VersionError,
-            tf.errors.OpError,
-        ) as error:
+        except served_versions.VersionError as error:
+            version.problem = error.sentence()
+            continue
+        except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
             version.problem = f"{type(error).__name__}: {error}"
             continue
         if time.monotonic() - start >= settings.serving.timeout_seconds:

@@ -47,8 +47,8 @@ def WarmStart(
         raise UsageError(
             "trainer.warm_start",
             f"champion, but training cannot start from {champion}: {incompatibility}",
-            advice="start from the pre-trained encoder with "
-            "`trainer.warm_start=encoder`",
+            advice="set trainer.warm_start to encoder, which starts from the "
+            "pre-trained one",
             name="E-runs-not-comparable",
         )
     served_versions.copy(champion, path_utils.serving_model_dir(base_model.uri))

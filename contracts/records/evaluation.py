@@ -269,6 +269,12 @@ class Verdict(RecordFile):
     worse: list[str] = []
     override: Override | None = None
 
+    @pydantic.field_validator("slices", mode="before")
+    @classmethod
+    def _drop_those_of_1_0(cls, slices: Any) -> Any:
+        """In 1.0.0, there was one entry for each metric with a threshold."""
+        return [part for part in slices if "metric" not in part]
+
     @property
     def failures(self) -> list[str]:
         """Why the model is refused, by thresholds and by comparisons."""

@@ -176,8 +176,8 @@ class DataConfig(Settings):
         if self.test_size + self.eval_size >= 1:
             raise SettingError(
                 "test_size",
-                f"{self.test_size:g} and eval_size {self.eval_size:g}, which leaves no "
-                "rows for train",
+                f"{self.test_size:g}, and eval_size is {self.eval_size:g}: no rows are "
+                "left for train",
                 "a sum below 1",
             )
         return self

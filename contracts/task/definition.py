@@ -374,12 +374,18 @@ class TaskConfig(Settings):
     @model_validator(mode="after")
     def _check_kind(self) -> TaskConfig:
         if (self.classes is None) == (self.label_range is None):
-            raise SettingError(allowed="either classes or a label_range, not both")
+            given = "both classes" if self.classes else "neither classes"
+            joint = "and" if self.classes else "nor"
+            raise SettingError(
+                "classes",
+                f"the task has {given} {joint} a label_range",
+                advice="give one of them",
+            )
         if self.label_range and not self.label_range[0] < self.label_range[1]:
             raise SettingError(
                 "label_range",
-                f"{self.label_range} must rise",
-                "lowest score, highest score",
+                f"{self.label_range}, whose second score is not higher",
+                "[LOWEST, HIGHEST]",
             )
         if any(abs(score) > LARGEST_SCORE for score in self.label_range or ()):
             raise SettingError(

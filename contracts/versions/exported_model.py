@@ -50,7 +50,7 @@ LAYER_NORM_EPS = "layer_norm_eps"  # the epsilon of the normalization
 PRECISION = "precision"  # the type of the weights
 TOKENIZER = "tokenizer"  # its settings
 TEMPERATURE = "temperature"  # what divides the logits of classes
-# The least probability of the positive class, or those of several labels.
+# The least probability of the positive class, or the thresholds of several labels.
 THRESHOLD = "threshold"
 SEPARATOR = "separator"  # what joins the names of several labels in texts
 SCORE_SCALE = "score_scale"  # mean and standard deviation of a regression

@@ -367,7 +367,7 @@ def hold_directory(directory: str) -> Iterator[Callable[[], None]]:
 
 
 def _wait_for_owner(path: str) -> None:
-    """Returns when the lock is free or its owner is dead; see `hold`."""
+    """Returns when the lock is free or its owner is dead; see `hold_directory`."""
     content = files.read_record(path)
     if content is None:
         return

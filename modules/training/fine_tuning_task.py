@@ -15,10 +15,15 @@ from official.nlp.modeling import layers, models
 from contracts.metrics import VALIDATION_LOSS
 from contracts.task.definition import TaskConfig
 from modules.data import inputs
-from modules.encoder import model
 from modules.encoder.directory import open_encoder
 from modules.encoder.layers import Dropout, seeds_at_step
-from modules.encoder.model import build_encoder
+from modules.encoder.model import (
+    EMBEDDING_NORM,
+    POSITION_EMBEDDING,
+    TYPE_EMBEDDINGS,
+    WORD_EMBEDDINGS,
+    build_encoder,
+)
 from modules.encoder.restoring import restore_encoder
 from modules.encoder.window_classifier import WindowClassifier
 from modules.evaluation.decision import selection_threshold
@@ -349,10 +354,10 @@ def _freeze(network: tf_keras.Model, layers: int) -> None:
     if not layers:
         return
     frozen = {
-        model.WORD_EMBEDDINGS,
-        model.POSITION_EMBEDDING,
-        model.TYPE_EMBEDDINGS,
-        model.EMBEDDING_NORM,
+        WORD_EMBEDDINGS,
+        POSITION_EMBEDDING,
+        TYPE_EMBEDDINGS,
+        EMBEDDING_NORM,
     }
     frozen |= {f"transformer/layer_{index}" for index in range(layers)}
     matching = [layer for layer in network.layers if layer.name in frozen]

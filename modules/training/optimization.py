@@ -378,8 +378,9 @@ def _with_layer_decay(
     if kind not in ("adamw", LAYERWISE_ADAMW):
         raise SettingError(
             "trainer.layer_decay",
-            f"{config.layer_decay}, which works only with the optimizer adamw",
-            advice=f"the optimizer is {kind}",
+            f"{config.layer_decay}, which works only with the optimizer adamw, not "
+            f"with {kind}",
+            advice="choose adamw, or leave layer_decay out",
         )
     return {"type": LAYERWISE_ADAMW, LAYERWISE_ADAMW: settings}
 

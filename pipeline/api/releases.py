@@ -80,7 +80,8 @@ def override(run: InstanceOf[Run], *, reason: str) -> Release:
     from pipeline.local.run import hold_output
     from pipeline.operations import override as override_lib
 
-    override_lib.require_refused(run)  # before TFX is imported
+    # Before TFX is imported; of another object, which keeps what it has read.
+    override_lib.require_refused(Run(run.paths, run.record))
     with quiet(), hold_output(run.paths, f"override {run.id}"):
         return override_lib.override(run, reason)
 

@@ -87,7 +87,7 @@ def _describe(
     if isinstance(error, SettingError):
         key, got = _join(key, error.setting or ""), error.got
         if not error.setting:
-            got = ": ".join(filter(None, [shown, got]))
+            got = ": ".join(filter(None, [shown, got])) or None
         return UsageError(key or None, got, error.allowed, error.advice, name=name)
     if expected := _EXPECTED.fullmatch(detail["msg"]):
         return UsageError(key, repr(value), expected[1], name=name)

@@ -179,7 +179,7 @@ class Config(Settings):
             raise SettingError(
                 "evaluator.thresholds",
                 "a gate needs at least one",
-                advice=f"{self.task.metric}: 0.0 lets every model through",
+                advice=f"add one; {self.task.metric}: 0.0 lets every model pass",
             )
         table = self.task.metric_table
         groups = {
@@ -215,9 +215,9 @@ class Config(Settings):
             if column not in columns:
                 raise SettingError(
                     "evaluator.slice_thresholds",
-                    f"names {column!r}",
-                    advice="data.slice_columns has "
-                    f"{', '.join(columns) or 'no column'}: add it there",
+                    f"names {column!r}, which data.slice_columns lacks",
+                    ", ".join(columns) or None,
+                    advice="add it to data.slice_columns",
                 )
         return self
 

@@ -64,15 +64,15 @@ def resolve_inputs(
     from modules.training import experiment
     from pipeline.inputs import schema
 
-    try:
-        # The optimizer would refuse these settings after hours.
-        searched = config.tuner.ends(config.trainer) if config.tuner else ()
-        for trainer in (config.trainer, *searched):
+    searched = config.tuner.ends(config.trainer) if config.tuner else ()
+    for trainer in (config.trainer, *searched):
+        try:
+            # The optimizer would refuse these settings after hours.
             experiment.check_settings(trainer, encoder.directory)
-    except UsageError:
-        raise
-    except ValueError as error:  # of Keras or the Model Garden
-        raise SettingError("trainer.optimization", str(error)) from error
+        except UsageError:
+            raise
+        except ValueError as error:  # of Keras or the Model Garden
+            raise SettingError("trainer.optimization", str(error)) from error
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = examples_lib.resolve_examples(
         config.data_source,

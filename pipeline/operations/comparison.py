@@ -149,11 +149,17 @@ class _Compared:
     texts: dict[int, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def read(cls, run: Run, split: str | None) -> _Compared:
+    def read(cls, run: Run, first: _Compared | None, split: str | None) -> _Compared:
         """Reads the settings and the predictions of a run.
 
+        Args:
+          run: The run.
+          first: The run that it is compared with, which has the split; None for itself.
+          split: The split of the first run; None is the split that decided.
+
         Raises:
-          UsageError: It did not train a model, or a file cannot be read.
+          UsageError: It did not train a model, its task is not that of the first run,
+            or a file cannot be read.
         """
         if not {tfx_names.MODEL_RUN, tfx_names.EXAMPLES} <= run.artifacts.keys():
             raise _untrained(run)
@@ -169,6 +175,16 @@ class _Compared:
         except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
             advice = f"{RESTORE}, or compare other runs"
             raise damage_error(path, error, advice) from error
+        if first:
+            kind, other, split = first.task.label_kind, task.label_kind, first.split
+            if (other.noun, other.names) != (kind.noun, kind.names):
+                raise UsageError(
+                    "task",
+                    f"{first.run.id} predicts {kind.describe_outputs()}, {run.id} "
+                    f"{other.describe_outputs()}",
+                    advice="compare runs of one task",
+                    name="E-runs-not-comparable",
+                )
         return cls(run, settings, task, split, _read_predictions(run, task, split))
 
     @property
@@ -213,20 +229,9 @@ def compare(
       UsageError: The tasks differ, a run has no predictions of the split, or the runs
         have no row in common.
     """
-    first = _Compared.read(runs[0], split)
+    first = _Compared.read(runs[0], None, split)
+    compared = [first, *(_Compared.read(run, first, split) for run in runs[1:])]
     task, split = first.task, first.split
-    compared = [first, *(_Compared.read(run, split) for run in runs[1:])]
-    kind = task.label_kind
-    for each in compared[1:]:
-        other = each.task.label_kind
-        if (other.noun, other.names) != (kind.noun, kind.names):
-            raise UsageError(
-                "task",
-                f"{first.run.id} predicts {kind.describe_outputs()}, {each.run.id} "
-                f"{other.describe_outputs()}",
-                advice="compare runs of one task",
-                name="E-runs-not-comparable",
-            )
     if with_texts:
         texts: dict[str, dict[int, tuple[str, ...]]] = {}
         for each in compared:

@@ -75,7 +75,8 @@ def override(run: Run, reason: str) -> Release:
         metadata_errors.StatusError,
         served_versions.VersionError,
     ) as error:
-        (message, *_) = str(error).splitlines() or [type(error).__name__]
+        text = error.sentence() if isinstance(error, UsageError) else str(error)
+        (message, *_) = text.splitlines() or [type(error).__name__]
         raise releases.storage_failed(
             directory, f"the override of run {run.id} failed: {message}"
         ) from error

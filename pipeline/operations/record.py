@@ -295,7 +295,10 @@ def damage_error(
         case pydantic.ValidationError():
             (first, *_) = error.errors()
             where = ".".join(map(str, first["loc"]))
-            reason = f"{where}: {first['msg']}" if where else first["msg"]
+            reason = first["msg"]
+            if isinstance(refused := first.get("ctx", {}).get("error"), UsageError):
+                reason = refused.sentence()
+            reason = f"{where}: {reason}" if where else reason
         case yaml.YAMLError():
             reason = "not YAML"
         case _:

@@ -46,8 +46,9 @@ _File = TypeVar("_File", bound=RecordFile)
 class Run:
     """A run that has ended, or that is running.
 
-    What is not written yet, was deleted or, after a warning, cannot be read is None or
-    empty. Without ML Metadata, or TFX's id of the run, no component has started.
+    A file that is not written yet, was deleted or, after a warning, cannot be read is
+    None or empty; `settings` and `log` raise. Without ML Metadata, or TFX's id of the
+    run, no component has started.
 
     Attributes:
       paths: Its output directory.
@@ -108,7 +109,11 @@ class Run:
 
     @property
     def log(self) -> str:
-        """The log of TensorFlow, TFX and Beam."""
+        """The log of TensorFlow, TFX and Beam.
+
+        Raises:
+          OSError: The file cannot be read.
+        """
         return (self.directory / LOG_FILE).read_text("utf-8", "replace")
 
     @functools.cached_property

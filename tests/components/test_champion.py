@@ -155,7 +155,7 @@ def refused_by(served):
         "E-runs-not-comparable",
         setting="evaluator.incompatible_champion",
         got=f"refuse, and the champion {served / '300'} has another task: {DIFFERENCE}",
-        advice=re.compile("`evaluator.incompatible_champion=ignore`"),
+        advice=re.compile("set evaluator.incompatible_champion to ignore"),
     )
 
 

@@ -114,9 +114,13 @@ SEVERAL = "task.kind=multilabel; task.text_columns=[text]; task.classes=[rude, t
     ("settings", "field", "part"),
     [
         ("task=snli", "allowed", "cola, sst2"),
-        ("task.classes=null", "allowed", "either classes or a label_range"),
-        ("task={classes: [a, b], label_range: [0, 1]}", "allowed", "not both"),
-        ("task.label_range=[5.0, 0.0]", "got", "[5.0, 0.0] must rise"),
+        ("task.classes=null", "got", "the task has neither classes nor a label_range"),
+        ("task={classes: [a, b], label_range: [0, 1]}", "got", "and a label_range"),
+        (
+            "task.label_range=[5.0, 0.0]",
+            "got",
+            "[5.0, 0.0], whose second score is not higher",
+        ),
         ("task.classes=[a, b, c]; task.metric=auc", "allowed", "accuracy, f1"),
         ("task.text_columns=[a, a]", "got", "['a', 'a', 'label', 'idx'] must be disti"),
         ("task.classes=[1, 2, 3]", "got", "'2', so a label 1 is ambiguous"),

@@ -110,5 +110,5 @@ def test_encoder_of_another_size_is_refused_before_training(
     wider = tiny.write_encoder(tmp_path / "wider")
     with pytest.raises(UsageError, match="hidden_size 16 instead of 32") as caught:
         train(encoder__source=str(wider))
-    assert "trainer.warm_start=encoder" in str(caught.value)
+    assert "set trainer.warm_start to encoder" in str(caught.value)
     assert "Trainer" not in finished.latest_run()

@@ -211,7 +211,7 @@ def test_settings_that_others_contradict_are_accepted_without_them(recipe, setti
         ("evaluator.thresholds={}", "advice", "accuracy: 0.0 lets every model"),
         ("evaluator.thresholds={f1: 85.0}", "got", "f1 is 85.0"),
         ("evaluator.max_regression={f1: -2}", "allowed", "-1 to 1"),
-        ("evaluator.slice_thresholds={x: {f1: .5}}", "advice", "has no column: add it"),
+        ("evaluator.slice_thresholds={x: {f1: .5}}", "got", "data.slice_columns lacks"),
         ("evaluator.slice_thresholds={x: {f1: 50.0}}", "allowed", "0 to 1"),
         (
             "evaluator.group_words={age: [[young, very old]]}",
