@@ -56,7 +56,7 @@ def copy_model(exported, root):
     return root
 
 
-def artifacts(root, model, examples, predictions, champion=None):
+def artifacts(root, model, examples, predictions):
     """Returns the artifacts of the component by their parameter's name."""
     types = tfx.types.standard_artifacts
     records.write(root / "examples" / "Split-eval" / "data.gz", examples)
@@ -66,8 +66,6 @@ def artifacts(root, model, examples, predictions, champion=None):
         "model_run": (types.ModelRun(), predictions.parent.parent),
         "blessing": (ServingCheck.SPEC_CLASS.OUTPUTS["blessing"].type(), root / "b"),
     }
-    if champion is not None:
-        made["champion"] = champion, champion.uri
     for artifact, path in made.values():
         artifact.uri = str(path)
     made["examples"][0].split_names = '["eval"]'

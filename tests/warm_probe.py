@@ -13,14 +13,15 @@ from tests import fork_server
 
 
 class WarmProcess:
-    """Runs `python -I SCRIPT ARGUMENTS`; has what supervision calls of psutil.Popen."""
+    """Runs the probe; has what `ModelProcess` calls of psutil.Popen."""
 
-    def __init__(self, command, directory, log):
-        _python, _isolated, script, *arguments = command
-        open(log, "wb").close()
+    def __init__(self, python, connection, directory):
+        # Not above: a probe imports this module, and must not import TFX.
+        from components.serving_check import probe
+
         # With tensorflow_text, the probe does not find ops that are unknown without it.
         self._process = fork_server.preload("tensorflow", "tensorflow_text").Process(
-            target=_become, args=(script, arguments, directory, log)
+            target=_become, args=(probe.__file__, connection, directory)
         )
         self._process.start()
         self.pid = self._process.pid
@@ -38,18 +39,17 @@ class WarmProcess:
 
 def install(monkeypatch):
     """Has the serving check fork its probes until the patch is undone."""
-    # Not above: a probe imports this module, and must not import TFX.
-    from components.serving_check import supervision
+    from components.serving_check import model_process
 
-    monkeypatch.setattr(supervision, "start_process", WarmProcess)
+    monkeypatch.setattr(model_process, "start_process", WarmProcess)
 
 
-def _become(script, arguments, directory, log):
+def _become(script, connection, directory):
     os.setsid()
-    with open(log, "wb") as output:
+    with open(os.path.join(directory, "probe.log"), "wb") as output:
         for target in (1, 2):
             os.dup2(output.fileno(), target)
     os.chdir(directory)
     os.environ["HOME"] = directory
-    sys.argv = [script, *arguments]
+    sys.argv = [script, str(connection.fileno())]
     runpy.run_path(script, run_name="__main__")

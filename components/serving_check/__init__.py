@@ -2,11 +2,9 @@
 
 from components.serving_check.check import check_model
 from components.serving_check.component import ServingCheck
-from components.serving_check.permuted_columns import PermutedColumns
 from components.serving_check.request import ServingRequest
 
 __all__ = [
-    "PermutedColumns",
     "ServingCheck",
     "ServingRequest",
     "check_model",

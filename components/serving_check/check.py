@@ -2,61 +2,55 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from tfx.utils import io_utils
 
-from components.serving_check import supervision, swapped_words, text_ops
+from components.serving_check import text_ops
+from components.serving_check.model_process import ModelError, ModelProcess
 from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts.errors import named
-from contracts.records.serving import ServingReport, WordChanges
+from contracts.records.serving import ServingReport
 
 
 def check_model(
-    model: str,
-    request: ServingRequest,
-    *,
-    champion: str | None = None,
-    python: str = sys.executable,
-) -> tuple[ServingReport, dict[str, Any]]:
+    model: str, request: ServingRequest, *, python: str = sys.executable
+) -> ServingReport:
     """Loads a copy of a model in a clean process and calls its signatures.
 
     Args:
       model: Directory of the SavedModel, local or remote.
       request: The request to send.
-      champion: Directory of the SavedModel to time beside the model, local or remote;
-        None without one, or without `max_latency_ratio`.
       python: Interpreter of an environment with TensorFlow and tensorflow-text.
 
     Returns:
-      The report, and the probe's `predictions` by signature. A model that fails,
-      crashes or hangs is not blessed, and lacks predictions.
+      The report. A model that fails, crashes or hangs is not blessed.
 
     Raises:
       RuntimeError: TensorFlow or tensorflow-text cannot be imported.
     """
-    settings = request.settings
-    tf_serving_version = settings.serving.tf_serving_version
-    text_version = text_ops.text_version(tf_serving_version)
-    with tempfile.TemporaryDirectory() as directory:
-        copy = os.path.join(directory, "model")
-        io_utils.copy_dir(model, copy)
-        other = None if champion is None else os.path.join(directory, "champion")
-        if other is not None:
-            io_utils.copy_dir(champion, other)
-        outcome = supervision.run_probe(copy, request, directory, python, other)
-    response = outcome.response
-    predictions = response.get("predictions", {})
-    reasons = text_ops.find_missing(response.get("unknown_ops", []), tf_serving_version)
-    reasons += [
-        named(problem, "E-serving-output") for problem in response.get("problems", [])
-    ]
-    if outcome.failure:
-        reasons.append(named(outcome.failure, "E-serving-failed"))
+    limits = request.settings.serving
+    text_version = text_ops.text_version(limits.tf_serving_version)
+    unknown_ops, problems, load_seconds = [], [], None
+    failures, predictions = [], dict[str, Any]()
+    with ModelProcess(limits, python) as process:
+        process.limit(limits.timeout_seconds)
+        try:
+            unknown_ops = process.find_unknown_ops(model)
+            loaded = process.load("model", model)
+            load_seconds = loaded["seconds"]
+            for signature in request.signatures:
+                mismatches = _find_mismatches(loaded["signatures"], signature)
+                problems += mismatches
+                if not mismatches:
+                    predictions[signature.name] = _call(process, signature)
+        except ModelError as error:
+            failures = [str(error)]
+    reasons = text_ops.find_missing(unknown_ops, limits.tf_serving_version)
+    reasons += [named(problem, "E-serving-output") for problem in problems]
+    reasons += [named(failure, "E-serving-failed") for failure in failures]
     max_skew: dict[str, float | None] = {}
     for signature in request.signatures:
         max_skew[signature.name] = None
@@ -66,60 +60,61 @@ def check_model(
             )
             max_skew[signature.name] = skew
             reasons += differences
-    latency_compared = _medians(response.get("compared_seconds", {}))
-    reasons += _find_slow(latency_compared, request)
-    changes, warnings = list[WordChanges](), list[str]()
-    if not reasons:
-        changes = swapped_words.measure(request, predictions)
-        excess = (
-            part.find_excess(settings.evaluator.max_changed_by_words)
-            for part in changes
-        )
-        warnings = [reason for reason in excess if reason is not None]
-        if outcome.not_swapped:
-            warnings.append(named(outcome.not_swapped, "E-changed-by-words"))
-        if warnings and settings.evaluator.changed_by_words == "refuse":
-            reasons, warnings = warnings, []
-    report = ServingReport(
+    return ServingReport(
         reasons=reasons,
         rows=len(request.ids),
         max_skew=max_skew,
-        load_seconds=response.get("load_seconds"),
-        peak_memory_bytes=outcome.peak_memory_bytes,
-        tf_serving_version=tf_serving_version,
+        load_seconds=load_seconds,
+        peak_memory_bytes=process.peak_memory_bytes,
+        tf_serving_version=limits.tf_serving_version,
         text_version=text_version,
-        latency_compared_ms=latency_compared,
-        group_words=changes,
-        not_swapped=outcome.not_swapped or request.not_swapped,
-        warnings=warnings,
-        latency_of_columns_ms=_medians(response.get("column_seconds", {})),
         **_measure(predictions),
     )
-    return report, predictions
 
 
-def _medians(seconds: dict[str, list[float]]) -> dict[str, float]:
-    """Returns medians in milliseconds."""
-    return {name: float(np.median(times)) * 1000 for name, times in seconds.items()}
-
-
-def _find_slow(latency: dict[str, float], request: ServingRequest) -> list[str]:
-    """Returns why a model is too slow; empty if it is not, or was not compared."""
-    if not latency:
-        return []
-    limit = request.settings.serving.max_latency_ratio
-    model, champion = latency["model"], latency["champion"]
-    if limit is None or model <= limit * champion:
-        return []
-    return [
-        named(
-            f"a request of one row takes {model:.1f} ms with the model and "
-            f"{champion:.1f} ms with the champion, in turn on this machine (medians): "
-            f"{model / champion:.2f} times as long, but serving.max_latency_ratio "
-            f"allows {limit:g}. If the model shall be slower, raise the setting",
-            "E-serving-slow",
+def _find_mismatches(
+    signatures: dict[str, dict[str, list[str]]], signature: SignatureRequest
+) -> list[str]:
+    """Returns the differences of a model's signature from the requested signature."""
+    name = signature.name
+    if name not in signatures:
+        return [f"signature {name!r} is missing; the model has {_list(signatures)}"]
+    inputs, outputs = signatures[name]["inputs"], signatures[name]["outputs"]
+    problems = []
+    if set(inputs) != set(signature.inputs):
+        problems.append(
+            f"signature {name!r} takes {_list(inputs)}, but {_list(signature.inputs)} "
+            "will be sent"
         )
-    ]
+    if signature.output not in outputs:
+        problems.append(
+            f"signature {name!r} returns {_list(outputs)}, but {signature.output!r} "
+            "will be read"
+        )
+    return problems
+
+
+def _list(names: Iterable[str]) -> str:
+    shown = (repr(name) for name in sorted(names) if not name.startswith("__"))
+    return ", ".join(shown) or "none"
+
+
+def _call(process: ModelProcess, signature: SignatureRequest) -> dict[str, Any]:
+    """Calls a signature with all rows; if timed, again and with each row separately."""
+    phase, output = f"calling {signature.name}", signature.output
+    run = {
+        "model": "model",
+        "signature": signature.name,
+        "inputs": signature.inputs,
+        "outputs": [output],
+    }
+    predictions = {"values": process.call(phase, **run)["values"][output]}
+    if signature.timed:
+        predictions["batch_seconds"] = process.call(phase, **run)["seconds"]
+        by_row = process.call(phase, "call_in_turn", runs={"": run}, warm=False)[""]
+        predictions["values_by_row"] = [row["values"][output] for row in by_row]
+        predictions["row_seconds"] = [row["seconds"] for row in by_row]
+    return predictions
 
 
 def _compare(
@@ -131,26 +126,6 @@ def _compare(
         calls["row by row"] = predictions["values_by_row"]
     max_skew, reasons = None, []
     rows = len(next(iter(signature.inputs.values())))
-    for column, values in predictions.get("permuted", {}).items():
-        if problem := _find_unusable(signature, [values], rows):
-            reasons.append(
-                named(
-                    f"signature {signature.name!r}, {column!r} of other rows: output "
-                    f"{signature.output!r} {problem}",
-                    "E-serving-output",
-                )
-            )
-    for name, values in predictions.get("swapped", {}).items():
-        sent = len(signature.swapped[name].texts)
-        if problem := _find_unusable(signature, [values], sent):
-            reasons.append(
-                named(
-                    f"signature {signature.name!r}, rows with swapped words of "
-                    f"evaluator.group_words.{name}: output {signature.output!r} "
-                    f"{problem}",
-                    "E-serving-output",
-                )
-            )
     for mode, parts in calls.items():
         output = f"signature {signature.name!r}, {mode}: output {signature.output!r}"
         problem = _find_unusable(signature, parts, rows)

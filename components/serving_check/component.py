@@ -7,15 +7,10 @@ from tfx import v1 as tfx
 from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
-from components.artifacts import NOT_COMPARED
-from components.serving_check import check, permuted_columns, rows
+from components.serving_check import check, rows
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import uris
-from contracts.verdicts import (
-    PUSHED_DESTINATION,
-    SERVING_EXAMPLES_FILE,
-)
-from contracts.versions import exported_model
+from contracts.verdicts import SERVING_EXAMPLES_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +25,6 @@ def ServingCheck(
     ],
     settings: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
-    champion: tfx.dsl.components.InputArtifact[
-        tfx.types.standard_artifacts.Model
-    ] = None,
 ) -> None:
     """Blesses a model that loads and predicts as it did in the evaluation.
 
@@ -40,14 +32,11 @@ def ServingCheck(
       model: The exported model.
       examples: Raw Examples, gzipped TFRecords.
       model_run: The Trainer's, with its predictions on the split.
-      blessing: Read by Pusher. Contains `serving_check.json`, the result with reasons
-        and measurements, and `request.json`, the request that was sent. `permuted.json`
-        has the outputs for the report, `examples.json` the rows that are pushed
-        with the model, if there are any.
+      blessing: Read by ModelChecks. Contains `serving_check.json`, the result with
+        reasons and measurements, and `request.json`, the request that was sent.
+        `examples.json` has the rows that are pushed with the model, if there are any.
       settings: JSON of the settings in `READS`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
-      champion: The model to compare the latency with; empty if no version is served, or
-        if it has another task. None if `settings` have no `max_latency_ratio`.
 
     Raises:
       ValueError: A setting is invalid. A model that fails is not blessed.
@@ -57,23 +46,8 @@ def ServingCheck(
     config = Sections.parse(settings)
     split = artifact_utils.get_split_uri([examples], config.evaluator.gate_split)
     request = rows.build_request(uris.join(split, "*"), model_run.uri, config)
-    other = not_compared = None
-    if champion is not None:
-        not_compared = champion.get_string_custom_property(NOT_COMPARED) or None
-        if champion.get_string_custom_property(PUSHED_DESTINATION):
-            other = path_utils.serving_model_path(champion.uri)
-    candidate = path_utils.serving_model_path(model.uri)
-    described = exported_model.read_description(candidate) or {}
-    request = request.model_copy(
-        update={
-            "threshold": described.get(exported_model.THRESHOLD),
-        }
-    )
-    report, predictions = check.check_model(candidate, request, champion=other)
-    report = report.model_copy(update={"not_compared": not_compared})
+    report = check.check_model(path_utils.serving_model_path(model.uri), request)
     _write(blessing, "request.json", request.model_dump_json(indent=1))
-    if report.blessed:
-        permuted_columns.write(blessing.uri, request, predictions)
     report.write(blessing.uri)
     if examples_to_try := rows.select_examples(request):
         content = json.dumps({"instances": examples_to_try}, indent=1)
@@ -83,8 +57,6 @@ def ServingCheck(
     blessing.set_int_custom_property("blessed", int(report.blessed))
     for reason in report.reasons:
         logger.error("the model is not blessed: %s", reason)
-    for warning in report.warnings:
-        logger.warning(warning)
 
 
 def _write(artifact: tfx.dsl.Artifact, name: str, content: str) -> None:
@@ -93,6 +65,6 @@ def _write(artifact: tfx.dsl.Artifact, name: str, content: str) -> None:
 
 ServingCheck.READS = Reads(
     task=True,
-    evaluator={"split", "group_words", "max_changed_by_words", "changed_by_words"},
+    evaluator={"split"},
     serving=True,
 )

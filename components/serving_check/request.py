@@ -14,22 +14,6 @@ from contracts.settings.sections import Sections
 TOLERANCES = {"float32": 1e-5, "bfloat16": 0.02}
 
 
-class SwapRequest(pydantic.BaseModel, frozen=True):
-    """Rows with a word of one list, and their versions with swapped words.
-
-    Attributes:
-      inputs: The rows, then the versions, as `SignatureRequest.inputs`.
-      ids: The id of each row.
-      rows: The index of the row of each version.
-      texts: The texts of each row and version, for the report.
-    """
-
-    inputs: dict[str, list[str | dict[str, str]]]
-    ids: list[int]
-    rows: list[int]
-    texts: list[list[str]]
-
-
 class SignatureRequest(pydantic.BaseModel, frozen=True):
     """The rows to send to a signature, and the expected predictions.
 
@@ -42,10 +26,6 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
       expected: Expected output, `[rows]` or `[rows][width]`; None requires only finite
         values.
       timed: Whether to measure latency and throughput.
-      permuted: By text column, the inputs with its texts permuted among the rows. The
-        output, if it comes in time, must be finite; the report compares its metrics
-        with those of `inputs`.
-      swapped: By list, rows whose words for groups of people are swapped.
     """
 
     name: str
@@ -54,8 +34,6 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
     width: int | None
     expected: list[Any] | None
     timed: bool
-    permuted: dict[str, dict[str, list[str | dict[str, str]]]] = {}
-    swapped: dict[str, SwapRequest] = {}
 
 
 class ServingRequest(
@@ -64,18 +42,14 @@ class ServingRequest(
     """A check of a model, complete except for the model.
 
     Attributes:
-      settings: The limits for the model, and what swapped words may change.
+      settings: The limits for the model.
       ids: Ids of the compared rows; the first are also sent as text.
       signatures: The signatures to call, in this order.
-      not_swapped: Why no words are swapped; None if they are.
-      threshold: The model's, as in `metrics.Rows.of`.
     """
 
     settings: Sections
     ids: list[int]
     signatures: list[SignatureRequest]
-    not_swapped: str | None = None
-    threshold: float | list[float] | None = None
 
     @property
     def tolerance(self) -> float:

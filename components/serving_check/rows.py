@@ -12,8 +12,6 @@ from collections.abc import Collection, Iterator
 import tensorflow as tf
 
 from components.examples import read_id, read_values
-from components.serving_check import swapped_words
-from components.serving_check.permuted_columns import permute
 from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts.settings.sections import Sections
 from contracts.storage import files
@@ -38,9 +36,7 @@ def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRe
 
     The rows are drawn at random, always the same, from those that have a prediction. If
     the rows have no ids, they are drawn from all rows, whose predictions must be finite
-    but are not compared. Those of a pair are also sent with each column permuted. Rows
-    with words for groups of people are drawn for themselves, and sent with their
-    versions.
+    but are not compared.
 
     Args:
       pattern: Files of a split, gzipped TFRecords of `tf.Example`s.
@@ -75,34 +71,6 @@ def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRe
     # A score is one number per row; a classifier has at least two probabilities.
     width = len(task.label_kind.names) or None
     sent = [example for _, example in rows]
-    permuted = {}
-    if has_text and len(columns) > 1:
-        permuted = {
-            column: {exported_model.EXAMPLES: _serialize(permute(sent, column))}
-            for column in columns
-        }
-    swapped, not_swapped = {}, None
-    lists = swapped_words.read_lists(settings.evaluator.group_words)
-    if not has_text:
-        not_swapped = "words are not swapped: the rows have token ids and no texts"
-    elif not lists:
-        not_swapped = "words are not swapped: evaluator.group_words has no list"
-    else:
-        drawn_words = swapped_words.draw(
-            _read_examples(pattern),
-            columns,
-            lists,
-            task.id_column,
-            count * _EXAMPLES_PER_TEXT,
-        )
-        for name, rows_of_list, to_send in drawn_words:
-            inputs = {exported_model.EXAMPLES: _serialize(to_send)}
-            swapped[name] = rows_of_list.model_copy(update={"inputs": inputs})
-        if not swapped:
-            not_swapped = (
-                f"words are not swapped: no row has one of evaluator.group_words "
-                f"({', '.join(lists)})"
-            )
     texts: dict[str, list[str | dict[str, str]]]
     if has_text:
         texts = {
@@ -129,14 +97,11 @@ def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRe
         width=width,
         expected=expected or None,
         timed=not has_text,
-        permuted=permuted,
-        swapped=swapped,
     )
     return ServingRequest(
         settings=settings,
         ids=ids,
         signatures=[text, examples],
-        not_swapped=not_swapped,
     )
 
 

@@ -1,7 +1,6 @@
 """Models that the serving check refuses, and the reasons; each is really broken."""
 
 import ast
-import base64
 import json
 import sys
 from pathlib import Path
@@ -10,9 +9,7 @@ import pytest
 import tensorflow as tf
 from tfx.components.util import model_utils
 
-from components.artifacts import NOT_COMPARED
 from components.serving_check import (
-    PermutedColumns,
     ServingCheck,
     ServingRequest,
     check_model,
@@ -20,13 +17,9 @@ from components.serving_check import (
     rows,
     text_ops,
 )
-from contracts.packing import Packing
 from contracts.settings.sections import Sections
-from contracts.task.definition import TaskConfig
-from contracts.verdicts import PUSHED_DESTINATION
-from report import columns_part
 from tests import exported as exported_lib
-from tests import records, served, tiny, warm_probe
+from tests import records, served, warm_probe
 
 pytestmark = pytest.mark.slow
 
@@ -47,15 +40,12 @@ def toy_rows():
 def check_in_new_process(tmp_path):
     """Runs the component on a model; returns the blessing and the report in it."""
 
-    def check(
-        model, examples=None, predictions=None, champion=None, settings=None, **serving
-    ):
+    def check(model, examples=None, predictions=None, settings=None, **serving):
         inputs = served.artifacts(
             tmp_path,
             model,
             examples or toy_rows(),
             predictions or toy_predictions(tmp_path),
-            champion,
         )
         ServingCheck.EXECUTOR_SPEC.executor_class._FUNCTION(
             **inputs,
@@ -168,112 +158,13 @@ def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
     }
 
 
-def test_each_column_of_a_pair_is_sent_with_the_texts_of_other_rows(tmp_path):
-    toy_predictions(tmp_path)
-    text, examples = build_request(tmp_path, toy_rows()).signatures
-    assert text.permuted == {}
-    assert list(examples.permuted) == ["sentence1", "sentence2"]
-    sent = decode(examples.inputs["examples"])
-    for column, inputs in examples.permuted.items():
-        permuted = decode(inputs["examples"])
-        for new, old in zip(permuted, sent, strict=True):
-            assert new[column] != old[column]
-            assert new == {**old, column: new[column]}
-        texts = sorted(row[column] for row in permuted)
-        assert texts == sorted(row[column] for row in sent)
-
-
-def decode(values):
-    """Returns the columns of Examples in a request."""
-    examples = [
-        tf.train.Example.FromString(base64.b64decode(value["b64"])) for value in values
-    ]
-    names = ("sentence1", "sentence2", "idx")
-    return [
-        {name: str(row.features.feature[name]) for name in names} for row in examples
-    ]
-
-
-def test_column_that_the_model_does_not_need_has_no_benefit(check, tmp_path):
-    def predict(left, right):
-        del right
-        is_cat = tf.cast(tf.strings.regex_full_match(left, ".*cat.*"), tf.float32)
-        return tf.stack([0.9 - 0.8 * is_cat, 0.1 + 0.8 * is_cat], axis=1)
-
-    examples = [
-        records.example(
-            sentence1=[b"the cat" if index % 2 else b"the dog"],
-            sentence2=[b"the tree and the road"],
-            label=[index % 2],
-        )
-        for index in range(60)
-    ]
-    model = served.save_toy(tmp_path / "trained", predict)
-    blessing, report = check(model, examples, write_predictions(tmp_path), rows=15)
-    permuted = PermutedColumns.read(blessing.uri)
-    task = TaskConfig(classes=["a", "b"])
-    vocab_file = str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
-    latency = report["latency_of_columns_ms"]
-    needed, other = columns_part.describe_columns(
-        task,
-        permuted.examples,
-        permuted.outputs,
-        permuted.permuted,
-        vocab_file,
-        Packing(max_seq_length=8),
-        latency,
-    )
-    assert needed.test.rows == 60
-    assert needed.metrics["accuracy"] == 1.0
-    assert 0.2 < needed.permuted["accuracy"] < 0.8
-    assert needed.test.low > 0.1
-    assert needed.is_beneficial
-    assert other.permuted == other.metrics
-    assert other.test.difference == 0
-    assert not other.is_beneficial
-    # What the column costs is beside it: of 8 tokens, 3 are special.
-    assert (needed.tokens, needed.cut_rows) == (2, 0)
-    assert (other.tokens, other.token_share, other.cut_rows) == (3, 0.6, 60)
-    assert latency.keys() == {"all texts", "without sentence1", "without sentence2"}
-    assert 0 <= other.time_share < 1
-
-
-def test_column_that_takes_the_time_has_its_share(check, tmp_path):
-    def steps(left, right):
-        return tf.reduce_max(tf.strings.length(right)) * 2_000
-
-    _, report = check(served.save_toy(tmp_path / "trained", slowed(steps)))
-    latency = report["latency_of_columns_ms"]
-    assert latency["without sentence2"] < latency["all texts"] / 2
-    assert latency["without sentence1"] > latency["all texts"] / 2
-
-
-KNOWN = [left + right for left, right in TEXTS]
-
-
-def is_known(left, right):
-    """Returns whether each pair is one of the rows."""
-    return tf.reduce_any(tf.expand_dims(left + right, 1) == tf.constant(KNOWN), axis=1)
-
-
-def test_nan_for_a_text_with_that_of_another_row_is_refused(check, tmp_path):
-    def predict(left, right):
-        weights = tf.cast(is_known(left, right), tf.float32)
-        return served.share(left, right) / weights[:, None]
-
-    result = check(served.save_toy(tmp_path / "trained", predict))
-    assert_refused(result, "'sentence2' of other rows", "is not finite in 4 of 4 rows")
-    assert PermutedColumns.read(result[0].uri) is None
-
-
 def slowed(steps):
     """Returns a function that predicts after as many sequential steps."""
 
     def predict(left, right):
-        count = steps(left, right) if callable(steps) else steps
         start = tf.cast(tf.size(left), tf.float32)
         last = tf.while_loop(
-            lambda i, _: i < count, lambda i, x: (i + 1, x * 0.5), [0, start]
+            lambda i, _: i < steps, lambda i, x: (i + 1, x * 0.5), [0, start]
         )[1]
         return served.share(left, right) + last * 0.0
 
@@ -281,21 +172,6 @@ def slowed(steps):
 
 
 ENDLESS = 2**31 - 1
-
-
-def test_model_that_is_slow_only_for_texts_of_other_rows_is_blessed(
-    check, tmp_path, caplog
-):
-    def steps(left, right):
-        return tf.where(tf.reduce_all(is_known(left, right)), 0, ENDLESS)
-
-    model = served.save_toy(tmp_path / "trained", slowed(steps))
-    blessing, report = check(model, timeout_seconds=2)
-    assert_blessed(blessing, report)
-    assert PermutedColumns.read(blessing.uri) is None
-    assert "predicting rows with texts of other rows did not end within the 2 s" in (
-        caplog.text
-    )
 
 
 def test_missing_asset_is_refused(check, tmp_path):
@@ -490,59 +366,6 @@ def test_model_that_cannot_be_served_is_refused(
     result = check(served.save_toy(tmp_path / "trained", predict), **settings)
     for words in reasons:
         assert_refused(result, *words)
-
-
-def pushed(directory):
-    return served.champion(directory, **{PUSHED_DESTINATION: "pushed/1"})
-
-
-def test_model_that_is_slower_than_the_champion_is_refused(check, tmp_path):
-    champion = pushed(served.save_toy(tmp_path / "champion", slowed(1_000)))
-    model = served.save_toy(tmp_path / "trained", slowed(20_000))
-    result = check(model, max_latency_ratio=2, champion=champion)
-    assert_refused(result, "serving.max_latency_ratio allows 2.", "times as long")
-    compared = result[1]["latency_compared_ms"]
-    assert compared["model"] > 2 * compared["champion"] > 0
-    ratio = compared["model"] / compared["champion"]
-    assert f"{ratio:.2f} times" in result[1]["reasons"][0]
-
-
-def test_faster_model_is_blessed_and_the_champions_memory_does_not_count(
-    check, tmp_path
-):
-    champion = pushed(served.save_toy(tmp_path / "champion", take_memory))
-    model = served.save_toy(tmp_path / "trained")
-    limits = {"max_latency_ratio": 2, "max_memory_bytes": 1024 * MIB}
-    blessing, report = check(model, champion=champion, **limits)
-    assert_blessed(blessing, report)
-    assert report["latency_compared_ms"].keys() == {"model", "champion"}
-    assert report["peak_memory_bytes"] < 1024 * MIB
-
-
-def test_champion_that_cannot_be_timed_is_a_refusal_with_the_setting(check, tmp_path):
-    champion = pushed(served.save_toy(tmp_path / "champion", output="scores"))
-    model = served.save_toy(tmp_path / "trained")
-    result = check(model, max_latency_ratio=2, champion=champion)
-    assert_refused(
-        result, "the champion cannot be called", "'scores'", "max_latency_ratio=null"
-    )
-
-
-NOT_COMPARED_WITH = "not compared with the champion pushed/1: it has other classes"
-
-
-@pytest.mark.parametrize(
-    "properties", [{}, {NOT_COMPARED: NOT_COMPARED_WITH}], ids=["none", "other task"]
-)
-def test_model_without_a_champion_to_be_compared_with_is_blessed(
-    check, tmp_path, properties
-):
-    model = served.save_toy(tmp_path / "trained")
-    empty = served.champion(tmp_path / "empty", **properties)
-    blessing, report = check(model, max_latency_ratio=1e-9, champion=empty)
-    assert_blessed(blessing, report)
-    assert report["latency_compared_ms"] == {}
-    assert report["not_compared"] == properties.get(NOT_COMPARED)
 
 
 def test_prediction_that_is_nan_in_training_is_refused(check, tmp_path):
