@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tfx import types
-from tfx.types import artifact_utils
 
-from contracts.storage import files, uris
+from contracts.storage import files
 from contracts.task.definition import NO_ID, TaskConfig
 from modules.data import slice_columns
 
@@ -29,21 +27,20 @@ def read_id(example: tf.train.Example, column: str) -> int:
     return next(iter(example.features.feature[column].int64_list.value), NO_ID)
 
 
-def read_records(examples: types.Artifact, split: str) -> Iterator[bytes]:
-    """Yields the serialized Examples of a split."""
-    pattern = uris.join(artifact_utils.get_split_uri([examples], split), "*")
+def read_records(pattern: str) -> Iterator[bytes]:
+    """Yields the serialized Examples of files, gzipped TFRecords."""
     paths = files.list_records([pattern])
     yield from tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator()
 
 
-def sample_records(examples: types.Artifact, split: str, most: int) -> list[bytes]:
-    """Returns records of a split: a sample if there are more than `most`.
+def sample_records(pattern: str, most: int) -> list[bytes]:
+    """Returns records of files: a sample if there are more than `most`.
 
     It is the same for any order of the records and of the files.
     """
     return heapq.nsmallest(
         most,
-        read_records(examples, split),
+        read_records(pattern),
         key=lambda record: hashlib.blake2b(record, digest_size=8).digest(),
     )
 

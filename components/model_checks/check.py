@@ -294,7 +294,7 @@ class Check(abc.ABC):
           NotApplicable: The check does not apply.
         """
 
-    def validate(
+    def validate(  # noqa: B027 (most checks have nothing to refuse)
         self, settings: Any, task: TaskConfig, slice_columns: Sequence[str]
     ) -> None:
         """Refuses settings that do not fit the task, before a run.

@@ -99,7 +99,8 @@ def find_checks() -> dict[str, Check]:
 def make_config() -> type[_Checks]:
     """Returns the class of the section `checks`, with a field for each check."""
     fields: dict[str, Any] = {
-        name: (check.Settings, check.Settings()) for name, check in find_checks().items()
+        name: (check.Settings, check.Settings())
+        for name, check in find_checks().items()
     }
     return pydantic.create_model(
         "ChecksConfig", __base__=_Checks, __doc__=_Checks.__doc__, **fields

@@ -102,7 +102,7 @@ def _list(names: Iterable[str]) -> str:
 def _call(process: ModelProcess, signature: SignatureRequest) -> dict[str, Any]:
     """Calls a signature with all rows; if timed, again and with each row separately."""
     phase, output = f"calling {signature.name}", signature.output
-    run = {
+    run: dict[str, Any] = {
         "model": "model",
         "signature": signature.name,
         "inputs": signature.inputs,

@@ -6,6 +6,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,11 +75,16 @@ class ModelProcess:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def limit(self, seconds: float) -> None:
-        """Sets how long all following calls may take together, after the start."""
+    def limit(self, seconds: float, setting: str = "timeout_seconds") -> None:
+        """Sets how long all following calls may take together, after the start.
+
+        Args:
+          seconds: The time.
+          setting: The setting that limits it, for errors.
+        """
         self._wait_for_start()
         self._deadline = time.monotonic() + seconds
-        self._seconds = seconds
+        self._limit = f"the {seconds:.4g} s of {setting}"
 
     def find_unknown_ops(self, model: str) -> list[str]:
         """Copies a model; returns its ops that TensorFlow lacks without its text ops.
@@ -105,8 +111,12 @@ class ModelProcess:
         directory = self._copy(name, model)
         with self._importing():
             self._call("importing tensorflow-text", "import_text")
-        phase = "loading the model" if name == "model" else f"loading the {name}"
-        return self._call(phase, "load", name=name, model=directory)
+        return self._call(f"loading the {name}", "load", name=name, model=directory)
+
+    def unload(self, name: str) -> None:
+        """Unloads a model, and deletes its copy."""
+        self._call(f"unloading the {name}", "unload", name=name)
+        shutil.rmtree(os.path.join(self._directory, name))
 
     def call(self, phase: str, operation: str = "call", **arguments: Any) -> Any:
         """Calls a function of `probe`; see there.
@@ -150,8 +160,7 @@ class ModelProcess:
         # The process kills itself only if this one cannot.
         seconds = max(1, int(self._deadline - time.monotonic())) + 60
         self._send(operation, seconds, **arguments)
-        limit = f"the {self._seconds:g} s of timeout_seconds"
-        return self._receive(phase, self._deadline, limit)
+        return self._receive(phase, self._deadline, self._limit)
 
     def _send(self, operation: str, seconds: int, **arguments: Any) -> None:
         request = {"operation": operation, "seconds": seconds, "arguments": arguments}

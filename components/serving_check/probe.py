@@ -19,6 +19,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -99,6 +100,11 @@ def load(name: str, model: str) -> dict[str, Any]:
     }
 
 
+def unload(name: str) -> None:
+    """Unloads a model."""
+    _models.pop(name)[0].close()
+
+
 def call(
     model: str, signature: str, inputs: dict[str, list[Any]], outputs: list[str]
 ) -> dict[str, Any]:
@@ -169,9 +175,16 @@ def _to_bytes(value: str | dict[str, str]) -> bytes:
     return value.encode()
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
-    for function in (find_unknown_ops, import_text, load, call, call_in_turn)
+    for function in (
+        find_unknown_ops,
+        import_text,
+        load,
+        unload,
+        call,
+        call_in_turn,
+    )
 }
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ import collections
 import heapq
 import itertools
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import tensorflow as tf
 
-from components.examples import read_id, read_values
+from components.examples import read_id, read_records, read_values
 from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts.settings.sections import Sections
-from contracts.storage import files
 from contracts.versions import exported_model
 from modules.evaluation import prediction_files
 
@@ -142,16 +141,11 @@ def _draw_rows(
       ids: The ids; empty allows every row.
       count: The number of rows; fewer if the split has fewer.
     """
-    examples = enumerate(_read_examples(pattern))
+    examples = enumerate(map(tf.train.Example.FromString, read_records(pattern)))
     rows = ((index, read_id(e, id_column), e) for index, e in examples)
     known = (row for row in rows if row[1] in ids or not ids)
     order = random.Random(0)
     return heapq.nsmallest(count, known, key=lambda _: order.random())
-
-
-def _read_examples(pattern: str) -> Iterator[tf.train.Example]:
-    records = tf.data.TFRecordDataset(files.list_records([pattern]), "GZIP")
-    return map(tf.train.Example.FromString, records.as_numpy_iterator())
 
 
 def _read_text(

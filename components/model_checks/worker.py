@@ -1,0 +1,69 @@
+"""The process that checks run in: a check that hangs, prints or forks does no harm.
+
+    python -m components.model_checks.worker FILE_DESCRIPTOR
+
+It has no TensorFlow. It reads messages from a `multiprocessing.connection.Connection`:
+first the `Facts`, the directory of a user's own checks and the sections of the checks,
+then the name of each check to run. A check's calls of the component and its result are
+sent as tuples: ("call", method, arguments), ("result", JSON), ("not applicable", why)
+or ("error", traceback). The first one is ("ready",).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+from components.model_checks import registry
+from components.model_checks.check import Data, Model, NotApplicable
+from contracts.records.checks import CheckResult
+
+
+def main(descriptor: str) -> None:
+    """Runs checks until the caller closes the connection.
+
+    Args:
+      descriptor: Number of the file descriptor of the connection.
+    """
+    process = os.getpid()
+    connection = Connection(int(descriptor))
+    facts, directory, sections = connection.recv()
+
+    def call(method: str, *arguments: Any) -> Any:
+        connection.send(("call", method, arguments))
+        kind, value = connection.recv()
+        if kind == "value":
+            return value
+        raise (NotApplicable if kind == "not applicable" else RuntimeError)(value)
+
+    data = Data(facts, call)
+    model = Model("candidate", facts.task, facts.thresholds["candidate"], call)
+    connection.send(("ready",))
+    while True:
+        try:
+            name = connection.recv()
+        except EOFError:
+            return
+        message: tuple[str, str]
+        try:
+            (configured,) = registry.configure({name: sections[name]}, directory)
+            result = configured.check.run(model, data, configured.settings)
+            if not isinstance(result, CheckResult):
+                raise TypeError(
+                    f"returned {type(result).__name__} instead of CheckResult"
+                )
+            message = "result", result.model_dump_json()
+        except NotApplicable as reason:
+            message = "not applicable", str(reason)
+        except Exception:  # noqa: BLE001 (of a user's code)
+            message = "error", traceback.format_exc()
+        if os.getpid() != process:  # a process that the check has forked
+            os._exit(0)
+        connection.send(message)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
