@@ -33,6 +33,9 @@ class WarmProcess:
         self._process.join()
         return self._process.exitcode
 
+    def kill(self):
+        self._process.kill()  # it may not have its process group yet
+
     def memory_info(self):
         return psutil.Process(self.pid).memory_info()
 

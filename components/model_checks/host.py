@@ -350,8 +350,7 @@ class Host:
         output = self._settings.task.label_kind.output
         calls = self._call(name, signature, inputs, [output])
         outputs = [row for values in calls for row in values[output]]
-        array = np.array(outputs, float).reshape(len(outputs), -1)
-        if bad := int((~np.isfinite(array).all(axis=1)).sum()):
+        if bad := sum(not np.isfinite(row).all() for row in outputs):
             problem = (
                 f"output {output!r} of the {name} is not finite in {bad} of "
                 f"{len(outputs)} rows"

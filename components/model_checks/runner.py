@@ -94,7 +94,7 @@ class _Worker:
         self._process: psutil.Popen | None = None
 
     def __enter__(self) -> _Worker:
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `__exit__`)
+        self._log = tempfile.TemporaryFile()
         return self
 
     def __exit__(self, *error: object) -> None:

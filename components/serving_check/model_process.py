@@ -208,6 +208,8 @@ class ModelProcess:
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._process.kill()
         self._process.wait()
 
 

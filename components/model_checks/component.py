@@ -1,0 +1,205 @@
+"""ModelChecks: the checks of a model that must pass before it is pushed."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from tfx import types
+from tfx import v1 as tfx
+from tfx.components.util import model_utils
+from tfx.dsl.io import fileio
+from tfx.types import artifact_utils
+from tfx.types import standard_artifacts as standard
+from tfx.utils import io_utils, path_utils
+
+from components.artifacts import NOT_COMPARED, ModelVerdict
+from components.model_checks import host, registry
+from components.model_checks.check import Facts
+from components.model_checks.host import CANDIDATE, CHAMPION, Host
+from components.model_checks.runner import run_checks
+from contracts import fingerprint as fingerprints
+from contracts.records.checks import CheckResult, ChecksReport
+from contracts.records.evaluation import Verdict
+from contracts.settings.sections import Reads, Sections
+from contracts.storage import uris
+from contracts.verdicts import PUSHED_DESTINATION
+from contracts.versions import exported_model, served_versions
+
+logger = logging.getLogger(__name__)
+
+# The settings that checks may depend on besides their own.
+READS = Reads(
+    task=True,
+    data={"slice_columns"},
+    evaluator={"split"},
+    serving={"max_memory_bytes"},
+)
+
+
+@tfx.dsl.components.component
+def ModelChecks(
+    examples: tfx.dsl.components.InputArtifact[standard.Examples],
+    model: tfx.dsl.components.InputArtifact[standard.Model],
+    model_run: tfx.dsl.components.InputArtifact[standard.ModelRun],
+    champion: tfx.dsl.components.InputArtifact[standard.Model],
+    model_verdict: tfx.dsl.components.InputArtifact[ModelVerdict],
+    model_blessing: tfx.dsl.components.InputArtifact[standard.ModelBlessing],
+    infra_blessing: tfx.dsl.components.InputArtifact[standard.InfraBlessing],
+    blessing: tfx.dsl.components.OutputArtifact[standard.InfraBlessing],
+    settings: tfx.dsl.components.Parameter[str],
+    checks: tfx.dsl.components.Parameter[str],
+    cache: tfx.dsl.components.Parameter[str],
+    significance: tfx.dsl.components.Parameter[float],
+    fingerprint: tfx.dsl.components.Parameter[str],
+) -> None:
+    """Blesses a model that Evaluator, ServingCheck and all checks accept.
+
+    Args:
+      examples: The raw Examples.
+      model: The exported model.
+      model_run: The Trainer's, with its predictions.
+      champion: The model in production; empty if no version is served, or if it has
+        another task.
+      model_verdict: Evaluator's, with the metrics of slices.
+      model_blessing: Evaluator's.
+      infra_blessing: ServingCheck's.
+      blessing: Read by Pusher instead of both. It has the files of ServingCheck's, and
+        `checks.json`, a `contracts.records.checks.ChecksReport`.
+      settings: JSON of the settings in `READS`.
+      checks: JSON of the checks; see `registry.configure`.
+      cache: Directory of the results of earlier runs, below the pipeline root. TFX has
+        one cache key for all checks, so that a changed check would rerun all of them.
+      significance: `evaluator.significance`.
+      fingerprint: Hash of this code; part of the cache key.
+    """
+    unserved = ""
+    if not model_utils.is_infra_validated(infra_blessing):
+        unserved = "ServingCheck refused the model, so that it cannot be called"
+    results = run(
+        json.loads(checks),
+        Sections.parse(settings),
+        examples,
+        model_run,
+        model_verdict,
+        model=path_utils.serving_model_path(model.uri),
+        champion=champion,
+        unserved=unserved,
+        cache=cache,
+        significance=significance,
+        code=fingerprint,
+    )
+    report = ChecksReport(results=results)
+    io_utils.copy_dir(infra_blessing.uri, blessing.uri)
+    for name in ("INFRA_BLESSED", "INFRA_NOT_BLESSED"):
+        path = uris.join(blessing.uri, name)
+        if fileio.exists(path):
+            fileio.remove(path)
+    report.write(blessing.uri)
+    is_blessed = (
+        not unserved
+        and model_utils.is_model_blessed(model_blessing)
+        and not report.refusals
+    )
+    # The file and the property that InfraValidator sets.
+    name = "INFRA_BLESSED" if is_blessed else "INFRA_NOT_BLESSED"
+    io_utils.write_string_file(uris.join(blessing.uri, name), "")
+    blessing.set_int_custom_property("blessed", int(is_blessed))
+    for refusal in report.refusals:
+        logger.error("the model is not blessed: %s", refusal)
+    for warning in report.warnings:
+        logger.warning(warning)
+
+
+def run(
+    checks: dict[str, Any],
+    config: Sections,
+    examples: types.Artifact,
+    model_run: types.Artifact,
+    model_verdict: types.Artifact,
+    *,
+    significance: float,
+    cache: str,
+    code: str,
+    model: str = "",
+    champion: types.Artifact | None = None,
+    unserved: str = "",
+    pushed: str | None = None,
+    splitting: dict[str, Any] | None = None,
+) -> list[CheckResult]:
+    """Runs the checks of a run of the pipeline.
+
+    Args:
+      checks: The checks; see `registry.configure`.
+      config: The settings in `READS`.
+      examples: The raw Examples.
+      model_run: The Trainer's.
+      model_verdict: Evaluator's.
+      significance: `evaluator.significance`.
+      cache: Directory of the results of earlier runs.
+      code: Hash of the code besides the checks.
+      model: Directory of the candidate; the Trainer's if it is empty.
+      champion: The model in production; None without one.
+      unserved: Why the candidate cannot be called; empty if it can.
+      pushed: Directory of the pushed versions; None before the push.
+      splitting: As in `Facts`.
+    """
+    verdict = Verdict.read(model_verdict.uri)
+    assert verdict  # the Evaluator has ended
+    digest = exported_model.read_digest(model_run.uri)
+    models = {CANDIDATE: model or digest.uri}
+    not_compared, champion_key = verdict.not_compared or "", ""
+    if champion is not None:
+        not_compared = champion.get_string_custom_property(NOT_COMPARED) or ""
+        if champion.get_string_custom_property(PUSHED_DESTINATION):
+            models[CHAMPION] = path_utils.serving_model_path(champion.uri)
+            champion_key = exported_model.identity(models[CHAMPION])
+    facts = Facts(
+        task=config.task,
+        split=config.evaluator.gate_split,
+        significance=significance,
+        metrics={metric.metric: metric.value for metric in verdict.metrics},
+        slices=verdict.slices,
+        not_compared=not_compared,
+        thresholds={name: host.read_threshold(path) for name, path in models.items()},
+        splitting=splitting,
+    )
+    versions = []
+    if pushed is not None:
+        versions = list(served_versions.list_others(pushed, digest.identity))
+    inputs = [
+        code,
+        config.model_dump(mode="json", exclude={"serving"}),
+        significance,
+        digest.identity,
+        examples.uri,
+        verdict.model_dump(mode="json", include={"metrics", "slices"}),
+        champion_key,
+        not_compared,
+        unserved,
+        versions,
+        splitting,
+    ]
+    configured = registry.configure(checks)
+    keys = {
+        check.name: fingerprints.of_json([checks[check.name], *inputs])
+        for check in configured
+    }
+    patterns = {
+        split: uris.join(artifact_utils.get_split_uri([examples], split), "*")
+        for split in artifact_utils.decode_split_names(examples.split_names)
+    }
+    with Host(
+        config,
+        facts,
+        patterns,
+        models,
+        model_run=model_run.uri,
+        pushed=pushed,
+        unserved=unserved,
+    ) as called:
+        return run_checks(configured, called, cache=cache, keys=keys)
+
+
+ModelChecks.READS = READS
