@@ -35,6 +35,7 @@ setup(
         include=[f"{package}{below}" for package in PACKAGES for below in ("", ".*")]
     ),
     package_data={
+        "components.model_checks": ["*.json"],
         "components.serving_check": ["*.json"],
         "prediction.portable": ["*.jinja", "*.lock"],
         "pipeline.api": ["templates/*.jinja"],

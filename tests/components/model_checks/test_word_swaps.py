@@ -4,17 +4,20 @@ import re
 
 import pytest
 
-from components.serving_check import swapped_words
-from components.serving_check.word_swaps import WordSwaps
-from contracts.settings.evaluator import EvaluatorConfig
+from components.model_checks.word_swaps import (
+    WordSwaps,
+    check_list,
+    read_english_lists,
+)
+from contracts.errors import SettingError
 
-pytestmark = pytest.mark.slow
-
-LISTS = swapped_words.read_lists(None)
+LISTS = read_english_lists()
 
 
-def swap(text, name="gender", version=0):
-    return WordSwaps(LISTS[name]).versions([text])[version][0]
+def swap(text):
+    # Another text of the row has a word, so that there is a version.
+    ((swapped, _),) = WordSwaps(LISTS["gender"]).versions([text, "he"])
+    return swapped
 
 
 @pytest.mark.parametrize(
@@ -38,8 +41,8 @@ def test_words_are_replaced_whole_and_keep_their_case(text, swapped):
 
 def test_each_version_has_other_groups_and_keeps_different_ones_different():
     text = "A Christian man met Muslims and a Jew."
-    versions = [swap(text, "religion", index) for index in range(4)]
-    assert versions == [
+    versions = WordSwaps(LISTS["religion"]).versions([text])
+    assert [version for (version,) in versions] == [
         "A Muslim man met Jews and a Hindu.",
         "A Jewish man met Hindus and a Buddhist.",
         "A Hindu man met Buddhists and a Christian.",
@@ -52,28 +55,27 @@ def test_all_texts_of_a_row_are_swapped_at_once():
     assert version == ["She left.", "The woman left."]
 
 
+def test_texts_without_a_word_have_no_version():
+    assert WordSwaps(LISTS["gender"]).versions(["The theme", "of a heroine"]) == []
+
+
 def test_shipped_lists_are_allowed():
-    assert EvaluatorConfig(group_words=LISTS).group_words == LISTS
     assert [*LISTS] == ["gender", "religion", "nationality", "orientation"]
+    for rows in LISTS.values():
+        check_list(rows)
 
 
 @pytest.mark.parametrize(
-    ("lists", "words"),
+    ("rows", "words"),
     [
-        ({"age": []}, "'age' has rows of [] words; give one row or more"),
-        ({"age": [["young"]]}, "rows of [1] words"),
-        ({"age": [["young", "old"], ["boy", "man", "x"]]}, "rows of [2, 3] words"),
-        ({"age": [["young", "very old"]]}, "'very old', which is not one word"),
-        ({"age": [["young", ""]]}, "'', which is not one word"),
-        ({"age": [["young", "old"], ["Old", "aged"]]}, "'old' for two groups"),
+        ([], "a list has rows of [] words; give one row or more"),
+        ([["young"]], "rows of [1] words"),
+        ([["young", "old"], ["boy", "man", "x"]], "rows of [2, 3] words"),
+        ([["young", "very old"]], "'very old' is not one word"),
+        ([["young", ""]], "'' is not one word"),
+        ([["young", "old"], ["Old", "aged"]], "'old' names two groups"),
     ],
 )
-def test_lists_that_cannot_be_swapped_are_refused(lists, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
-        EvaluatorConfig(group_words=lists)
-
-
-def test_own_lists_replace_the_shipped_ones():
-    words = {"age": [["young", "old"]]}
-    assert swapped_words.read_lists(words) == words
-    assert swapped_words.read_lists({}) == {}
+def test_lists_that_cannot_be_swapped_are_refused(rows, words):
+    with pytest.raises(SettingError, match=re.escape(words)):
+        check_list(rows)
