@@ -4,7 +4,7 @@
     python -m benchmarks.linear_rates --metric pearson_spearman --trials 300
 
 Draws the predictions of a linear model and of a model with the same quality, and
-applies the Evaluator's own rules. The rows form two times four slices, with a tenth,
+applies the rules of the check. The rows form two times four slices, with a tenth,
 two, three and four tenths of the rows. The linear model has an accuracy of 0.75, and
 both models agree on 80 % of the rows; scores are labels with noise of the same
 variance. Prints a table in Markdown. "a slice" is the refusal for one alone. A model
@@ -17,11 +17,11 @@ from __future__ import annotations
 import click
 import numpy as np
 
-from components.evaluator import linear_comparison, verdict
+from components.model_checks.checks import linear_model
 from contracts.metrics import Rows
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.task.definition import TaskConfig
-from modules.evaluation import resampling
+from modules.evaluation import resampling, significance
 
 SIZES = (200, 408, 1725)  # the last two are MRPC's validation and test split
 METRICS = ("accuracy", "f1", "pearson_spearman")
@@ -43,7 +43,8 @@ def refusal_rates(
     """
     scores = [-3.0, 3.0] if metric == "pearson_spearman" else None
     task = TaskConfig(metric=metric, label_range=scores)
-    defaults = EvaluatorConfig()
+    limit = EvaluatorConfig().significance
+    min_rows = linear_model.LinearModelCheck.Settings().min_slice_rows
     random = np.random.default_rng(0)
     refused = {ALL_ROWS: 0, A_SLICE: 0}
     for _ in range(trials):
@@ -59,14 +60,11 @@ def refusal_rates(
         draw = _draw_classes if task.label_kind.names else _draw_scores
         linear, model = draw(random, lost)
         test = resampling.paired_test(task, linear, model, metric)
-        if verdict.find_reason(test, "", defaults.significance):
+        if significance.find_reason(test, "", limit):
             refused[ALL_ROWS] += 1
             continue
-        _, tests = linear_comparison.compare_slices(
-            task, linear, model, slices, defaults.min_slice_rows
-        )
-        worse = verdict.find_worse_slices(tests, "", defaults.significance)
-        refused[A_SLICE] += bool(worse)
+        _, tests = linear_model.compare_slices(task, linear, model, slices, min_rows)
+        refused[A_SLICE] += bool(significance.find_worse_slices(tests, "", limit))
     return {part: count / trials for part, count in refused.items()}
 
 

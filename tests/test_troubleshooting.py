@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from components.model_checks.checks import slices
 from contracts.errors import UsageError
 from contracts.fingerprint import FIRST_PARTY
 from modules.data import judgment, leaked_labels, slice_judgment
@@ -119,6 +120,8 @@ def find_messages():
             name = names[0]
         if function == "named":
             name = node.args[1]
+        elif function == "CheckResult":
+            name = next((k.value for k in node.keywords if k.arg == "error"), None)
         if function in errors or function == "named":
             calls.append((f"{path}:{node.lineno}", name))
         is_name = isinstance(name, ast.Constant) and NAME.fullmatch(str(name.value))
@@ -134,7 +137,7 @@ def find_messages():
 
 def find_refused_kinds():
     """Returns the names of findings that stop a run, made of their kinds."""
-    modules = (judgment, leaked_labels, slice_judgment)
+    modules = (judgment, leaked_labels, slice_judgment, slices)
     kinds = {judgment.NO_CLASS}  # in a loop, with that of one class
     for module in modules:
         for node in ast.walk(ast.parse(inspect.getsource(module))):
@@ -160,8 +163,8 @@ ENTRIES = [
 
 @pytest.mark.parametrize(("place", "name"), CALLS, ids=[place for place, _ in CALLS])
 def test_message_has_a_stable_name_where_it_is_made(place, name):
-    if isinstance(name, ast.Attribute):  # of the error that it quotes
-        assert name.attr == "name"
+    if isinstance(name, ast.Attribute):  # of the error or result that it quotes
+        assert name.attr in ("name", "error")
     elif not isinstance(name, ast.Name) or name.id != "name":  # of a caller's literal
         assert isinstance(name, ast.Constant), place
         assert NAME.fullmatch(name.value)

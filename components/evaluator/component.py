@@ -6,7 +6,7 @@ from typing import Any
 
 from tfx import types
 from tfx.dsl.components.base import base_beam_component, executor_spec
-from tfx.types import component_spec, standard_artifacts, standard_component_specs
+from tfx.types import component_spec, standard_component_specs
 from tfx.utils import json_utils
 
 from components.artifacts import ModelVerdict
@@ -29,12 +29,7 @@ class EvaluatorSpec(component_spec.ComponentSpec):
         executor.SETTINGS_KEY: component_spec.ExecutionParameter(type=str),
         "fingerprint": component_spec.ExecutionParameter(type=str),
     }
-    INPUTS = {
-        **_ComponentSpec.INPUTS,
-        executor.MODEL_RUN_KEY: component_spec.ChannelParameter(
-            type=standard_artifacts.ModelRun
-        ),
-    }
+    INPUTS = _ComponentSpec.INPUTS
     OUTPUTS = {
         **_ComponentSpec.OUTPUTS,
         executor.VERDICT_KEY: component_spec.ChannelParameter(type=ModelVerdict),
@@ -49,11 +44,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
     parameter cannot change, and requires a baseline either always or never.
     """
 
-    READS = Reads(
-        task=True,
-        data={"slice_columns"},
-        evaluator={"split", "slice_thresholds", "min_slice_rows", "linear_model"},
-    )
+    READS = Reads(task=True, data={"slice_columns"}, evaluator={"split"})
     SPEC_CLASS = EvaluatorSpec
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(executor.Executor)
 
@@ -62,10 +53,10 @@ class Evaluator(base_beam_component.BaseBeamComponent):
 
         Args:
           settings: JSON of the settings in `READS`.
-          **arguments: The inputs `examples`, `model` (the candidate), `model_run` (the
-            Trainer's, with the candidate's predictions) and `baseline_model` (the
-            champion; an empty artifact if no version is served); `executor.BOUNDS`,
-            which replace settings; `fingerprint`, the hash of this code.
+          **arguments: The inputs `examples`, `model` (the candidate) and
+            `baseline_model` (the champion; an empty artifact if no version is served);
+            `executor.BOUNDS`, which replace settings; `fingerprint`, the hash of this
+            code.
         """
         sections = Sections.parse(settings)
         outputs = {

@@ -15,8 +15,8 @@ from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, path_utils, proto_utils
 
 from components.artifacts import NOT_COMPARED
-from components.evaluator import linear_comparison, verdict
-from components.evaluator.slices import SliceKey, read_slices
+from components.evaluator import verdict
+from components.evaluator.slices import read_slices
 from contracts import metrics as task_metrics
 from contracts.records.evaluation import Verdict, lowest
 from contracts.settings.evaluator import EvaluatorConfig
@@ -28,7 +28,6 @@ from modules.evaluation import eval_config
 # Parameters of the run that replace settings.
 BOUNDS = {"thresholds": str, "max_regression": str, "significance": float}
 SETTINGS_KEY = "settings"
-MODEL_RUN_KEY = "model_run"
 VERDICT_KEY = "verdict"
 
 _BASELINE = standard_component_specs.BASELINE_MODEL_KEY
@@ -47,7 +46,7 @@ class Executor(executor.Executor):
         """Evaluates a model.
 
         Args:
-          input_dict: `examples`, `model`, `model_run` and `baseline_model`.
+          input_dict: `examples`, `model` and `baseline_model`.
           output_dict: `evaluation`, `blessing` and `verdict`.
           exec_properties: `eval_config`, `example_splits`, `thresholds`,
             `max_regression`, `significance` and `settings`.
@@ -60,7 +59,7 @@ class Executor(executor.Executor):
             exec_properties[SETTINGS_KEY],
             evaluator={name: exec_properties[name] for name in BOUNDS},
         )
-        limits, significance = settings.evaluator, settings.evaluator.significance
+        limits = settings.evaluator
         config = proto_utils.json_to_proto(
             exec_properties[_EVAL_CONFIG], config_pb2.EvalConfig()
         )
@@ -87,35 +86,15 @@ class Executor(executor.Executor):
         has_champion = champion is not None
         metrics = verdict.read_metrics(evaluation, limits, has_champion=has_champion)
         tests = verdict.read_paired_tests(evaluation) if has_champion else {}
-        worse = verdict.find_worse(tests, significance, metrics)
-        examples = artifact_utils.get_single_instance(
-            input_dict[standard_component_specs.EXAMPLES_KEY]
-        )
-        linear_model, linear = None, dict[SliceKey, float]()
-        if limits.linear_model != "ignore":
-            linear_model, linear, reasons = linear_comparison.compare(
-                settings,
-                examples,
-                artifact_utils.get_single_uri(input_dict[MODEL_RUN_KEY]),
-                metrics,
-                significance,
-            )
-            if limits.linear_model == "refuse":
-                worse += reasons
+        worse = verdict.find_worse(tests, limits.significance, metrics)
         result = Verdict(
             blessed=model_utils.is_model_blessed(blessing),
             splits=json.loads(splits),
             champion=champion,
             metrics=metrics,
-            slices=read_slices(
-                evaluation,
-                verdict.find_slice_thresholds(examples, settings),
-                linear,
-                has_champion=has_champion,
-            ),
-            linear_model=linear_model,
+            slices=read_slices(evaluation, has_champion=has_champion),
             paired=tests[()] if has_champion else None,
-            significance=significance,
+            significance=limits.significance,
             worse=worse,
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
         )

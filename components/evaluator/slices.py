@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
 from contracts.records.evaluation import EXAMPLE_COUNT, Slice
+from modules.evaluation.significance import SliceKey
 
-SliceKey = tuple[tuple[str, str], ...]
 Values = dict[str, metrics_for_slice_pb2.MetricValue]
 
 
-def read_slices(
-    evaluation: str,
-    thresholds: Mapping[SliceKey, dict[str, float]],
-    linear: Mapping[SliceKey, float],
-    *,
-    has_champion: bool,
-) -> list[Slice]:
+def read_slices(evaluation: str, *, has_champion: bool) -> list[Slice]:
     """Reads the slices of an evaluation, except the slice of all rows.
 
     Args:
       evaluation: Directory of TFMA's results.
-      thresholds: Lowest allowed values by slice and metric.
-      linear: The linear model's metric of the task by slice.
       has_champion: Whether there was a baseline.
 
     Returns:
@@ -41,8 +32,6 @@ def read_slices(
             rows=int(numbers(values)[EXAMPLE_COUNT]),
             metrics=_finite(numbers(values)),
             champion=_finite(numbers(champion.get(key, {}))),
-            linear=linear.get(key),
-            thresholds=thresholds.get(key, {}),
         )
         for key, values in sorted(candidate.items())
         if key

@@ -36,6 +36,12 @@ class Estimate(Record):
     value: Number
     interval: tuple[float, float] | None = None
 
+    @classmethod
+    def of(cls, value: float, interval: tuple[float, float]) -> Estimate:
+        """Returns an estimate; an interval of NaN is undefined."""
+        is_defined = all(map(math.isfinite, interval))
+        return cls(value=value, interval=interval if is_defined else None)
+
 
 class PairedTest(Record, extra="ignore"):
     """A test whether two models differ in a metric by more than noise.
@@ -70,6 +76,11 @@ class PairedTest(Record, extra="ignore"):
     def may_be_noise(self) -> bool:
         """Whether the difference may be noise; True if the metric is NaN."""
         return not self.p_value < 1 - CONFIDENCE
+
+    @property
+    def estimate(self) -> Estimate:
+        """The difference with its interval."""
+        return Estimate.of(self.difference, (self.low, self.high))
 
     @pydantic.computed_field  # type: ignore[prop-decorator]
     @property
@@ -124,14 +135,10 @@ class MetricVerdict(Record, extra="ignore"):
     def failures(self) -> list[str]:
         """The bounds that the metric violates, in words. NaN violates every bound."""
         failures = []
-        if self.threshold is not None and not _reaches(self.value, self.threshold):
-            value, threshold = _format(_reaches, self.value, self.threshold)
-            failures.append(
-                named(
-                    f"{self.metric} is {value}, the threshold is {threshold}",
-                    "E-below-threshold",
-                )
-            )
+        if self.threshold is not None and (
+            reason := find_shortfall(self.metric, self.value, self.threshold)
+        ):
+            failures.append(named(reason, "E-below-threshold"))
         if self.max_regression is None:
             return failures
         if self.champion is None:
@@ -159,7 +166,7 @@ class MetricVerdict(Record, extra="ignore"):
         return failures
 
 
-class Slice(Record):
+class Slice(Record, extra="ignore"):
     """Metrics of a part of the evaluated split.
 
     Attributes:
@@ -168,8 +175,6 @@ class Slice(Record):
       rows: How many rows it has.
       metrics: Its metrics by name; those that are not finite are left out.
       champion: The champion's metrics by name; empty if there is no champion.
-      linear: The linear model's metric of the task; None if it was not compared.
-      thresholds: Lowest allowed values by metric.
     """
 
     feature: str
@@ -177,49 +182,11 @@ class Slice(Record):
     rows: int
     metrics: dict[str, float]
     champion: dict[str, float]
-    linear: float | None = None
-    thresholds: dict[str, float] = {}
 
     @property
-    def failures(self) -> dict[str, str]:
-        """Why it does not reach its thresholds, by metric."""
-        return {
-            name: reason
-            for name, threshold in self.thresholds.items()
-            for reason in MetricVerdict(
-                metric=name,
-                value=self.metrics.get(name, math.nan),
-                threshold=threshold,
-            ).failures
-        }
-
-
-class LinearComparison(Record, extra="ignore"):
-    """A linear model on words, trained on rows of `train`, and the model.
-
-    Attributes:
-      metric: The metric of the task.
-      value: The model's value.
-      metrics: The linear model's values by metric, on the same rows.
-      rows: Rows that the linear model was trained on.
-      paired: A test of both on the same rows; None if they have no unique ids.
-    """
-
-    metric: str
-    value: Number
-    metrics: dict[str, Number]
-    rows: int
-    paired: PairedTest | None
-
-    @property
-    def sentence(self) -> str:
-        """The comparison in a sentence."""
-        rows = wording.count(self.rows, "row")
-        compared = f"compared with a linear model on words ({rows} of train)"
-        if self.paired is not None:
-            return f"{compared}, {self.paired.sentence}"
-        other = self.metrics[self.metric]
-        return f"{compared}, {self.metric} is {self.value:.4f} instead of {other:.4f}"
+    def name(self) -> str:
+        """See `describe_slice`."""
+        return describe_slice(self.feature, self.value, self.rows)
 
 
 class Override(Record):
@@ -244,7 +211,6 @@ class Verdict(RecordFile):
       champion: Directory that serves the baseline; None without a baseline.
       metrics: All metrics on all rows, those with bounds first.
       slices: The slices, in the order of their feature and value.
-      linear_model: The comparison with a linear model; None without one.
       not_compared: Why the model was not compared with the champion; None if it was, or
         without a champion.
       paired: A test of the champion and the model on the same rows; None without a
@@ -262,7 +228,6 @@ class Verdict(RecordFile):
     champion: str | None
     metrics: list[MetricVerdict]
     slices: list[Slice] = []
-    linear_model: LinearComparison | None = None
     not_compared: str | None = None
     paired: PairedTest | None = None
     significance: float | None = None
@@ -279,13 +244,7 @@ class Verdict(RecordFile):
     def failures(self) -> list[str]:
         """Why the model is refused, by thresholds and by comparisons."""
         bounds = [text for metric in self.metrics for text in metric.failures]
-        slices = [
-            f"in the slice {describe_slice(part.feature, part.value, part.rows)}, by "
-            f"evaluator.slice_thresholds.{part.feature}: {reason}"
-            for part in self.slices
-            for reason in part.failures.values()
-        ]
-        return [*bounds, *slices, *self.worse]
+        return [*bounds, *self.worse]
 
     @property
     def comparison(self) -> str:
@@ -337,6 +296,20 @@ class Evaluation(Record):
 def lowest(bound: float) -> float:
     """Returns the lowest value that a lower bound allows."""
     return bound - TOLERANCE
+
+
+def find_shortfall(metric: str, value: float, threshold: float) -> str:
+    """Returns why a metric does not reach a threshold; empty if it does. NaN does not.
+
+    Args:
+      metric: Its name.
+      value: Its value.
+      threshold: The lowest allowed value.
+    """
+    if _reaches(value, threshold):
+        return ""
+    shown, bound = _format(_reaches, value, threshold)
+    return f"{metric} is {shown}, the threshold is {bound}"
 
 
 def describe_slice(feature: str, value: str, rows: int) -> str:

@@ -82,6 +82,18 @@ class RecordedPredictions(NamedTuple):
         """The values that metrics read."""
         return Rows.of(self.labels, self.outputs, predicted=self.predicted)
 
+    def find(self, ids: np.ndarray) -> Rows | None:
+        """Returns the rows with ids int64[rows], in their order.
+
+        Returns:
+          None if the ids are not unique, or if one has no prediction.
+        """
+        index = {row: number for number, row in enumerate(self.ids.tolist())}
+        is_unique = len(index) == len(self.ids) and len(np.unique(ids)) == len(ids)
+        if not (is_unique and index.keys() >= set(ids.tolist())):
+            return None
+        return self.rows.take(np.array([index[row] for row in ids.tolist()], int))
+
 
 def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
     """Describes the predictions of a split.

@@ -318,3 +318,22 @@ def test_verdict_is_read_back_as_it_was_written(tmp_path):
         "max_regression": 0.1,
         "failures": metrics[0].failures,
     }
+
+
+def test_verdict_of_an_earlier_release_is_read(tmp_path):
+    """It had thresholds of slices and a linear model, which are checks since."""
+    part = {"feature": "region", "value": "north", "rows": 40, "champion": {}}
+    content = {
+        "blessed": True,
+        "splits": ["eval"],
+        "champion": None,
+        "metrics": [],
+        "slices": [
+            {"metric": "f1"},
+            {**part, "metrics": {"f1": 0.5}, "linear": 0.4, "thresholds": {"f1": 0.3}},
+        ],
+        "linear_model": {"metric": "f1", "value": 0.5, "rows": 10, "paired": None},
+    }
+    (tmp_path / Verdict.FILE).write_text(json.dumps(content))
+    (read,) = Verdict.read(str(tmp_path)).slices
+    assert (read.name, read.metrics) == ("region north (40 rows)", {"f1": 0.5})

@@ -14,15 +14,12 @@ from tfx.types import standard_artifacts
 from components import ModelVerdict
 from components.evaluator import Evaluator
 from components.evaluator.executor import Executor
-from contracts.metrics import of_two_classes
 from contracts.records.evaluation import Verdict
 from contracts.settings.data import DataConfig
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
-from modules.evaluation.prediction_files import Predictions
-from modules.training import model_run
 from tests import exported
 
 pytestmark = pytest.mark.slow
@@ -87,26 +84,14 @@ class Parrots:
         self.task = task
         self._slice_columns = []
         self._regions = None
-        self._settings = {"linear_model": "ignore"}  # of `evaluator`
-        self._train_rows = None  # of the evaluated rows; None trains on all
         self._runs = 0
         for column in (self.CANDIDATE, self.CHAMPION):
             self._save(column)
 
-    def slice_by_region(self, regions, thresholds):
-        """Slices by a column with thresholds, of slices with 30 rows or more."""
+    def slice_by_region(self, regions):
+        """Slices by a column."""
         self._regions = regions
         self._slice_columns = ["region"]
-        self._settings["slice_thresholds"] = {"region": thresholds}
-
-    def compare_with_a_linear_model(self, train_rows=None):
-        """Compares as by default, with a linear model that sees the evaluated rows.
-
-        Args:
-          train_rows: How many of them it sees; None is all.
-        """
-        del self._settings["linear_model"]
-        self._train_rows = train_rows
 
     def run(
         self,
@@ -147,7 +132,6 @@ class Parrots:
                 "model": [model],
                 "baseline_model": [baseline],
                 "examples": [self._write_rows(root, list(texts), labels)],
-                "model_run": [self._write_predictions(root, candidate, labels)],
             },
             {name: [output] for name, output in outputs.items()},
             {
@@ -161,7 +145,7 @@ class Parrots:
                 "settings": Sections(
                     task=self.task,
                     data=DataConfig(slice_columns=self._slice_columns),
-                    evaluator=EvaluatorConfig(split="eval", **self._settings),
+                    evaluator=EvaluatorConfig(split="eval"),
                 ).model_dump_json(include=Evaluator.READS),
                 "significance": significance,
             },
@@ -176,31 +160,17 @@ class Parrots:
     def _write_rows(self, root, texts, labels):
         examples = standard_artifacts.Examples()
         examples.uri = str(root / "examples")
-        examples.split_names = '["train", "eval"]'
+        examples.split_names = '["eval"]'
         rows = exported.rows_of(self.task, texts, labels)
         for row, region in zip(rows, self._regions or [None] * len(rows), strict=True):
             if region is not None:
                 row["region"] = [region]
-        # The linear model is trained on evaluated rows.
-        for split, part in (("eval", rows), ("train", rows[: self._train_rows])):
-            directory = root / "examples" / f"Split-{split}"
-            directory.mkdir(parents=True)
-            with tf.io.TFRecordWriter(str(directory / "data.gz"), "GZIP") as writer:
-                for row in part:
-                    writer.write(exported.serialize(row))
+        directory = root / "examples" / "Split-eval"
+        directory.mkdir(parents=True)
+        with tf.io.TFRecordWriter(str(directory / "data.gz"), "GZIP") as writer:
+            for row in rows:
+                writer.write(exported.serialize(row))
         return examples
-
-    def _write_predictions(self, root, candidate, labels):
-        """Writes the candidate's predictions, which the linear comparison reads."""
-        record = standard_artifacts.ModelRun()
-        record.uri = str(root / "record")
-        if "linear_model" not in self._settings:
-            outputs = of_two_classes(np.array(candidate, float))
-            columns = np.arange(len(labels)), np.array(labels), outputs
-            predictions = Predictions(*columns, np.zeros(len(labels)))
-            path = root / "record" / "predictions" / "eval.tsv"
-            model_run.write_predictions(str(path), self.task, predictions)
-        return record
 
     def _save(self, column):
         task = self.task
@@ -350,70 +320,18 @@ def test_gate_accepts_an_equal_model_and_refuses_one_that_is_worse(tmp_path):
     assert verdict.significance == 0.05
 
 
-# Half of the rows of the north are wrong, and all of the 20 of the east.
-REGIONS = [*[b"north"] * 40, *[b"east"] * 20, *[None] * 40, *[b"south"] * 100]
-BY_REGION = [
-    1 - p if row < 20 or 40 <= row < 60 else p
-    for row, p in enumerate(probabilities(LABELS, 200))
-]
-
-
-def test_first_model_that_is_bad_in_a_slice_by_a_column_is_refused(tmp_path):
-    """Slices of few rows are not judged, and rows without a value are one."""
+def test_slices_by_a_column_are_in_the_verdict(tmp_path):
+    """Rows without a value are one; half of the rows of the north are wrong."""
+    regions = [*[b"north"] * 40, *[None] * 60, *[b"south"] * 100]
     parrots = Parrots(tmp_path, TaskConfig())
-    parrots.slice_by_region(REGIONS, {"accuracy": 0.7, "recall/equivalent": 0.4})
-    _, verdict = parrots.run(BY_REGION, None, LABELS, {"accuracy": 0.8})
-    assert not verdict.blessed
-    assert verdict.failures == [
-        "in the slice region north (40 rows), by evaluator.slice_thresholds.region: "
-        "accuracy is 0.5000, the threshold is 0.7000 [E-below-threshold]"
+    parrots.slice_by_region(regions)
+    candidate = [
+        1 - p if row < 20 else p for row, p in enumerate(probabilities(LABELS, 200))
     ]
+    _, verdict = parrots.run(candidate, None, LABELS, {"accuracy": 0.8})
+    assert verdict.blessed
     assert [
-        (part.value, part.rows, part.metrics["accuracy"], part.thresholds)
+        (part.value, part.rows, part.metrics["accuracy"])
         for part in verdict.slices
         if part.feature == "region"
-    ] == [
-        ("(missing)", 40, 1.0, {"accuracy": 0.7}),
-        ("east", 20, 0.0, {}),
-        ("north", 40, 0.5, {"accuracy": 0.7}),  # 20 rows count for the recall
-        ("south", 100, 1.0, {"accuracy": 0.7, "recall/equivalent": 0.4}),
-    ]
-
-
-def test_model_that_is_worse_than_a_linear_one_is_refused_by_default(tmp_path):
-    """The linear model learns to predict the label of each text."""
-    parrots = Parrots(tmp_path, TaskConfig())
-    parrots.compare_with_a_linear_model()
-    # One more word for each label, so that the texts decide it.
-    worse = [p + label / 100 for p, label in zip(CHAMPION, LABELS, strict=True)]
-    _, verdict = parrots.run(worse, None, LABELS, {"accuracy": 0.8}, {}, 0.05)
-    assert not verdict.blessed
-    (reason,) = verdict.failures
-    assert reason.startswith(
-        "accuracy is 0.08 below that of a linear model on words, trained on 200 rows: "
-        "p = 3.1e-05 is below evaluator.significance (0.05), on 200 rows; check"
-    )
-    assert verdict.linear_model.rows == 200
-    assert reason in verdict.summary
-
-
-def test_first_model_that_is_worse_than_a_linear_one_in_a_slice_is_refused(tmp_path):
-    """The linear model knows the words of the north, and none of the other rows."""
-    parrots = Parrots(tmp_path, TaskConfig())
-    parrots.slice_by_region(REGIONS, {})
-    parrots.compare_with_a_linear_model(train_rows=40)
-    right = probabilities(LABELS, 200)
-    north = [1 - p if row < 20 else p for row, p in enumerate(right[:40])]
-    # One more word for each label, so that the texts decide it.
-    north = [p + label / 100 for p, label in zip(north, LABELS[:40], strict=True)]
-    candidate = [*north, *(p + 0.02 for p in right[40:])]
-    _, verdict = parrots.run(candidate, None, LABELS, {"accuracy": 0.8}, {}, 0.05)
-    assert not verdict.blessed
-    (reason,) = (reason for reason in verdict.failures if "region" in reason)
-    assert reason.startswith(
-        "in the slice region north (40 rows), accuracy is 0.5000, 0.5 below a linear "
-        "model's 1.0000: p = "
-    )
-    assert reason in verdict.summary
-    regions = [part for part in verdict.slices if part.feature == "region"]
-    assert all(part.linear is not None for part in regions)
+    ] == [("(missing)", 60, 1.0), ("north", 40, 0.5), ("south", 100, 1.0)]
