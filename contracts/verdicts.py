@@ -25,16 +25,20 @@ NOT_BLESSED = named("the Evaluator did not bless the model", "E-not-blessed")
 
 
 def refusal(
-    failures: Iterable[str], serving_reasons: Iterable[str], withdrawn: str
+    failures: Iterable[str],
+    serving_reasons: Iterable[str],
+    check_refusals: Iterable[str],
+    withdrawn: str,
 ) -> list[str]:
     """Returns why a model was not pushed.
 
     Args:
       failures: The Evaluator's reasons.
       serving_reasons: Why ServingCheck refused the model.
+      check_refusals: Why checks refused it.
       withdrawn: The version under which the same model was rolled back, or empty.
     """
-    reasons = [*failures, *serving_reasons]
+    reasons = [*failures, *serving_reasons, *check_refusals]
     if withdrawn:
         reasons.append(named(rolled_back(withdrawn), "E-rolled-back"))
     return reasons or [NOT_BLESSED]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from contracts import wording
 from contracts.commits import Commits
 from contracts.packing import Packing
 from contracts.records import Record, RecordFile
-from contracts.records.ages import ModelAges
+from contracts.records.checks import CheckResult
 from contracts.records.data import DataVerdict
 from contracts.records.evaluation import (
     EXAMPLE_COUNT,
     MetricVerdict,
-    PairedTest,
     Slice,
     Verdict,
 )
@@ -38,8 +36,6 @@ from report import formatting
 PAGE_FILE = "report.html"
 MODEL_PICTURE = "model.svg"
 ERROR_FILE = "report_error.txt"
-# A text column without a benefit that costs this share of tokens or time is a warning.
-COSTLY_SHARE = 0.1
 
 
 class Curve(Record):
@@ -193,52 +189,6 @@ class Regression(Record):
     scores: list[float]
 
 
-class TextColumn(Record):
-    """A text column of a pair: what it adds to the metrics, and what it costs.
-
-    All of it is of some rows of the gate's split.
-
-    Attributes:
-      metrics: Their metrics by name.
-      permuted: Their metrics if each row has this column of another row.
-      test: Both in the task's metric: the difference is the benefit of the column.
-      tokens: Mean tokens of the column that the model reads.
-      token_share: Their share of those of all columns.
-      time_share: What a request with one row takes less if the column is empty, as a
-        share; None if it was not timed.
-      cut_rows: Rows in which truncation cut the column.
-    """
-
-    name: str
-    metrics: dict[str, float]
-    permuted: dict[str, float]
-    test: PairedTest
-    tokens: float
-    token_share: float
-    time_share: float | None = None
-    cut_rows: int
-
-    @property
-    def warning(self) -> str:
-        """Why the column is too costly; empty if it is not."""
-        time_share = self.time_share or 0.0
-        is_cheap = max(self.token_share, time_share) < COSTLY_SHARE
-        if self.is_beneficial or is_cheap:
-            return ""
-        rows, percent = wording.count(self.test.rows, "row"), formatting.percent
-        time = f" and {percent(time_share)} of the time" if time_share else ""
-        return (
-            f"{self.name}: no benefit was found on {rows}, but it has "
-            f"{percent(self.token_share)} of the tokens{time}: leave the column out, "
-            "or raise serving.rows for a narrower interval"
-        )
-
-    @property
-    def is_beneficial(self) -> bool:
-        """Whether the model is better with the column than noise explains."""
-        return self.test.difference > 0 and not self.test.may_be_noise
-
-
 class PredictedRow(Record):
     """A row of the gate's split with its prediction.
 
@@ -330,12 +280,12 @@ class Report(RecordFile):
       intervals: 95 % confidence intervals of metrics, from a bootstrap over the rows.
       majority: The metrics of always predicting the most frequent class of `train`, or
         the mean score.
+      checks: The results of the checks.
       commits: The commits of recipe and code; None if they are unknown.
       classification: The predicted classes; None for a regression.
       abstention: The evaluated splits without improbable classes; empty for a
         regression.
       regression: The predicted scores; None for a classification.
-      text_columns: The columns of a pair; empty for a single text and for token ids.
       worst_rows: The rows with the highest loss, the worst first.
       components: Seconds by component, in the order of their start; if it is cached,
         those of the execution that wrote its outputs. Empty on an orchestrator, which
@@ -361,14 +311,13 @@ class Report(RecordFile):
     intervals: dict[str, tuple[float, float]] = {}
     majority: dict[str, float] = {}
     serving_check: ServingReport | None = None
-    ages: ModelAges | None = None
+    checks: list[CheckResult] = []
     commits: Commits | None = None
     search: Search | None = None
     training: Training | None = None
     classification: Classification | None = None
     abstention: list[Abstention] = []
     regression: Regression | None = None
-    text_columns: list[TextColumn] = []
     worst_rows: list[PredictedRow] = []
     batch: Batch | None = None
     components: dict[str, float] = {}
@@ -393,39 +342,11 @@ class Report(RecordFile):
         return sorted(shown, key=lambda metric: "/" in metric.metric)
 
     @property
-    def linear(self) -> Mapping[str, float]:
-        """The metrics of a linear model on words; empty without one."""
-        compared = self.verdict.linear_model if self.verdict else None
-        return compared.metrics if compared else {}
-
-    @property
     def slices(self) -> list[Slice]:
         """The slices; empty if the model was not evaluated."""
         return self.verdict.slices if self.verdict else []
 
     @property
-    def slice_gaps(self) -> list[tuple[Slice, Slice]]:
-        """The slices with the lowest and the highest metric of the task, by feature.
-
-        They have `evaluator.min_slice_rows` rows or more.
-        """
-        slices: dict[str, list[Slice]] = {}
-        for part in self.slices:
-            min_rows = self.settings["evaluator"]["min_slice_rows"]
-            if part.rows >= min_rows and self.task.metric in part.metrics:
-                slices.setdefault(part.feature, []).append(part)
-        ordered = (
-            sorted(parts, key=lambda part: part.metrics[self.task.metric])
-            for parts in slices.values()
-        )
-        return [(parts[0], parts[-1]) for parts in ordered if len(parts) > 1]
-
-    @property
     def selection(self) -> str:
         """See `describe_selection`."""
         return describe_selection([self.split])
-
-    @property
-    def column_warnings(self) -> list[str]:
-        """A warning of each text column that costs more than it may bring."""
-        return [column.warning for column in self.text_columns if column.warning]

@@ -7,10 +7,14 @@ import math
 import re
 from typing import Any
 
+from contracts.records.checks import Cell
+from contracts.records.evaluation import Estimate
+
 # Characters that HTML and SVG refuse, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _CONTROL_PICTURES = 0x2400  # U+2400 is the picture of NUL
 _BYTES_PER_UNIT = 1024
+_LARGE = 100
 _MINUS, _NO_VALUE = "\u2212", "\u2013"
 
 
@@ -40,6 +44,22 @@ def number(value: float | None) -> str:
     return re.sub(r"e-0?", "e-", text).replace("-", _MINUS)
 
 
+def cell(value: Cell) -> str:
+    """Returns the cell of a table; an estimate has its interval."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Estimate):
+        return number(value)
+    if value.interval is None:
+        return score(value.value)
+    return f"{score(value.value)} ({interval(value)})"
+
+
+def interval(estimate: Estimate) -> str:
+    """Returns the interval of an estimate; empty if it is undefined."""
+    return " to ".join(map(score, estimate.interval or ()))
+
+
 def threshold(value: float) -> str:
     """Returns the threshold of a probability; one above 1 is never reached."""
     # One just below 1 is reached.
@@ -53,8 +73,8 @@ def setting_value(value: Any) -> str:
 
 
 def score(value: float | None) -> str:
-    """Returns a metric with 3 digits after the point."""
-    if value is None or not math.isfinite(value):
+    """Returns a metric with 3 digits after the point, a large value as a number."""
+    if value is None or not math.isfinite(value) or abs(value) >= _LARGE:
         return number(value)
     return f"{value:.3f}".replace("-", _MINUS)
 
@@ -88,6 +108,11 @@ def duration(seconds: float) -> str:
 def local_time(time: datetime.datetime) -> str:
     """Returns a time in the time zone of this machine, with the zone's name."""
     return f"{time.astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
+def sentence(text: str) -> str:
+    """Returns a text with a capital letter and a period."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def size(count: float) -> str:

@@ -20,6 +20,7 @@ import jinja2
 import yaml
 
 from contracts import metrics, wording
+from contracts.records.checks import sort_results
 from contracts.records.evaluation import MetricVerdict
 from modules.evaluation import abstention
 from report import formatting
@@ -44,6 +45,7 @@ _SETTINGS = ("task", "preprocessing", "trainer", "evaluator")  # without paths
 _TFDS_GLUE = "tfds:glue/"
 _HUB_GLUE = "nyu-mll/glue"
 _MOST_LABELS = 12  # in a cell of a table
+_MOST_LINES = 20  # of the table of a check
 
 
 def render(
@@ -75,6 +77,8 @@ def render(
         ),
         classes=_by_class(report),
         abstention=_abstention(report),
+        checks=sort_results(report.checks),
+        most_lines=_MOST_LINES,
         example=_example(report),
         settings=_dump({k: v for k, v in report.settings.items() if k in _SETTINGS}),
     )
@@ -235,7 +239,8 @@ def _environment() -> jinja2.Environment:
         "interval": lambda ends: (
             "" if ends is None else " to ".join(map(formatting.score, ends))
         ),
-        "sentence": lambda text: f"{text[:1].upper()}{text[1:].rstrip('.')}.",
+        "sentence": formatting.sentence,
+        "cell": formatting.cell,
         "count": wording.count,
         "label_counts": _describe_labels,
         "without_directories": lambda text: _DIRECTORIES.sub("", str(text)),

@@ -10,19 +10,20 @@ from typing import Any
 from markupsafe import Markup
 
 from contracts.metrics import class_metric
+from contracts.records.checks import STATUS_MARKS, sort_results
 from contracts.records.evaluation import MetricVerdict
 from contracts.records.serving import ServingReport
 from contracts.run_states import MARKS
 from contracts.task.definition import TaskConfig
-from report import curves, formatting, plots, search_plots, templates
+from report import checks_part, curves, formatting, plots, search_plots, templates
 from report.content import PredictedRow, Report
+from report.scale import Scale
 
 SMALL_MATRIX = 12  # classes whose confusion matrix is a table
 _MAX_CONFUSIONS = 15
 _MAX_PROBABILITIES = 6
 _HEAT_LEVELS = 9
-# Entries of the serving check that are not among its facts.
-_SHOWN_ELSEWHERE = ("reasons", "group_words", "not_swapped", "warnings")
+_MAX_CHECK_ROWS = 100
 
 
 def render(
@@ -67,7 +68,7 @@ def _view(report: Report) -> dict[str, Any]:
     check = report.serving_check
     return {
         "overall": overall,
-        "scale": Scale(overall, report.task.metrics, report.intervals),
+        "scale": MetricScale(overall, report.task.metrics, report.intervals),
         "deciding": by_name.get(report.task.metric),
         "by_class": _by_class(report, by_name)
         if any("/" in name for name in by_name)
@@ -93,12 +94,16 @@ def _view(report: Report) -> dict[str, Any]:
         "labels": _labels(report),
         "total_seconds": sum(report.components.values()),
         "longest": max(report.components.values(), default=0) or 1,
-        "not_swapped": check.not_swapped if check else None,
-        "check": _serving_check(check) if check else [],
+        "checks": sort_results(report.checks),
+        "checks_summary": checks_part.summarize(report.checks),
+        "check_marks": STATUS_MARKS,
+        "columns_of": checks_part.describe_columns,
+        "max_check_rows": _MAX_CHECK_ROWS,
+        "serving_facts": _serving_check(check) if check else [],
     }
 
 
-class Scale:
+class MetricScale(Scale):
     """The common axis of the metrics' intervals.
 
     Args:
@@ -106,13 +111,7 @@ class Scale:
       names: The metrics that are at most 1, where higher is better. The others, such as
         the loss, are not drawn.
       intervals: The intervals of metrics.
-
-    Attributes:
-      low: The value at its left end.
-      high: The value at its right end.
     """
-
-    width, height, margin = 220, 22, 8
 
     def __init__(
         self,
@@ -121,7 +120,7 @@ class Scale:
         intervals: Mapping[str, tuple[float, float]],
     ) -> None:
         self._names = names
-        values = [
+        values = (
             value
             for metric in metrics
             if self.fits(metric)
@@ -131,23 +130,13 @@ class Scale:
                 metric.champion,
                 metric.threshold,
             )
-            if value is not None and math.isfinite(value)
-        ]
-        self.low = math.floor(10 * min(values, default=0)) / 10
-        self.high = max(math.ceil(10 * max(values, default=1)) / 10, self.low + 0.1)
+            if value is not None
+        )
+        super().__init__(values, step=0.1)
 
     def fits(self, metric: MetricVerdict) -> bool:
         """Returns whether a metric can be drawn."""
         return metric.metric in self._names and -1 <= metric.value <= 1  # False for NaN
-
-    def holds(self, value: float | None) -> bool:
-        """Returns whether a value is between the ends."""
-        return value is not None and self.low <= value <= self.high
-
-    def x(self, value: float) -> str:
-        """Returns the horizontal coordinate of a value."""
-        share = (value - self.low) / (self.high - self.low)
-        return f"{self.margin + share * (self.width - 2 * self.margin):.1f}"
 
 
 def _by_class(
@@ -174,10 +163,8 @@ def _by_class(
 
 def _figures(report: Report) -> dict[str, Any]:
     names = ("training", "precision_recall", "reliability", "confusion", "scores")
-    others = ("abstention", "ages", "batch", "search")
+    others = ("abstention", "batch", "search")
     figures: dict[str, Any] = dict.fromkeys((*names, *others))
-    if report.ages and any(v.measured for v in report.ages.versions):
-        figures["ages"] = plots.ages(report.ages)
     if report.search and any(t.shown is not None for t in report.search.trials):
         search = report.search
         figures["search"] = {
@@ -244,8 +231,7 @@ def _confusions(report: Report) -> list[tuple[str, str, int, float]]:
 def _slice_metrics(report: Report, overall: list[MetricVerdict]) -> list[str]:
     names = [metric.metric for metric in overall]
     known = {name for part in report.slices for name in part.metrics}
-    bounded = [name for part in report.slices for name in part.thresholds]
-    first = [report.task.metric, *names, *bounded]
+    first = [report.task.metric, *names]
     return [name for name in dict.fromkeys(first) if name in known]
 
 
@@ -324,7 +310,6 @@ def _serving_check(check: ServingReport) -> list[tuple[str, str]]:
         "peak_memory_bytes": ("Peak memory", formatting.size),
         "tf_serving_version": ("TensorFlow Serving version", str),
         "text_version": ("TensorFlow Text version", str),
-        "not_compared": ("Latency not compared", str),
     }
     lines = []
     for key, value in check:
@@ -336,7 +321,7 @@ def _serving_check(check: ServingReport) -> list[tuple[str, str]]:
                     formatting.number(part) if isinstance(part, float) else str(part)
                 )
                 lines.append((f"{what.capitalize()}, {name}", shown + unit))
-        elif value is not None and key not in _SHOWN_ELSEWHERE:
+        elif value is not None and key != "reasons":
             what, show = named.get(key, (key.replace("_", " ").capitalize(), str))
             lines.append((what, show(value)))
     return lines

@@ -16,7 +16,6 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from contracts import wording
-from contracts.records.ages import ModelAges
 from contracts.records.data import Lengths
 from contracts.records.probabilities import Decision
 from report.content import (
@@ -255,33 +254,6 @@ def scores(regression: Regression) -> Markup:
     )
     title = "Predicted scores and labels"
     return draw("figure-scores", title, sentence([text]), plot, 4.2)
-
-
-def ages(measured: ModelAges) -> Markup:
-    """Draws the metric of older versions over their ages, the new model at 0."""
-    points = [
-        (version.age_days, version.measured)
-        for version in measured.versions
-        if version.age_days is not None and version.measured is not None
-    ]
-    if measured.measured is not None:
-        points.insert(0, (0.0, measured.measured))
-
-    def plot(figure: Figure) -> None:
-        axes = axes_of(figure, "age in days", measured.metric)
-        for age, estimate in points:
-            if estimate.interval is not None:
-                axes.plot([age, age], estimate.interval, color=BAND, lw=4)
-        days, values = zip(*((a, e.value) for a, e in points), strict=True)
-        axes.plot(days, values, "o-", ms=4, lw=1.2, color=ACCENT)
-        axes.invert_xaxis()  # time passes from left to right
-
-    parts = [
-        f"{number(round(age, 1))} d: {score(estimate.value)}"
-        for age, estimate in points
-    ]
-    title = f"{measured.metric} by age"
-    return draw("figure-ages", title, sentence(parts), plot, 2.4)
 
 
 def lengths(split: str, histogram: Lengths, max_seq_length: int) -> Markup:

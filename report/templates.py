@@ -19,7 +19,7 @@ _DIRECTORY = Path(__file__).parent
 _SHORT_HASH = 12
 _FILTERS = (
     *("number", "score", "difference", "percent", "duration", "size", "shorten"),
-    *("setting_value", "threshold"),
+    *("setting_value", "threshold", "cell", "interval", "sentence"),
 )
 
 

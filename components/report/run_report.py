@@ -7,10 +7,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.serving_check import PermutedColumns
 from contracts import fingerprint, run_states, verdicts
 from contracts.commits import Commits
-from contracts.records.ages import ModelAges
+from contracts.records.checks import CheckResult, ChecksReport
 from contracts.records.data import DataVerdict
 from contracts.records.evaluation import Verdict
 from contracts.records.serving import ServingReport
@@ -21,7 +20,6 @@ from modules.evaluation import resampling
 from modules.evaluation.prediction_files import read_predictions
 from modules.training import trials
 from report import predictions_part
-from report.columns_part import describe_columns
 from report.content import LineageStep, Report, Search
 from report.data_part import describe_data
 from report.training_part import read_batch, read_training
@@ -41,7 +39,7 @@ def describe_run(
     model_run: str,
     model_verdict: str,
     infra_blessing: str,
-    ages: str | None,
+    checks: list[CheckResult],
     pushed: str | None,
     withdrawn: str,
     commits: str,
@@ -62,7 +60,7 @@ def describe_run(
       model_run: Directory of the Trainer's `ModelRun`.
       model_verdict: Directory of the Evaluator's verdict.
       infra_blessing: Directory of ServingCheck's blessing.
-      ages: Directory of OlderVersions' result; None if the recipe measures none.
+      checks: The results of the checks.
       pushed: Directory that serves the model; None if it was refused.
       withdrawn: The model's version if it was rolled back, or empty.
       commits: JSON of the `Commits` of the run that pushed or refused the model; empty
@@ -76,7 +74,6 @@ def describe_run(
     assert data  # the components have ended
     assert verdict
     assert check
-    measured = ModelAges.read(ages) if ages else None
     ran = Commits.model_validate_json(commits) if commits else None
     training = read_training(model_run)
     for name in ("epochs", "batch_size"):
@@ -86,13 +83,13 @@ def describe_run(
     predictions = read_predictions(model_run, task, split)
     ids, labels, outputs, predicted = predictions
     scaling, sections = training.calibration, task.label_kind.sections
-    permuted = PermutedColumns.read(infra_blessing)
+    refusals = ChecksReport(results=checks).refusals
     fields = describe_data(settings, data, statistics)
     fields["lineage"] += _describe_lineage(lineage, ran, model_run, pushed)
     return Report(
         **fields,
         outcome=run_states.REFUSED if pushed is None else run_states.PUSHED,
-        reasons=verdicts.refusal(verdict.failures, check.reasons, withdrawn)
+        reasons=verdicts.refusal(verdict.failures, check.reasons, refusals, withdrawn)
         if pushed is None
         else [],
         verdict=verdict,
@@ -107,7 +104,7 @@ def describe_run(
             labels, data.labels(TRAIN_SPLIT), task.metric
         ),
         serving_check=check,
-        ages=measured if measured and measured.versions else None,
+        checks=checks,
         commits=ran,
         search=_read_search(task, recipe, search) if search else None,
         training=training,
@@ -130,18 +127,6 @@ def describe_run(
         regression=predictions_part.regression(labels, outputs)
         if "regression" in sections
         else None,
-        text_columns=describe_columns(
-            task,
-            permuted.examples,
-            permuted.outputs,
-            permuted.permuted,
-            threshold=training.threshold,
-            vocab_file=vocab_file,
-            packing=settings.preprocessing,
-            latency=check.latency_of_columns_ms,
-        )
-        if permuted
-        else [],
         worst_rows=predictions_part.worst_rows(
             task,
             ids,

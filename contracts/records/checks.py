@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import pydantic
@@ -9,8 +10,17 @@ import pydantic
 from contracts.errors import named
 from contracts.records import Record, RecordFile
 from contracts.records.evaluation import Estimate, Number
+from contracts.run_states import Mark
 
 Status = Literal["passed", "warning", "refused", "not applicable"]
+
+# How a status is shown, in the order in which results are shown.
+STATUS_MARKS: dict[Status, Mark] = {
+    "refused": Mark("✕", "red"),
+    "warning": Mark("⚠", "yellow"),
+    "passed": Mark("✓", "green"),
+    "not applicable": Mark("·", "dim"),
+}
 
 # A cell of a table. An estimate is drawn with its interval.
 Cell = Estimate | Number | str | None
@@ -102,3 +112,8 @@ class ChecksReport(RecordFile):
 
     def _messages(self, status: Status) -> list[str]:
         return [result.message for result in self.results if result.status == status]
+
+
+def sort_results(results: Iterable[CheckResult]) -> list[CheckResult]:
+    """Returns results as they are shown: refusals first, then warnings."""
+    return sorted(results, key=lambda result: list(STATUS_MARKS).index(result.status))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from contracts.records.checks import STATUS_MARKS
 from contracts.run_states import MARKS
 from report import templates
 
@@ -12,4 +13,5 @@ from report import templates
 def render(name: str, **content: Any) -> str:
     """Returns a part of a page from a template of this package; texts are escaped."""
     environment = templates.environment(Path(__file__).parent / "templates")
-    return environment.get_template(name).render(marks=MARKS, **content)
+    template = environment.get_template(name)
+    return template.render(marks=MARKS, check_marks=STATUS_MARKS, **content)

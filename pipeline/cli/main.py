@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contracts.errors import UsageError
+from contracts.records.checks import ChecksReport
 from contracts.settings.evaluator import describe_selection
 from contracts.storage import uris
 from ingest import examples
@@ -241,21 +241,17 @@ def show(run: Run, console: Console) -> int:
     data_verdict, verdict = run.data_verdict, run.verdict
     assert data_verdict is not None
     assert verdict is not None
-    check, ages = run.serving_check, run.ages
-    warnings = [check.warnings if check else [], ages.warnings if ages else []]
-    # The report is missing if Report failed.
-    warnings.append(run.report.column_warnings if run.report else [])
-    for warning in itertools.chain(data_verdict.warnings, *warnings):
+    warnings = ChecksReport(results=run.checks).warnings
+    for warning in (*data_verdict.warnings, *warnings):
         _print_prose(f"warning: {warning}", console)
     for table in verdict_tables(verdict.metrics):
         console.print(table)
     _print_prose(verdict.comparison, console)
-    if verdict.linear_model:
-        _print_prose(verdict.linear_model.sentence, console)
     if selection := describe_selection(verdict.splits):
         _print_prose(selection, console)
-    if ages and ages.conclusion and not ages.warnings:
-        _print_prose(ages.conclusion, console)
+    for result in run.checks:
+        if result.status == "passed":
+            _print_prose(f"{result.title}: {result.sentence}", console)
     page = run.directory / PAGE_FILE
     console.print(f"report {page}", soft_wrap=True)
     missing = f"; missing: {run.missing}" if run.missing else ""
@@ -267,7 +263,7 @@ def show(run: Run, console: Console) -> int:
         output = ("--output", run.paths.root)
         if run.pushed is not None:
             step = command("serve", "--model", run.pushed.parent)
-        elif verdict.blessed:
+        elif verdict.blessed and not run.model_checks.refusals:
             step = command("show", run.id, *output)
         else:
             override = command("override", run.id, "--reason", "TEXT", *output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from contracts import wording
+from contracts.records.checks import STATUS_MARKS, CheckResult
 from contracts.run_states import MARKS, PUSHED
 from contracts.settings.evaluator import describe_selection
 from contracts.settings.trainer import TrainerConfig
@@ -93,7 +94,7 @@ def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
             **_run_as_json(details),
             "search": search.as_json() if search else {},
             "verdict": verdict.as_json() if verdict else {},
-            "ages": outputs.ages.as_json() if outputs.ages else {},
+            "checks": [_check_as_json(result) for result in outputs.checks],
             "serving_check": check.as_json() if check else {},
             "components": components,
             "data_card": card.model_dump(mode="json") if card else {},
@@ -120,10 +121,6 @@ def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
         lines = [f"verdict: {verdict.summary}"]
         if selection := describe_selection(verdict.splits):
             lines.append(selection)
-        if verdict.linear_model:
-            lines.append(verdict.linear_model.sentence)
-        if ages := outputs.ages:
-            lines += [v.sentence for v in ages.versions]
         if override := verdict.override:
             lines.append(
                 f"overridden: pushed as version {override.version} by {override.by}: "
@@ -139,10 +136,7 @@ def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
         parts += [f"{name} {value:.1f} ms" for name, value in latency]
         line = "; ".join(check.reasons) if check.reasons else ", ".join(parts)
         console.print(f"serving check: {line}")
-        for part in check.group_words:
-            console.print(part.sentence, soft_wrap=True)
-        if check.not_swapped:
-            console.print(check.not_swapped, soft_wrap=True)
+    _print_checks(outputs.checks, console)
     if outputs.components:
         console.print(_components_table(outputs))
     if card:
@@ -185,6 +179,26 @@ def lineage_command(paths: OutputPaths, model: str, as_json: bool) -> None:
         print_json(dataclasses.asdict(node))
         return
     Console().print(_tree(node))
+
+
+def _print_checks(results: Sequence[CheckResult], console: Console) -> None:
+    """Prints a line for each check, and one for those that do not apply."""
+    others = []
+    for result in results:
+        if result.status == "not applicable":
+            others.append(result.title)
+            continue
+        symbol, color = STATUS_MARKS[result.status]
+        status = Text.assemble((f"{symbol} {result.status}", color))
+        line = status.append(f" {result.title}: {result.message}")
+        console.print(line, soft_wrap=True)
+    if others:
+        console.print(f"not applicable: {', '.join(others)}", soft_wrap=True)
+
+
+def _check_as_json(result: CheckResult) -> dict[str, Any]:
+    """Returns a result without its rows, which hold data."""
+    return result.model_copy(update={"rows": []}).as_json()
 
 
 def _run_as_json(run: Run) -> dict[str, Any]:

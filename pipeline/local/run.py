@@ -123,7 +123,12 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
             except Exception:
                 logger.exception("the run stopped")
                 raise
-        record.finish(run.destination, run.refusal, run.metrics.get(record.metric))
+        record.finish(
+            run.destination,
+            run.refusal,
+            run.metrics.get(record.metric),
+            {result.name: result.status for result in run.checks},
+        )
     return run
 
 

@@ -220,19 +220,6 @@ def _example_gen(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _evaluator(properties: dict[str, Any]) -> dict[str, Any]:
-    settings = json.loads(properties["settings"])
-    settings |= settings.get("evaluator", {})  # release 1.0.0 had no sections
-    slices = settings.get("slices", {})  # of 1.0.0
-    return {
-        **_other(properties),
-        "slice thresholds": settings.get("slice_thresholds", slices.get("thresholds"))
-        or None,
-        "min. slice rows": settings.get("min_slice_rows", slices.get("min_rows")),
-        "linear model": settings.get("linear_model"),
-    }
-
-
 def _other(properties: dict[str, Any]) -> dict[str, Any]:
     names = {
         "version": "version",
@@ -250,7 +237,6 @@ def _other(properties: dict[str, Any]) -> dict[str, Any]:
 _FACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     tfx_names.PUSHER: _pushed,
     tfx_names.OVERRIDE: _overridden,
-    tfx_names.EVALUATOR: _evaluator,
     tfx_names.TRAINER: _trainer,
     tfx_names.TRANSFORM: _transform,
     tfx_names.HYPERPARAMETERS: _hyperparameters,

@@ -148,7 +148,7 @@ def require_refused(run: Run) -> None:
             "is refused, as the serving check failed, which cannot be overridden",
             f"{show}; correct the cause and run the pipeline again",
         )
-    if verdict.blessed:
+    if verdict.blessed and not run.model_checks.refusals:
         raise _not_refused(run, "was not refused by the gate", show)
     model = run.artifacts[tfx_names.MODEL].uri
     if not Path(model).is_dir():

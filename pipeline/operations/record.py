@@ -58,6 +58,7 @@ class RunRecord(pydantic.BaseModel):
       ended: When it ended.
       metric: The metric that decides, by the recipe's task.
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
+      checks: The status of each check by its name.
       pushed: Directory of the version that the run pushed, or that an override pushed.
       reason: Why nothing was pushed, or which signal stopped it.
       commits: The commits of recipe and code.
@@ -72,6 +73,7 @@ class RunRecord(pydantic.BaseModel):
     ended: pydantic.AwareDatetime | None = None
     metric: str = ""
     value: float | None = None
+    checks: dict[str, str] = {}
     pushed: str | None = None
     reason: str = ""
     commits: Commits | None = None
@@ -95,10 +97,17 @@ class RunRecord(pydantic.BaseModel):
         seconds = ((self.ended or _now()) - self.started).total_seconds()
         return seconds if seconds >= 0 else None
 
-    def finish(self, pushed: str | None, reason: str, value: float | None) -> None:
+    def finish(
+        self,
+        pushed: str | None,
+        reason: str,
+        value: float | None,
+        checks: dict[str, str],
+    ) -> None:
         """Sets the outcome of a run whose components have all ended."""
         self.state = REFUSED if pushed is None else PUSHED
         self.pushed, self.reason, self.value = pushed, reason, value
+        self.checks = checks
 
     def stop(self, reason: str, directory: Path) -> None:
         """Writes why a run stops; its state is `running` until its process ends."""

@@ -16,7 +16,7 @@ import yaml
 from contracts import verdicts
 from contracts.errors import DataRefusedError
 from contracts.records import RecordFile
-from contracts.records.ages import ModelAges
+from contracts.records.checks import CheckResult, ChecksReport, sort_results
 from contracts.records.data import DataVerdict
 from contracts.records.evaluation import Verdict
 from contracts.records.serving import ServingReport
@@ -177,10 +177,17 @@ class Run:
         """The report of the serving check."""
         return self._read(tfx_names.INFRA_BLESSING, ServingReport)
 
+    @property
+    def checks(self) -> list[CheckResult]:
+        """The results of all checks, refusals first; those after the push included."""
+        of_report = self.report.checks if self.report else []
+        return sort_results(of_report or self.model_checks.results)
+
     @functools.cached_property
-    def ages(self) -> ModelAges | None:
-        """The older versions on the rows of the run."""
-        return self._read(tfx_names.AGES, ModelAges)
+    def model_checks(self) -> ChecksReport:
+        """The results of the checks before the push."""
+        found = self._read(tfx_names.MODEL_CHECKS_BLESSING, ChecksReport)
+        return found or ChecksReport()
 
     @property
     def destination(self) -> str | None:
@@ -199,6 +206,7 @@ class Run:
         reasons = verdicts.refusal(
             self.verdict.failures if self.verdict else [],
             self.serving_check.reasons if self.serving_check else [],
+            self.model_checks.refusals,
             properties.get(verdicts.WITHDRAWN_VERSION, ""),
         )
         return "; ".join(reasons)

@@ -221,7 +221,7 @@ def _write_run(work: Path, state: str = "running") -> None:
     directory.mkdir(exist_ok=True)
     record = RunRecord(id=directory.name, recipe="tiny")
     if state != "running":
-        record.finish("pushed/1", "", 0.9)
+        record.finish("pushed/1", "", 0.9, {})
     record.write(directory)
 
 

@@ -6,11 +6,10 @@ import math
 import numpy as np
 
 from contracts.packing import Packing
-from contracts.records.ages import ModelAges, OlderVersion
+from contracts.records.checks import CheckResult, ShownRow, Table
 from contracts.records.data import DataVerdict, Lengths, SplitProfile
 from contracts.records.evaluation import (
     Estimate,
-    LinearComparison,
     MetricVerdict,
     PairedTest,
     Slice,
@@ -23,7 +22,7 @@ from contracts.records.probabilities import (
     DecisionPoint,
     TemperatureScaling,
 )
-from contracts.records.serving import ServingReport, SwappedRow, WordChanges
+from contracts.records.serving import ServingReport
 from modules.evaluation.abstention import Point
 from modules.training.trials import Trial
 from report.content import (
@@ -38,7 +37,6 @@ from report.content import (
     Search,
     SeedTraining,
     Split,
-    TextColumn,
     Training,
 )
 
@@ -258,14 +256,13 @@ def calibration(confidences, is_right):
     return bins
 
 
-def sliced(has_champion, threshold=None):
-    """Returns the fields of a verdict about slices; regions have the threshold."""
+def sliced(has_champion):
+    """Returns the fields of a verdict about slices."""
     values = {
         "pair_length": ("short", "medium", "long"),
         "word_overlap": ("low", "medium", "high"),
         "region": ("north", "south", "(missing)"),
     }
-    bounds = {} if threshold is None else {"region": {"accuracy": threshold}}
     slices = [
         Slice(
             feature=feature,
@@ -275,20 +272,11 @@ def sliced(has_champion, threshold=None):
             champion={"accuracy": 0.94 - 0.02 * index, "f1": 0.95 - 0.04 * index}
             if has_champion
             else {},
-            linear=0.81 - 0.02 * index,
-            thresholds=bounds.get(feature, {}),
         )
         for feature, names in values.items()
         for index, value in enumerate(names)
     ]
-    linear_model = LinearComparison(
-        metric="accuracy",
-        value=0.925,
-        metrics={"accuracy": 0.81, "f1": 0.8},
-        rows=1200,
-        paired=paired(0.81, 0.925, p_value=0.002),
-    )
-    return {"slices": slices, "linear_model": linear_model}
+    return {"slices": slices}
 
 
 def serving_check(**fields):
@@ -308,81 +296,74 @@ def serving_check(**fields):
     )
 
 
-def swapped_words(texts):
+def checks(first="passed", texts=TEXTS):
+    """Returns the results of checks that no code knows.
+
+    Args:
+      first: The status of the first one.
+      texts: The texts of the rows of the second one.
+    """
+    values = (("north", 41, 0.951), ("south", 58, 0.897), ("(missing)", 64, 0.86))
     return [
-        WordChanges(
-            name="gender",
-            rows=40,
-            versions=40,
-            changed=9,
-            interval=(0.108, 0.385),
-            mean_change=0.154,
-            largest=[
-                SwappedRow(
-                    id=1 + index,
-                    texts=[text, text],
-                    swapped=[text.replace("his", "her"), text],
-                    prediction="equivalent",
-                    swapped_prediction="not_equivalent",
-                    probability=0.9,
-                    swapped_probability=0.2,
+        CheckResult(
+            name="by_region",
+            title="Regions",
+            status=first,
+            sentence="accuracy differs most between north and (missing)",
+            advice="" if first == "passed" else "add rows of the region (missing)",
+            error="E-region",
+            figures={"rows": 163, "largest difference": estimate(0.091, 0.012, 0.17)},
+            table=Table(
+                columns=["region", "rows", "accuracy", "champion", "p"],
+                rows=[
+                    [
+                        region,
+                        rows,
+                        estimate(value, value - 0.06, value + 0.04),
+                        estimate(value - 0.01, value - 0.07, value + 0.03),
+                        0.34,
+                    ]
+                    for region, rows, value in values
+                ],
+            ),
+            seconds=2.1,
+        ),
+        CheckResult(
+            name="my_checks:Exclamations",
+            title="Exclamations",
+            status="warning",
+            sentence="the prediction changes in 9 of 40 rows",
+            advice="add rows to train whose label does not depend on them",
+            figures={"share changed": estimate(0.225, 0.108, 0.385)},
+            rows=[
+                ShownRow(
+                    texts={"before": text, "after": f"{text}!"},
+                    facts={"label": "equivalent", "why": text, "loss": 0.25},
                 )
-                for index, text in enumerate(texts)
+                for text in texts
             ],
-        )
+            seconds=12.4,
+        ),
+        CheckResult(
+            name="speed",
+            title="Speed",
+            status="passed",
+            sentence="a request takes 0.98 of the time",
+            figures={"model (ms)": 12.51, "champion (ms)": 12.77},
+            seconds=3,
+        ),
+        CheckResult(
+            name="must_pass",
+            title="Required rows",
+            status="not applicable",
+            sentence="`file` is not set",
+        ),
     ]
 
 
-def ages():
-    return ModelAges(
-        metric="accuracy",
-        split="test",
-        rows=200,
-        measured=Estimate(value=0.925, interval=(0.88, 0.955)),
-        versions=[
-            *(
-                OlderVersion(
-                    version=str(number),
-                    pushed=when,
-                    age_days=age,
-                    data=f"span-{number % 10} (1b726d42)",
-                    measured=Estimate(
-                        value=value, interval=(value - 0.04, value + 0.04)
-                    ),
-                    paired=paired(value, 0.925, 0.34 if value > 0.9 else 0.004),
-                )
-                for number, when, value, age in (
-                    (1795548948935, "2026-11-24T10:00:00+00:00", 0.905, 0.66),
-                    (1787652000002, "2026-08-25T10:00:00+00:00", 0.86, 91.7),
-                )
-            ),
-            OlderVersion(
-                version="1780000000001",
-                pushed="2026-05-28T20:26:40+00:00",
-                age_days=180.2,
-                problem="another task: classes ['no', 'yes'] instead of ['a', 'b']",
-            ),
-        ],
-    )
-
-
-def text_columns():
-    return [
-        TextColumn(
-            name=name,
-            metrics={"accuracy": 0.925, "f1": 0.9302},
-            permuted={"accuracy": accuracy, "f1": accuracy + 0.007},
-            test=paired(accuracy, 0.925, p_value),
-            tokens=54 * share,
-            token_share=share,
-            time_share=time_share,
-            cut_rows=cut_rows,
-        )
-        for name, accuracy, p_value, share, time_share, cut_rows in (
-            ("sentence1", 0.52, 0.0001, 0.4, 0.22, 0),
-            ("sentence2", 0.92, 0.6, 0.6, 0.31, 14),
-        )
-    ]
+def estimate(value, low, high):
+    """Returns an estimate with its interval."""
+    return Estimate(value=value, interval=(low, high))
 
 
 def worst_rows(task, count):

@@ -8,8 +8,9 @@ from markupsafe import Markup
 
 from contracts.commits import Commit, Commits
 from contracts.packing import Packing
+from contracts.records.checks import CheckResult, ChecksReport, Table
 from contracts.records.data import DataVerdict
-from contracts.records.evaluation import MetricVerdict, Slice
+from contracts.records.evaluation import Estimate, MetricVerdict, Slice
 from contracts.records.probabilities import LabelDecisions
 from contracts.task.definition import TaskConfig
 from report import curves, plots, search_plots
@@ -67,29 +68,24 @@ def pushed(gate_rows=200, worst_rows=60):
             metrics,
             champion=champion,
             paired=parts.paired(0.905, 0.925, p_value=0.34),
-            **parts.sliced(has_champion=True, threshold=0.85),
+            **parts.sliced(has_champion=True),
         ),
         training=parts.training("accuracy", seeds=3, **parts.fitted()),
         classification=parts.classification(task.classes, gate_rows),
         abstention=parts.abstention(gate_rows),
-        text_columns=parts.text_columns(),
-        ages=parts.ages(),
+        checks=parts.checks(),
         worst_rows=parts.worst_rows(task, worst_rows),
         **parts.data(task, gate_rows),
         batch=parts.batch(),
         components=parts.COMPONENTS,
         lineage=parts.lineage(),
         commits=Commits(code=COMMIT, recipe=COMMIT, recipe_file="sample.yaml"),
-        serving_check=parts.serving_check(
-            group_words=parts.swapped_words(["He lost his keys."]),
-            warnings=["the prediction changes in 9 of 40 rows"],
-        ),
+        serving_check=parts.serving_check(),
         pushed="/srv/output/sample/serving/sample/1795571468258",
         settings={
             "name": "sample",
             "task": task.model_dump(),
             "trainer": {"epochs": 4, "batch_size": 32, "learning_rate": 5e-5},
-            "evaluator": {"min_slice_rows": 20},
         },
     )
 
@@ -99,13 +95,14 @@ def refused():
     report = pushed()
     accuracy, *others = report.verdict.metrics
     accuracy = accuracy.model_copy(update={"value": 0.81})
-    sliced = parts.sliced(has_champion=True, threshold=0.92)
     verdict = report.verdict.model_copy(
-        update={"metrics": [accuracy, *others], "blessed": False, **sliced}
+        update={"metrics": [accuracy, *others], "blessed": False}
     )
+    checks = parts.checks("refused")
     changes = {
         "outcome": "refused",
-        "reasons": verdict.failures,
+        "reasons": [*verdict.failures, *ChecksReport(results=checks).refusals],
+        "checks": checks,
         "verdict": verdict,
         "intervals": {**report.intervals, "accuracy": (0.755, 0.86)},
         "pushed": None,
@@ -174,8 +171,7 @@ def classes(count):
         "training": parts.training("accuracy", seeds=1),
         "classification": parts.classification(names, 40 * count),
         "serving_check": parts.serving_check(),
-        "text_columns": [],
-        "ages": None,
+        "checks": [],
         "worst_rows": parts.worst_rows(task, 40),
         **parts.data(task, 40 * count),
     }
@@ -247,9 +243,6 @@ def regression():
         "classification": None,
         "abstention": [],
         "regression": Regression(labels=labels.tolist(), scores=scores.tolist()),
-        "serving_check": parts.serving_check(
-            not_swapped="words are not swapped: no row has one"
-        ),
         "worst_rows": parts.worst_rows(task, 30),
         **parts.data(task, 400),
     }
@@ -308,14 +301,35 @@ def hostile():
             slices=slices,
         ),
         "classification": classification,
-        "serving_check": parts.serving_check(
-            group_words=parts.swapped_words(HOSTILE_TEXTS)
-        ),
+        "checks": hostile_checks(),
         "worst_rows": rows,
         **data,
         "data": data["data"].model_copy(
             update={"warnings": list(HOSTILE_TEXTS), "card": {"license": second}}
         ),
-        "settings": {"name": second, "evaluator": {"min_slice_rows": 1}},
+        "settings": {"name": second},
     }
     return report.model_copy(update=changes)
+
+
+def hostile_checks():
+    """Results with texts and numbers that everything that shows them must survive."""
+    nan = Estimate(value="nan")
+    first, *_ = HOSTILE_TEXTS
+    table = Table(
+        columns=[*HOSTILE_TEXTS[:3], "value"],
+        rows=[[text, nan, None, "x" * 300] for text in HOSTILE_TEXTS],
+    )
+    changed = parts.checks(texts=HOSTILE_TEXTS)[1]
+    return [
+        CheckResult(
+            name=text,
+            title=text,
+            status="refused",
+            sentence=text,
+            advice=text,
+            figures={first: text, "value": nan, "rows": None},
+            table=table if text is first else None,
+        )
+        for text in HOSTILE_TEXTS
+    ] + [changed, changed.model_copy(update={"status": "not applicable"})]

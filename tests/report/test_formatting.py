@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from contracts.records.evaluation import Estimate
 from contracts.run_states import MARKS
 from report import formatting
 
@@ -24,6 +25,22 @@ MINUS = "\u2212"
 )
 def test_numbers_have_four_digits(value, text):
     assert formatting.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("north", "north"),
+        (None, "\u2013"),
+        (0.00012, "0.00012"),
+        (Estimate(value=0.9), "0.900"),
+        (Estimate(value=0.9, interval=(0.85, 0.95)), "0.900 (0.850 to 0.950)"),
+        (Estimate(value=1520.25), "1520"),
+        (Estimate(value="nan"), "NaN"),
+    ],
+)
+def test_cells_of_a_table(value, text):
+    assert formatting.cell(value) == text
 
 
 @pytest.mark.parametrize(

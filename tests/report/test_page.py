@@ -86,6 +86,10 @@ def find_section(text, name):
     return re.search(rf'<section id="{name}">.*?</section>', text, re.DOTALL)[0]
 
 
+def verdict_of(kind):
+    return words_of(re.search("<header.*?</header>", rendered(kind), re.DOTALL)[0])
+
+
 def words_of(html):
     html = re.sub(r"</?bdi.*?>", "", html)
     return " ".join(re.sub(r"<.*?>", " ", html).split())
@@ -142,35 +146,52 @@ def test_every_table_has_a_caption_and_headers(kind):
         assert all("scope=" in header for header in re.findall(r"<th\b[^>]*>", table))
 
 
-def test_thresholds_of_slices_are_below_their_metrics():
-    slices = find_section(rendered("refused"), "slices")
-    rows = map(words_of, re.findall(r"<tr.*?</tr>", slices, re.DOTALL))
-    north, south, missing = [row for row in rows if "≥" in row]
-    assert north.startswith("region north 30 0.960 ")
-    assert missing.startswith("region (missing) 64 0.900 ")
-    assert [row.count("✓ ≥ 0.920") for row in (north, south, missing)] == [1, 1, 0]
-    assert "✕ ≥ 0.920" in missing
-    assert "≥" not in Parser(rendered("empty")).text
+def test_slices_have_their_difference_from_the_champion():
+    assert "region north 30 0.960 +0.020 0.950 ±0.000" in section("pushed", "slices")
 
 
-def test_slices_have_the_linear_model_and_their_largest_difference():
-    slices = section("pushed", "slices")
-    assert "accuracy Linear model" in slices
-    assert "region: 0.900 in (missing) (64 rows), 0.960 in north (30 rows), " in slices
-    assert "a difference of 0.060" in slices
-
-
-def test_rows_that_swapped_words_change_are_shown_with_the_warning():
-    words = section("pushed", "swapped-words")
-    assert "Warnings the prediction changes in 9 of 40 rows" in words
-    assert "gender 40 40 9 22.5 % 10.8 % to 38.5 % 0.154" in words
-    assert (
-        "1: equivalent (0.900) becomes not_equivalent (0.200 for equivalent) He lost "
-        "his keys. He lost her keys." in words
+def test_checks_that_no_code_knows_are_shown_refusals_first():
+    checks = section("refused", "checks")
+    parts = (
+        "1 refused, 1 warning, 1 passed, 1 not applicable. ",
+        "✕ refused Regions Accuracy differs most between north and (missing). ",
+        "What to do: add rows of the region (missing). ",
+        "rows 163 largest difference 0.091 (0.012 to 0.170) Regions region rows ",
+        "accuracy 0.8 to 1 champion 0.7 to 1 p ",
+        "north 41 0.951 0.891 to 0.991 0.941 0.881 to 0.981 0.34 south 58 ",
+        "checks.by_region , 2.1 s, E-region ⚠ warning Exclamations The prediction ",
+        "share changed 0.225 (0.108 to 0.385) 6 rows before The fire at ",
+        "✓ passed Speed A request takes 0.98 of the time. model (ms) 12.51 champion",
+        "Not applicable Required rows: `file` is not set",
     )
-    assert "Words are not swapped: no row has one." in section(
-        "regression", "swapped-words"
-    )
+    places = [checks.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "Checks : 1 refused, 1 warning, 1 passed" in verdict_of("refused")
+    assert "Checks" not in Parser(rendered("60 classes")).text
+
+
+def test_estimates_of_a_column_are_drawn_on_its_scale():
+    checks = find_section(rendered("pushed"), "checks")
+    drawn = re.findall(r'<svg class="interval".*?</svg>', checks, re.DOTALL)
+    assert len(drawn) == 6  # two columns of three rows
+    # From 0.8 to 1, 124 pixels.
+    value, ends = 8 + 124 * 0.151 / 0.2, (8 + 124 * 0.091 / 0.2, 8 + 124 * 0.191 / 0.2)
+    assert f'cx="{value:.1f}"' in drawn[0]
+    assert 'class="range" d="M{:.1f} 11H{:.1f}"'.format(*ends) in drawn[0]
+
+
+def test_rows_of_a_check_are_closed_if_there_are_many_and_limited():
+    report = samples.empty()
+    (_, changed, *_) = sample_parts.checks()
+    for rows, summary in (
+        (3, "<details open><summary>3 rows</summary>"),
+        (4, "<details><summary>4 rows</summary>"),
+        (101, "<details><summary>101 rows, the first 100 of them</summary>"),
+    ):
+        report.checks = [changed.model_copy(update={"rows": changed.rows[:1] * rows})]
+        checks = find_section(page.render(report), "checks")
+        assert summary in checks
+        assert checks.count('<li class="body">') == min(rows, 100)
 
 
 @pytest.mark.nightly
@@ -215,22 +236,12 @@ def test_every_part_of_a_finished_run_is_on_the_page():
         "learning_rate: 5.0e-05",
     ):
         assert content in text, content
-    assert rendered("pushed").count('role="img"') == 15
+    assert rendered("pushed").count('role="img"') == 14
 
 
 def test_model_of_changed_files_has_a_warning_below_the_verdict():
-    (header,) = re.findall(r"<header.*?</header>", rendered("pushed"), re.DOTALL)
+    header = verdict_of("pushed")
     assert "Warning: modules/a.py differs from commit 0123456789ab" in header
-
-
-def test_column_without_a_benefit_is_a_warning_beside_its_tokens():
-    columns = find_section(rendered("pushed"), "text-columns")
-    row = "0.405 0.005 to 0.090 21.6 40.0 % 22.0 % 0 sentence2 0.920"
-    assert row in words_of(columns)
-    (warning,) = re.findall(r"<li.*?</li>", columns)
-    assert "sentence2: no benefit was found on 200 rows" in warning
-    assert "it has 60.0 % of the tokens and 31.0 % of the time" in warning
-    assert "Text columns" not in Parser(rendered("60 classes")).text
 
 
 def test_each_label_has_its_metrics_and_its_threshold():
@@ -280,40 +291,6 @@ def test_threshold_and_temperature_have_what_they_change_in_each_split():
     assert "Decision" not in Parser(rendered("60 classes")).text
 
 
-@pytest.mark.parametrize(
-    ("tokens", "time", "is_costly"),
-    [(0.1, None, True), (0.02, 0.1, True), (0.09, 0.09, False)],
-)
-def test_column_without_a_benefit_that_costs_little_is_no_warning(
-    tokens, time, is_costly
-):
-    cost = {"token_share": tokens, "time_share": time}
-    column = sample_parts.text_columns()[1].model_copy(update=cost)
-    assert bool(column.warning) == is_costly
-    test = sample_parts.paired(0.92, 0.925, p_value=0.004)
-    assert not column.model_copy(update={"test": test}).warning
-
-
-def test_older_versions_show_how_the_model_ages():
-    text = section("pushed", "ages")
-    assert (
-        "version 1787652000002 (92 days old, trained on span-2 (1b726d42)) is worse: "
-        "accuracy is 0.860 instead of 0.925 on 200 rows of test (p = 0.008); the model "
-        "ages, if the settings are the same" in text
-    )
-    assert "0 d: 0.925; 0.7 d: 0.905; 91.7 d: 0.860" in text
-    assert "180 days old another task: classes" in text
-    assert "Older versions" not in Parser(rendered("60 classes")).text
-
-
-def test_older_version_that_is_better_is_a_warning():
-    report = samples.pushed()
-    report.ages.versions[1].paired = sample_parts.paired(0.99, 0.925, p_value=0.004)
-    ages = find_section(render_without_figures(report), "ages")
-    (warning,) = re.findall(r"<li.*?</li>", ages)
-    assert "is better than the new model: accuracy is 0.990 instead of 0.925" in warning
-
-
 def test_texts_of_the_data_are_not_markup():
     parser = Parser(rendered("hostile"))
     assert parser.all("img") == []
@@ -355,7 +332,7 @@ def test_the_scale_spans_the_values_and_leaves_out_losses():
         MetricVerdict(metric="loss", value=0.1),
         MetricVerdict(metric="f1", value=float("nan")),
     ]
-    scale = page.Scale(metrics, ["accuracy", "f1"], {"accuracy": (0.78, 0.9)})
+    scale = page.MetricScale(metrics, ["accuracy", "f1"], {"accuracy": (0.78, 0.9)})
     assert (scale.low, scale.high) == (0.7, 0.9)
     assert [scale.fits(metric) for metric in metrics] == [True, False, False]
     assert not scale.holds(0.1)

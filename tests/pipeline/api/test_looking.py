@@ -61,6 +61,7 @@ def test_texts_of_users_are_escaped(output):
         row.texts, row.label = [HOSTILE], HOSTILE
     first.record.reason = HOSTILE
     report = first.report
+    report.checks[0].sentence = HOSTILE
     report.worst_rows[0].texts[0] = HOSTILE
     for shown in (comparison, first, report):
         html = shown._repr_html_()
@@ -69,3 +70,9 @@ def test_texts_of_users_are_escaped(output):
         assert len(repr(shown)) < 200
     frame = '<iframe sandbox="allow-scripts" srcdoc="&lt;!doctype html'
     assert html.startswith(frame)  # the report's
+
+
+def test_checks_that_no_code_knows_have_a_line_each(output):
+    shown = load_run(sample_output.SECOND, output)._repr_html_()
+    assert "<b>⚠ warning</b> Exclamations: the prediction changes in 9 of 40" in shown
+    assert "<b>· not applicable</b> Required rows: `file` is not set" in shown

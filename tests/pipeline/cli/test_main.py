@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from contracts.records.evaluation import MetricVerdict
+from contracts.records.checks import ChecksReport
+from contracts.records.data import DataVerdict
+from contracts.records.evaluation import MetricVerdict, Verdict
 from contracts.storage import files
+from pipeline import exit_status
 from pipeline.cli import main as main_module
 from pipeline.cli.main import main
 from pipeline.cli.metric_tables import verdict_tables
 from pipeline.console import Console
+from pipeline.operations.run import Run
 from tests import tiny, toy_models
 from tests.refusals import check_command
+from tests.report import sample_parts
 
 pytestmark = pytest.mark.slow
 
@@ -133,6 +138,33 @@ def test_metrics_of_classes_are_a_table_of_their_own():
         ["[b]a/c", "0.1", "0.2", "0.3"],
         ["other", "0.8", "0.7", "0.6"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "step"),
+    [("refused", " override "), ("passed", " show ")],
+)
+def test_end_of_a_run_has_a_line_for_checks_that_no_code_knows(past, status, step):
+    run = Run(past.paths, past.run("refused"))
+    results = sample_parts.checks(status)
+    verdict = Verdict(blessed=True, splits=["test"], champion=None, metrics=[])
+    for component, output, record in (
+        ("DataGate", "verdict: components.DataVerdict", DataVerdict(card={})),
+        ("Evaluator", "verdict: components.ModelVerdict", verdict),
+        ("ModelChecks", "blessing: InfraBlessing", ChecksReport(results=results)),
+    ):
+        (artifact,) = past.execute(component, [output])
+        record.write(artifact.uri)
+    run.record.reason = run.refusal
+    console = Console(file=io.StringIO(), width=200, force_interactive=True)
+    assert main_module.show(run, console) == exit_status.REFUSED
+    lines = console.file.getvalue().splitlines()
+    (warning,) = [line for line in lines if line.startswith("warning: ")]
+    assert warning == f"warning: {results[1].message}"
+    assert "Speed: a request takes 0.98 of the time" in lines
+    assert (f"refused: {results[0].message}" in lines) == (status == "refused")
+    assert "Required rows" not in console.file.getvalue()
+    assert step in lines[-1]
 
 
 def test_file_of_an_unknown_format_is_one_line_and_bad_usage(invoke, monkeypatch):

@@ -1,16 +1,21 @@
 """The commands about runs and served versions: tables, messages, speed."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
 from contracts.commits import Commit, Commits
+from contracts.records.checks import ChecksReport
 from contracts.records.evaluation import Verdict
-from contracts.records.serving import ServingReport, WordChanges
+from contracts.records.serving import ServingReport
 from contracts.storage import file_lock
+from pipeline.operations.override import require_refused
+from pipeline.operations.run import Run
 from report import run_metadata
+from tests.refusals import refused
 from tests.report import sample_parts, samples
 
 LONG = "train.tsv:3: label is '7'; allowed are 0 to 1, " * 9
@@ -159,21 +164,48 @@ def test_model_that_failed_the_serving_check_cannot_be_overridden(invoke, past):
     assert "the serving check failed, which cannot be overridden; `show " in printed
 
 
-def test_swapped_words_are_shown_with_the_serving_check(invoke, past):
-    past.run("pushed")
-    gender = WordChanges(
-        name="gender",
-        rows=40,
-        versions=40,
-        changed=9,
-        interval=(0.108, 0.385),
-        mean_change=0.15,
+def write_checks(past, results):
+    (blessing,) = past.execute("ModelChecks", ["blessing: InfraBlessing"])
+    past.write_json(
+        blessing, ChecksReport.FILE, ChecksReport(results=results).as_json()
     )
-    write_check(past, reasons=[], group_words=[gender])
+
+
+def test_checks_that_no_code_knows_are_shown_without_their_rows(invoke, past):
+    record = past.run("refused")
+    results = sample_parts.checks("refused")
+    write_checks(past, results)
+    lines = invoke("show", "latest").splitlines()
     assert (
-        "the prediction changes in 9 of 40 rows (22.5 %, 95 % interval 10.8 % to "
-        "38.5 %) if words of evaluator.group_words.gender are swapped"
-    ) in joined(invoke("show", "latest"))
+        "✕ refused Regions: accuracy differs most between north and (missing); add "
+        "rows of the region (missing) (checks.by_region) [E-region]"
+    ) in lines
+    assert "✓ passed Speed: a request takes 0.98 of the time" in lines
+    assert "not applicable: Required rows" in lines
+    shown = invoke("show", "latest", "--json")
+    checks = json.loads(shown)["checks"]
+    assert [check["status"] for check in checks] == [
+        *("refused", "warning", "passed", "not applicable")
+    ]
+    assert checks[0]["table"]["rows"][0][0] == "north"
+    assert sample_parts.TEXTS[0] not in shown
+    # The report also has those after the push.
+    later = results[2].model_copy(update={"title": "Later"})
+    report = samples.refused().model_copy(update={"checks": [later]})
+    report.write(str(past.paths.run(record.id)))
+    assert "✓ passed Later: " in invoke("show", "latest")
+
+
+def test_model_that_only_a_check_refused_can_be_overridden(past):
+    run = Run(past.paths, past.run("refused"))
+    write_verdict(past, blessed=True, splits=["eval"])
+    past.execute("Trainer", ["model: Model"])
+    with refused("E-override-not-refused", got=re.compile("by the gate")):
+        require_refused(run)
+    write_checks(past, sample_parts.checks("refused"))
+    run = Run(past.paths, run.record)
+    require_refused(run)
+    assert "accuracy differs most" in run.refusal
 
 
 @pytest.mark.parametrize(("split", "chose"), [("eval", True), ("test", False)])

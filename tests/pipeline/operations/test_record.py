@@ -83,9 +83,12 @@ def test_damaged_database_does_not_replace_the_error_of_a_run(record, past):
 
 
 def test_outcome_of_a_finished_run_is_recorded(record):
-    refused = record(lambda entry: entry.finish(None, "accuracy is 0.5", 0.5))
+    refused = record(
+        lambda entry: entry.finish(None, "accuracy is 0.5", 0.5, {"slices": "refused"})
+    )
     assert (refused.state, refused.reason) == ("refused", "accuracy is 0.5")
     assert (refused.metric, refused.value) == ("accuracy", 0.5)
+    assert refused.checks == {"slices": "refused"}
 
 
 def test_commits_are_recorded_before_the_first_component(record, past):
