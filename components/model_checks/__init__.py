@@ -1,6 +1,6 @@
 """Checks of a model besides its metrics: a file each, and a user's own.
 
-    from components.model_checks import Check, CheckResult, CheckSettings
+from components.model_checks import Check, CheckResult, CheckSettings
 """
 
 from components.model_checks.check import (

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import importlib
 import importlib.util
 import inspect
+import json
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pydantic
 
 from components.model_checks import checks
 from components.model_checks.check import Check
+from contracts import fingerprint
 from contracts.errors import SettingError
 from contracts.section import Settings
 from contracts.settings.checks import CheckSettings
+from contracts.storage import files, uris
+from contracts.task.definition import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +43,7 @@ class ConfiguredCheck:
     module: str
 
 
-class _Checks(Settings):
+class ChecksSection(Settings):
     """The checks of a model besides its metrics, by name.
 
     A check of your own has the name `MODULE:CLASS`: a file beside the recipe, or an
@@ -53,11 +57,14 @@ class _Checks(Settings):
     def _check_names(cls, values: Any) -> Any:
         for name in values if isinstance(values, dict) else ():
             if name not in cls.model_fields and not is_own(name):
+                close = difflib.get_close_matches(str(name), cls.model_fields, n=1)
                 raise SettingError(
                     str(name),
                     "unknown check",
                     ", ".join(cls.model_fields),
-                    "correct the name; a check of your own is MODULE:CLASS",
+                    f"did you mean {close[0]}?"
+                    if close
+                    else "correct the name; a check of your own is MODULE:CLASS",
                 )
         return values
 
@@ -76,7 +83,17 @@ class _Checks(Settings):
 
 def is_own(name: str) -> bool:
     """Returns whether a name is that of a user's own check."""
-    return ":" in name
+    return ":" in str(name)
+
+
+def split_key(key: str) -> list[str]:
+    """Splits a dotted key of a recipe; the name of a user's own check may have dots."""
+    section, _, rest = key.partition(".")
+    module, colon, rest = rest.partition(":")
+    if section != "checks" or not colon:
+        return key.split(".")
+    class_name, *settings = rest.split(".")
+    return [section, f"{module}:{class_name}", *settings]
 
 
 @functools.cache
@@ -96,14 +113,44 @@ def find_checks() -> dict[str, Check]:
     return found
 
 
-def make_config() -> type[_Checks]:
+def make_config() -> type[ChecksSection]:
     """Returns the class of the section `checks`, with a field for each check."""
     fields: dict[str, Any] = {
-        name: (check.Settings, check.Settings()) for name, check in find_checks().items()
+        name: (check.Settings, check.Settings())
+        for name, check in find_checks().items()
     }
     return pydantic.create_model(
-        "ChecksConfig", __base__=_Checks, __doc__=_Checks.__doc__, **fields
+        "ChecksConfig",
+        __base__=ChecksSection,
+        __doc__=ChecksSection.__doc__,
+        **fields,
     )
+
+
+def find_rows_settings() -> Iterator[str]:
+    """Yields the dotted key of each setting of this package that is `LabelledRows`."""
+    for name, check in find_checks().items():
+        for setting in check.Settings.rows_settings():
+            yield f"checks.{name}.{setting}"
+
+
+def validate(
+    name: str,
+    check: Check,
+    settings: CheckSettings,
+    task: TaskConfig,
+    slice_columns: Sequence[str],
+) -> None:
+    """Refuses settings that do not fit the task.
+
+    Raises:
+      SettingError: A setting does not fit; the error has its dotted key.
+    """
+    try:
+        check.validate(settings, task, slice_columns)
+    except SettingError as error:
+        error.setting = ".".join(filter(None, ["checks", name, error.setting]))
+        raise
 
 
 def load_own(name: str, directory: str | None) -> tuple[Check, str]:
@@ -121,7 +168,7 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
     """
     module, _, class_name = name.partition(":")
     try:
-        file = directory and find_file(module, directory)
+        file = directory and fingerprint.find_file(module, directory)
         if file:
             # Installed packages come first: a file beside the recipe may have any name.
             if directory not in sys.path:
@@ -151,11 +198,17 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
     return kind(), module
 
 
-def find_file(module: str, directory: str) -> Path | None:
-    """Returns the file of a module beside a recipe; None without one."""
-    path = Path(directory, *module.split("."))
-    candidates = (path.with_suffix(".py"), path / "__init__.py")
-    return next((file for file in candidates if file.is_file()), None)
+def fetch(directory: str | None, target: str) -> str | None:
+    """Returns a local directory of a user's modules.
+
+    Args:
+      directory: Contains them, local or remote; None without any.
+      target: Where remote files are copied to.
+    """
+    if directory is None or uris.is_local(directory):
+        return directory
+    files.copy_directory(directory, target)
+    return target
 
 
 def configure(
@@ -164,7 +217,7 @@ def configure(
     """Returns the checks of sections, in their order.
 
     Args:
-      sections: The section of each check, as `_Checks.sections` or JSON has it.
+      sections: The section of each check, as `ChecksSection.sections` or JSON has it.
       directory: Contains the files of a user's own checks; None without any.
 
     Raises:
@@ -178,7 +231,8 @@ def configure(
             check = find_checks()[name]
             module = type(check).__module__
         if not isinstance(section, CheckSettings):
-            section = check.Settings.model_validate(section)
+            # As JSON, in which a list may be a tuple.
+            section = check.Settings.model_validate_json(json.dumps(section))
         if section.action != "ignore":
             configured.append(ConfiguredCheck(name, check, section, module))
     return configured
