@@ -205,7 +205,7 @@ def list_files() -> Iterator[str]:
         meaning = inspect.getdoc(member) or ""
         if isinstance(member, property) and name != "directories":
             path = getattr(paths, name)
-        elif name in ("examples", "encoder", "schema", "run"):
+        elif name in ("examples", "encoder", "labelled_rows", "schema", "run"):
             path = getattr(paths, name)("ID")
         else:
             continue

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import inspect
 import json
+import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -198,6 +199,27 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
     return kind(), module
 
 
+def judges_data(check: Check) -> bool:
+    """Returns whether a check has a hook that DataGate calls."""
+    return any(
+        getattr(type(check), name) is not getattr(Check, name)
+        for name in ("texts_to_find", "judge_data")
+    )
+
+
+def parse_section(check: Check, section: Any) -> CheckSettings:
+    """Returns the settings of a check.
+
+    Args:
+      check: The check.
+      section: JSON, in which a list may be a tuple of the settings.
+
+    Raises:
+      pydantic.ValidationError: A setting is not allowed.
+    """
+    return check.Settings.model_validate_json(json.dumps(section))
+
+
 def fetch(directory: str | None, target: str) -> str | None:
     """Returns a local directory of a user's modules.
 
@@ -209,6 +231,22 @@ def fetch(directory: str | None, target: str) -> str | None:
         return directory
     files.copy_directory(directory, target)
     return target
+
+
+def parse(text: str, folder: str) -> list[ConfiguredCheck]:
+    """Returns the checks of a component's parameter.
+
+    Args:
+      text: JSON of `sections` and `directory`, as for `configure`; the directory may be
+        remote.
+      folder: Where the files of a remote directory are copied to.
+
+    Raises:
+      ValueError: As of `configure`.
+    """
+    content = json.loads(text)
+    directory = fetch(content.get("directory"), os.path.join(folder, "checks"))
+    return configure(content.get("sections", {}), directory)
 
 
 def configure(
@@ -231,8 +269,7 @@ def configure(
             check = find_checks()[name]
             module = type(check).__module__
         if not isinstance(section, CheckSettings):
-            # As JSON, in which a list may be a tuple.
-            section = check.Settings.model_validate_json(json.dumps(section))
+            section = parse_section(check, section)
         if section.action != "ignore":
             configured.append(ConfiguredCheck(name, check, section, module))
     return configured

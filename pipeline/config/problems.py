@@ -56,8 +56,8 @@ def find_unknown(
                 got = f"removed: {_REMOVED[key]}"
                 return UsageError(key, got, advice="leave it out", name=name)
             if key in RENAMED:
-                advice = f"set {RENAMED[key]}"
-                return UsageError(key, "renamed", advice=advice, name=name)
+                new = f"set {RENAMED[key]}"
+                return UsageError(key, "renamed", advice=new, name=name)
             close = difflib.get_close_matches(part, known, n=1)
             if not close and number == 1:  # the key may lack its section
                 close = _complete(part, model, known)

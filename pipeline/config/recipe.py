@@ -447,16 +447,18 @@ def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
         for parent in parents:
             node = node.get(parent) if isinstance(node, dict) else None
         value = node.get(leaf) if isinstance(node, dict) else None
-        if (
-            isinstance(value, str)
-            and uris.is_local(value)
-            and not value.startswith((PACKAGE_PREFIX, TFDS_PREFIX))
-        ):
-            node[leaf] = _without_parents(base / value)
+        if isinstance(value, str):
+            node[leaf] = anchor(value, base)
 
 
-def _without_parents(path: Path) -> str:
-    """Returns a path without `..`; resolves it if `..` follows a symbolic link."""
+def anchor(source: str, base: str | Path) -> str:
+    """Returns a source with the absolute path of a local one, without `..`.
+
+    A path is resolved if `..` follows a symbolic link in it.
+    """
+    if not uris.is_local(source) or source.startswith((PACKAGE_PREFIX, TFDS_PREFIX)):
+        return source
+    path = Path(base, source)
     short, resolved = os.path.normpath(path), os.path.realpath(path)
     return short if os.path.realpath(short) == resolved else resolved
 
