@@ -13,6 +13,8 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pydantic
@@ -168,18 +170,12 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
       SettingError: It cannot be imported, or the class is not a check.
     """
     module, _, class_name = name.partition(":")
+    file = fingerprint.find_file(module, directory) if directory else None
+    if file:
+        _refuse_module(name, module)
     try:
-        file = directory and fingerprint.find_file(module, directory)
         if file:
-            # Installed packages come first: a file beside the recipe may have any name.
-            if directory not in sys.path:
-                sys.path.append(str(directory))
-            spec = importlib.util.spec_from_file_location(module, file)
-            assert spec
-            assert spec.loader
-            loaded = importlib.util.module_from_spec(spec)
-            sys.modules[module] = loaded
-            spec.loader.exec_module(loaded)
+            loaded = _load(module, file, str(directory))
         else:
             loaded = importlib.import_module(module)
         kind = getattr(loaded, class_name)
@@ -190,13 +186,53 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
             advice="write MODULE:CLASS, with MODULE.py beside the recipe or an "
             "installed module",
         ) from error
+    problem = ""
     if not (inspect.isclass(kind) and issubclass(kind, Check)):
+        problem = "is not a class derived from Check"
+    elif inspect.isabstract(kind):
+        problem = "has no method run"
+    elif not hasattr(kind, "title"):
+        problem = "has no title"
+    if problem:
         raise SettingError(
             f"checks.{name}",
-            f"{class_name} is not a check",
-            advice="derive the class from components.model_checks.Check",
+            f"{class_name} {problem}",
+            advice="see components.model_checks.Check",
         )
     return kind(), module
+
+
+def _refuse_module(name: str, module: str) -> None:
+    """Refuses the name of a file that would replace another module."""
+    package = module.partition(".")[0]
+    owners = {
+        "Python": sys.stdlib_module_names,
+        "this package": fingerprint.FIRST_PARTY,
+    }
+    for owner, names in owners.items():
+        if package in names:
+            raise SettingError(
+                f"checks.{name}",
+                f"{package} is a module of {owner}",
+                advice="rename the file",
+            )
+
+
+def _load(module: str, file: Path, directory: str) -> ModuleType:
+    # Installed packages come first: a file beside the recipe may have any name.
+    if directory not in sys.path:
+        sys.path.append(directory)
+    spec = importlib.util.spec_from_file_location(module, file)
+    assert spec
+    assert spec.loader
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[module] = loaded
+    try:
+        spec.loader.exec_module(loaded)
+    except BaseException:
+        del sys.modules[module]
+        raise
+    return loaded
 
 
 def judges_data(check: Check) -> bool:

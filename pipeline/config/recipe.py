@@ -406,7 +406,9 @@ def set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
     *parents, leaf = registry.split_key(key)
     node = settings
     for parent in parents:
-        child = node.setdefault(parent, {})
+        child = node.get(parent)
+        if child is None:  # `checks: {my_checks:MyCheck: }` has no settings
+            child = node[parent] = {}
         if not isinstance(child, dict):
             raise SettingError(
                 key,

@@ -70,15 +70,13 @@ def test_rows_without_groups_have_no_table(tmp_path):
 
 
 def test_all_labels_of_a_row_must_be_predicted(tmp_path):
-    task = TaskConfig(
-        text_columns=["text"], kind="multilabel", classes=["joy", "love"]
-    )
-    rows = [
-        LabelledRow(texts={"text": text}, label=[1, 1]) for text in ("both", "one")
-    ]
+    task = TaskConfig(text_columns=["text"], kind="multilabel", classes=["joy", "love"])
+    rows = [LabelledRow(texts={"text": text}, label=[1, 1]) for text in ("both", "one")]
     toy = Toy(
         task,
-        models={"candidate": lambda texts: [[0.9, 0.9 * (t == ("both",))] for t in texts]},
+        models={
+            "candidate": lambda texts: [[0.9, 0.9 * (t == ("both",))] for t in texts]
+        },
         thresholds={"candidate": 0.5},
     )
     result = toy.run(CHECK, file=write(tmp_path, rows))
