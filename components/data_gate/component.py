@@ -127,7 +127,7 @@ def DataGate(
         config,
         previous=None if span is None else span_profiles.read_last(profiles, span),
     )
-    findings += slice_judgment.judge(slices, config.evaluator.gate_split)
+    findings += slice_judgment.judge(slices, config)
     with tempfile.TemporaryDirectory() as folder:
         findings += data_judgment.judge(
             registry.parse(checks, folder),

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from components.model_checks.registry import ConfiguredCheck
-from contracts.settings.data import MOST_VALUES
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from modules.data.judgment import Finding
 from modules.data.row_facts import RowFacts, hash_texts
@@ -28,14 +27,8 @@ def judge(
       task: The task.
       split: The split that decides.
       rows: The rows by split.
-      slices: The rows of `split` by column. Checks do not get a column with too many
-        values, which is refused anyway.
+      slices: The rows of `split` by column of `data.slice_columns`.
     """
-    sliced = {
-        column: counts
-        for column, counts in slices.items()
-        if len(counts) <= MOST_VALUES
-    }
     train = rows[TRAIN_SPLIT].texts if TRAIN_SPLIT in rows else np.empty(0, np.uint64)
     for configured in checks:
         check, settings = configured.check, configured.settings
@@ -43,4 +36,4 @@ def judge(
         hashes = np.array([hash_texts(text) for text in texts], np.uint64)
         is_in_train = np.isin(hashes, train)
         found = [text for text, is_in in zip(texts, is_in_train, strict=True) if is_in]
-        yield from check.judge_data(settings, task, split, sliced, found)
+        yield from check.judge_data(settings, task, split, slices, found)

@@ -1,10 +1,11 @@
-"""Judges the slices by columns: values that make no slices, or too many."""
+"""Judges the columns that evaluations are sliced by: no values, or too many."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from contracts.settings.data import MOST_VALUES
+from contracts.settings.sections import Sections
 from modules.data.judgment import SHOWN, Finding
 from modules.data.slice_columns import MISSING
 from modules.data.slice_sizes import Counts
@@ -14,13 +15,14 @@ NO_SLICES = "no slices"
 MANY_SLICES = "many slices"
 
 
-def judge(counts: Mapping[str, Counts], split: str) -> Iterator[Finding]:
+def judge(counts: Mapping[str, Counts], settings: Sections) -> Iterator[Finding]:
     """Yields why slices are refused.
 
     Args:
       counts: The rows of the evaluated split by column.
-      split: That split.
+      settings: The evaluated split.
     """
+    split = settings.evaluator.gate_split
     for column, slices in counts.items():
         if not {*slices} - {MISSING}:
             message = (

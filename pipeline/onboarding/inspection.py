@@ -239,7 +239,7 @@ class Inspector:
                 inspection.shared[f"{second}, {first}"] = count
         counts = self._counts.get(config.evaluator.gate_split, {})
         split = config.evaluator.gate_split
-        slices = slice_judgment.judge(counts, split)
+        slices = slice_judgment.judge(counts, settings)
         checked = data_judgment.judge(checks, self._task, split, self.facts, counts)
         leaked = leaked_labels.judge(
             self._words, self._task, config.data_gate.max_word_f1

@@ -31,31 +31,29 @@ IN_TRAIN = "required rows in train"  # kind of a finding
 _NO_GROUP = "(none)"
 
 
-class RequiredRowsConfig(CheckSettings):
-    """Rows that the model must predict right.
-
-    Attributes:
-      file: A file with the texts in the text columns and the label in the label column,
-        in any format that `data.source` may have. A score has its lowest and highest
-        value in the columns `lowest` and `highest` instead. The columns `group` and
-        `why` are optional: the report has the share of each group, and why a missed
-        row has its label. None requires no rows.
-      least: Lowest share of the rows that must be predicted right.
-    """
-
-    file: LabelledRows | None = None
-    least: float = Field(default=1.0, ge=0, le=1)
-
-
 class RequiredRows(Check):
     """Predicts the rows of a file, and shows those that the model misses."""
 
-    Settings = RequiredRowsConfig
+    class Settings(CheckSettings):
+        """Rows that the model must predict right.
+
+        Attributes:
+          file: A file with the texts in the text columns and the label in the label
+            column, in any format that `data.source` may have. A score has its lowest
+            and highest value in the columns `lowest` and `highest` instead. The columns
+            `group` and `why` are optional: the report has the share of each group, and
+            why a missed row has its label. None requires no rows.
+          least: Lowest share of the rows that must be predicted right.
+        """
+
+        file: LabelledRows | None = None
+        least: float = Field(default=1.0, ge=0, le=1)
+
     title = "Required rows"
 
     def validate(
         self,
-        settings: RequiredRowsConfig,
+        settings: Settings,
         task: TaskConfig,
         slice_columns: Sequence[str],
     ) -> None:
@@ -67,9 +65,7 @@ class RequiredRows(Check):
                 advice="leave it out",
             )
 
-    def run(
-        self, model: Model, data: Data, settings: RequiredRowsConfig
-    ) -> CheckResult:
+    def run(self, model: Model, data: Data, settings: Settings) -> CheckResult:
         """Refuses a model that predicts too few rows right."""
         if settings.file is None:
             raise NotApplicable("checks.required_rows.file names no file")
@@ -106,7 +102,7 @@ class RequiredRows(Check):
             rows=missed,
         )
 
-    def texts_to_find(self, settings: RequiredRowsConfig) -> list[Texts]:
+    def texts_to_find(self, settings: Settings) -> list[Texts]:
         """Returns the texts of the rows: those in `train` test nothing."""
         return (
             [_texts(row) for row in read_rows(settings.file)] if settings.file else []
@@ -114,7 +110,7 @@ class RequiredRows(Check):
 
     def judge_data(
         self,
-        settings: RequiredRowsConfig,
+        settings: Settings,
         task: TaskConfig,
         split: str,
         slices: Mapping[str, Counts],

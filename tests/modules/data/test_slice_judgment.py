@@ -1,4 +1,4 @@
-"""The slices by columns that are refused, or are too small to be judged."""
+"""The columns to slice by that are refused, and the sizes of slices."""
 
 import pytest
 from tensorflow.core.example.example_pb2 import Example
@@ -10,34 +10,21 @@ from contracts.task.definition import TaskConfig
 from modules.data import slice_judgment, slice_sizes
 from modules.data.slice_columns import MISSING, read_value
 
-TASK = TaskConfig()
-SCORES = TaskConfig(label_range=[0.0, 5.0])
 
-
-def judge(rows, thresholds=None, task=TASK):
+def judge(rows):
     """Returns whether each finding about the column `region` is refused, and its text.
 
     Args:
-      rows: Rows by value, of each label.
-      thresholds: Those of the column.
-      task: The task.
+      rows: Rows by value.
     """
-    evaluator = EvaluatorConfig(
-        split="eval", slice_thresholds={"region": thresholds} if thresholds else {}
-    )
-    counts = {}
-    for value, numbers in rows.items():
-        for label, number in enumerate(numbers):
-            if number:
-                slice_sizes.count_row(counts, value, label, task, number)
-    found = slice_judgment.judge(
-        {"region": counts}, Sections(task=task, evaluator=evaluator)
-    )
+    counts = {value: {0.0: number} for value, number in rows.items()}
+    settings = Sections(evaluator=EvaluatorConfig(split="eval"))
+    found = slice_judgment.judge({"region": counts}, settings)
     return [(finding.is_refused, finding.message) for finding in found]
 
 
 def test_column_without_a_value_is_refused_with_what_to_do():
-    ((is_refused, message),) = judge({MISSING: [9, 9]})
+    ((is_refused, message),) = judge({MISSING: 18})
     assert is_refused
     assert message == (
         "eval: no row has a value of region, which data.slice_columns names; add the "
@@ -46,59 +33,11 @@ def test_column_without_a_value_is_refused_with_what_to_do():
 
 
 def test_column_with_many_values_is_refused_with_some_of_them():
-    counts = {f"customer {row}": [1, 1] for row in range(1000)}
+    counts = {f"customer {row}": 2 for row in range(1000)}
     ((is_refused, message),) = judge(counts)
     assert is_refused
     assert "region has more than 50 values, such as 'customer 0', 'cust" in message
     assert judge(dict([*counts.items()][:MOST_VALUES])) == []
-
-
-def test_slices_without_thresholds_may_be_small():
-    assert judge({"north": [1, 0], "south": [50, 50]}) == []
-
-
-def test_small_slices_are_a_warning_with_their_rows():
-    rows = {"north": [1, 0], "east": [9, 8], "south": [50, 50], MISSING: [2, 1]}
-    ((is_refused, message),) = judge(rows, {"accuracy": 0.7})
-    assert not is_refused
-    assert message == (
-        "eval: 3 of 4 slices by region have fewer than 30 rows (evaluator."
-        "min_slice_rows): east (17), (missing) (3), north (1); evaluator."
-        "slice_thresholds.region accuracy is not applied there: add rows, join values, "
-        "or lower evaluator.min_slice_rows"
-    )
-
-
-def test_threshold_that_applies_to_no_slice_is_refused():
-    ((is_refused, message),) = judge({"north": [9, 9]}, {"accuracy": 0.7})
-    assert is_refused
-    assert "evaluator.slice_thresholds.region accuracy decides nothing: add" in message
-
-
-@pytest.mark.parametrize(
-    ("metric", "kind"),
-    [
-        ("recall/equivalent", "rows of `equivalent`"),
-        ("auc", "rows of the smaller class"),
-        ("matthews", "rows with different labels"),
-    ],
-)
-def test_only_rows_that_a_metric_counts_make_a_slice_large_enough(metric, kind):
-    rows = {"north": [40, 0], "south": [50, 50]}
-    ((is_refused, message),) = judge(rows, {metric: 0.7, "accuracy": 0.7})
-    assert not is_refused
-    assert f"1 of 2 slices by region have fewer than 30 {kind} (evalua" in message
-    assert f": north (0); evaluator.slice_thresholds.region {metric} is not" in message
-
-
-def test_correlation_needs_different_scores():
-    rows = {"north": [0, 40], "south": [50, 50, 50, 50]}
-    ((is_refused, message),) = judge(rows, {"pearson": 0.7}, SCORES)
-    assert not is_refused
-    assert "fewer than 30 rows with different labels" in message
-    assert judge({"south": rows["south"]}, {"pearson": 0.7}, SCORES) == []
-    (finding,) = judge({"south": [9, 9, 9]}, {"pearson": 0.7}, SCORES)
-    assert "south (27)" in finding[1]
 
 
 def test_values_of_any_type_name_a_slice():
