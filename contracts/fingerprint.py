@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import importlib.util
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,25 +91,59 @@ def of_code(*modules: str) -> str:
     return of_text(*code, of_files(data))
 
 
-def closure(*modules: str) -> dict[str, str]:
-    """Returns the code of modules and of their first-party imports by file.
+def closure(
+    *modules: str,
+    packages: Collection[str] = FIRST_PARTY,
+    directory: str | None = None,
+) -> dict[str, str]:
+    """Returns the code of modules and of their imports by file.
 
     Files without code, such as the docstring of a package, are left out.
+
+    Args:
+      *modules: Import paths, as in `of_code`.
+      packages: The packages whose imports are followed.
+      directory: If it is set, the imports that have a file in it are followed instead.
     """
     programs: dict[str, str] = {}
     pending = list(modules)
     while pending:
         name = pending.pop()
-        try:
-            spec = importlib.util.find_spec(name)
-        except ModuleNotFoundError:  # `name` is a function in a module
-            spec = importlib.util.find_spec(name.rpartition(".")[0])
-        origin = spec.origin if spec else None
-        if origin is None or origin in programs:
+        parent = name.rpartition(".")[0]
+        origin: str | None = None
+        if directory is None:
+            if name.split(".")[0] in packages:
+                name, origin = _find_module(name)
+        else:
+            file = find_file(name, directory)
+            origin = str(file) if file else None
+            pending += [parent] if parent else []  # Python imports it first
+        if origin is None or origin in programs or not origin.endswith(".py"):
             continue
         programs[origin], imports = _parse(Path(origin).read_text(encoding="utf-8"))
-        pending += imports
+        is_package = os.path.basename(origin) == "__init__.py"
+        package = name if is_package else name.rpartition(".")[0]
+        for imported in imports:
+            with contextlib.suppress(ImportError):  # `..` above the top: Python fails
+                pending.append(importlib.util.resolve_name(imported, package))
     return {origin: code for origin, code in programs.items() if code}
+
+
+def find_file(module: str, directory: str) -> Path | None:
+    """Returns the file of a module in a directory; None without one."""
+    path = Path(directory, *module.split("."))
+    candidates = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def _find_module(name: str) -> tuple[str, str | None]:
+    """Returns the import path and the file of a module, or of a function's module."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:  # `name` is a function in a module
+        name = name.rpartition(".")[0]
+        spec = importlib.util.find_spec(name)
+    return name, spec.origin if spec else None
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
@@ -184,7 +219,7 @@ class _WithoutTexts(ast.NodeTransformer):
 
 @functools.cache
 def _parse(code: str) -> tuple[str, tuple[str, ...]]:
-    """Returns the code without docstrings, or "", and its first-party imports.
+    """Returns the code without docstrings, or "", and its imports.
 
     Cached, because several components import the same file.
     """
@@ -203,7 +238,9 @@ def _imports(program: ast.AST) -> list[str]:
             pending += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return [name for name in names if name.split(".")[0] in FIRST_PARTY]
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            names += [module] if node.module else []
+            prefix = f"{module}." if node.module else module
+            names += [f"{prefix}{alias.name}" for alias in node.names]
+    return names

@@ -158,8 +158,8 @@ def write_config(
         "evaluator": {
             "thresholds": {"accuracy": 0.0},
             "significance": 0.0,
-            "linear_model": "report",
         },
+        "checks": {"linear_model": {"action": "warn"}},
         "output": "output",
         **settings,
     }

@@ -124,7 +124,7 @@ def write(task: str, tree: Path, folder: Path) -> tuple[Path, Path]:
     recipe["data"] = {**recipe.get("data", {}), "source": str(data)}
     recipe["trainer"] |= _FIXED
     recipe["serving"] = {"rows": 16}
-    recipe["evaluator"]["linear_model"] = "report"
+    recipe["checks"] = {"linear_model": {"action": "warn"}}
     path = folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe, sort_keys=False))
     return path, data / "test.tsv"

@@ -74,16 +74,21 @@ def _describe_section(model: type[BaseModel], section: str = "") -> Iterator[str
         text = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")[2]
         meanings |= {name: " ".join(m.split()) for name, m in _ATTRIBUTE.findall(text)}
     yield f"\n## {section.rstrip('.') or 'Top level'}\n"
-    yield "| setting | default | meaning |\n|---|---|---|"
-    sections = {}
+    rows, sections = [], {}
     for name, field in model.model_fields.items():
         (kind, *_) = typing.get_args(field.annotation) or (field.annotation,)
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            sections[name] = kind
+            is_list = typing.get_origin(field.annotation) is list
+            sections[f"{name}[]" if is_list else name] = kind
             continue
         value = field.get_default(call_default_factory=True)
         default = "required" if field.is_required() else f"`{value}`"
-        yield f"| `{section}{name}` | {default} | {meanings[name]} |"
+        rows.append(f"| `{section}{name}` | {default} | {meanings[name]} |")
+    if section.startswith("checks."):
+        text = inspect.cleandoc(model.__doc__ or "")
+        yield text.partition("\n\nAttributes:")[0] + "\n" * bool(rows)
+    if rows:
+        yield "\n".join(["| setting | default | meaning |", "|---|---|---|", *rows])
     for name, kind in sections.items():
         if kind is not BeamConfig or not section:
             yield from _describe_section(kind, f"{section}{name}.")
@@ -205,7 +210,7 @@ def list_files() -> Iterator[str]:
         meaning = inspect.getdoc(member) or ""
         if isinstance(member, property) and name != "directories":
             path = getattr(paths, name)
-        elif name in ("examples", "encoder", "schema", "run"):
+        elif name in ("examples", "encoder", "labelled_rows", "schema", "run"):
             path = getattr(paths, name)("ID")
         else:
             continue

@@ -4,6 +4,7 @@ import functools
 import json
 import logging
 import re
+import tempfile
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from tfx.utils import io_utils
 from components.artifacts import DataVerdict
 from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
+from components.model_checks import data_judgment, registry
 from contracts import wording
 from contracts.errors import DataRefusedError
 from contracts.records import data
@@ -66,6 +68,7 @@ def DataGate(
     vocab_file: tfx.dsl.components.Parameter[str],
     vocab_fingerprint: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
+    checks: tfx.dsl.components.Parameter[str] = "{}",
     beam_pipeline: tfx.dsl.components.BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
     """Fails on anomalies, on empty texts, and on rows that `judgment` refuses.
@@ -90,6 +93,8 @@ def DataGate(
       vocab_file: One token a line. Its encoder's settings are next to it.
       vocab_fingerprint: Hash of both; part of the cache key.
       fingerprint: Hash of this code; part of the cache key.
+      checks: JSON of the checks of the model that judge the data; see
+        `registry.parse`.
       beam_pipeline: Set by TFX.
 
     Raises:
@@ -123,6 +128,14 @@ def DataGate(
         previous=None if span is None else span_profiles.read_last(profiles, span),
     )
     findings += slice_judgment.judge(slices, config)
+    with tempfile.TemporaryDirectory() as folder:
+        findings += data_judgment.judge(
+            registry.parse(checks, folder),
+            task,
+            config.evaluator.gate_split,
+            rows,
+            slices,
+        )
     findings += leaked_labels.judge(words, task, config.data_gate.max_word_f1)
     # If no row of a split could be read, `failures` has the reason.
     failed = {split for split, _, _ in failures if not len(rows[split])}
@@ -228,5 +241,5 @@ DataGate.READS = Reads(
     data={"slice_columns"},
     data_gate=True,
     preprocessing=True,
-    evaluator={"split", "slice_thresholds", "min_slice_rows"},
+    evaluator={"split"},
 )

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import importlib
 import importlib.util
 import inspect
+import json
+import os
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pydantic
 
 from components.model_checks import checks
 from components.model_checks.check import Check
+from contracts import fingerprint
 from contracts.errors import SettingError
 from contracts.section import Settings
 from contracts.settings.checks import CheckSettings
+from contracts.storage import files, uris
+from contracts.task.definition import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +46,7 @@ class ConfiguredCheck:
     module: str
 
 
-class _Checks(Settings):
+class ChecksSection(Settings):
     """The checks of a model besides its metrics, by name.
 
     A check of your own has the name `MODULE:CLASS`: a file beside the recipe, or an
@@ -53,11 +60,14 @@ class _Checks(Settings):
     def _check_names(cls, values: Any) -> Any:
         for name in values if isinstance(values, dict) else ():
             if name not in cls.model_fields and not is_own(name):
+                close = difflib.get_close_matches(str(name), cls.model_fields, n=1)
                 raise SettingError(
                     str(name),
                     "unknown check",
                     ", ".join(cls.model_fields),
-                    "correct the name; a check of your own is MODULE:CLASS",
+                    f"did you mean {close[0]}?"
+                    if close
+                    else "correct the name; a check of your own is MODULE:CLASS",
                 )
         return values
 
@@ -76,7 +86,17 @@ class _Checks(Settings):
 
 def is_own(name: str) -> bool:
     """Returns whether a name is that of a user's own check."""
-    return ":" in name
+    return ":" in str(name)
+
+
+def split_key(key: str) -> list[str]:
+    """Splits a dotted key of a recipe; the name of a user's own check may have dots."""
+    section, _, rest = key.partition(".")
+    module, colon, rest = rest.partition(":")
+    if section != "checks" or not colon:
+        return key.split(".")
+    class_name, *settings = rest.split(".")
+    return [section, f"{module}:{class_name}", *settings]
 
 
 @functools.cache
@@ -96,15 +116,44 @@ def find_checks() -> dict[str, Check]:
     return found
 
 
-def make_config() -> type[_Checks]:
+def make_config() -> type[ChecksSection]:
     """Returns the class of the section `checks`, with a field for each check."""
     fields: dict[str, Any] = {
         name: (check.Settings, check.Settings())
         for name, check in find_checks().items()
     }
     return pydantic.create_model(
-        "ChecksConfig", __base__=_Checks, __doc__=_Checks.__doc__, **fields
+        "ChecksConfig",
+        __base__=ChecksSection,
+        __doc__=ChecksSection.__doc__,
+        **fields,
     )
+
+
+def find_rows_settings() -> Iterator[str]:
+    """Yields the dotted key of each setting of this package that is `LabelledRows`."""
+    for name, check in find_checks().items():
+        for setting in check.Settings.rows_settings():
+            yield f"checks.{name}.{setting}"
+
+
+def validate(
+    name: str,
+    check: Check,
+    settings: CheckSettings,
+    task: TaskConfig,
+    slice_columns: Sequence[str],
+) -> None:
+    """Refuses settings that do not fit the task.
+
+    Raises:
+      SettingError: A setting does not fit; the error has its dotted key.
+    """
+    try:
+        check.validate(settings, task, slice_columns)
+    except SettingError as error:
+        error.setting = ".".join(filter(None, ["checks", name, error.setting]))
+        raise
 
 
 def load_own(name: str, directory: str | None) -> tuple[Check, str]:
@@ -121,18 +170,12 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
       SettingError: It cannot be imported, or the class is not a check.
     """
     module, _, class_name = name.partition(":")
+    file = fingerprint.find_file(module, directory) if directory else None
+    if file:
+        _refuse_module(name, module)
     try:
-        file = directory and find_file(module, directory)
         if file:
-            # Installed packages come first: a file beside the recipe may have any name.
-            if directory not in sys.path:
-                sys.path.append(str(directory))
-            spec = importlib.util.spec_from_file_location(module, file)
-            assert spec
-            assert spec.loader
-            loaded = importlib.util.module_from_spec(spec)
-            sys.modules[module] = loaded
-            spec.loader.exec_module(loaded)
+            loaded = _load(module, file, str(directory))
         else:
             loaded = importlib.import_module(module)
         kind = getattr(loaded, class_name)
@@ -143,20 +186,103 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
             advice="write MODULE:CLASS, with MODULE.py beside the recipe or an "
             "installed module",
         ) from error
+    problem = ""
     if not (inspect.isclass(kind) and issubclass(kind, Check)):
+        problem = "is not a class derived from Check"
+    elif inspect.isabstract(kind):
+        problem = "has no method run"
+    elif not hasattr(kind, "title"):
+        problem = "has no title"
+    if problem:
         raise SettingError(
             f"checks.{name}",
-            f"{class_name} is not a check",
-            advice="derive the class from components.model_checks.Check",
+            f"{class_name} {problem}",
+            advice="see components.model_checks.Check",
         )
     return kind(), module
 
 
-def find_file(module: str, directory: str) -> Path | None:
-    """Returns the file of a module beside a recipe; None without one."""
-    path = Path(directory, *module.split("."))
-    candidates = (path.with_suffix(".py"), path / "__init__.py")
-    return next((file for file in candidates if file.is_file()), None)
+def _refuse_module(name: str, module: str) -> None:
+    """Refuses the name of a file that would replace another module."""
+    package = module.partition(".")[0]
+    owners = {
+        "Python": sys.stdlib_module_names,
+        "this package": fingerprint.FIRST_PARTY,
+    }
+    for owner, names in owners.items():
+        if package in names:
+            raise SettingError(
+                f"checks.{name}",
+                f"{package} is a module of {owner}",
+                advice="rename the file",
+            )
+
+
+def _load(module: str, file: Path, directory: str) -> ModuleType:
+    # Installed packages come first: a file beside the recipe may have any name.
+    if directory not in sys.path:
+        sys.path.append(directory)
+    spec = importlib.util.spec_from_file_location(module, file)
+    assert spec
+    assert spec.loader
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[module] = loaded
+    try:
+        spec.loader.exec_module(loaded)
+    except BaseException:
+        del sys.modules[module]
+        raise
+    return loaded
+
+
+def judges_data(check: Check) -> bool:
+    """Returns whether a check has a hook that DataGate calls."""
+    return any(
+        getattr(type(check), name) is not getattr(Check, name)
+        for name in ("texts_to_find", "judge_data")
+    )
+
+
+def parse_section(check: Check, section: Any) -> CheckSettings:
+    """Returns the settings of a check.
+
+    Args:
+      check: The check.
+      section: JSON, in which a list may be a tuple of the settings.
+
+    Raises:
+      pydantic.ValidationError: A setting is not allowed.
+    """
+    return check.Settings.model_validate_json(json.dumps(section))
+
+
+def fetch(directory: str | None, target: str) -> str | None:
+    """Returns a local directory of a user's modules.
+
+    Args:
+      directory: Contains them, local or remote; None without any.
+      target: Where remote files are copied to.
+    """
+    if directory is None or uris.is_local(directory):
+        return directory
+    files.copy_directory(directory, target)
+    return target
+
+
+def parse(text: str, folder: str) -> list[ConfiguredCheck]:
+    """Returns the checks of a component's parameter.
+
+    Args:
+      text: JSON of `sections` and `directory`, as for `configure`; the directory may be
+        remote.
+      folder: Where the files of a remote directory are copied to.
+
+    Raises:
+      ValueError: As of `configure`.
+    """
+    content = json.loads(text)
+    directory = fetch(content.get("directory"), os.path.join(folder, "checks"))
+    return configure(content.get("sections", {}), directory)
 
 
 def configure(
@@ -165,7 +291,7 @@ def configure(
     """Returns the checks of sections, in their order.
 
     Args:
-      sections: The section of each check, as `_Checks.sections` or JSON has it.
+      sections: The section of each check, as `ChecksSection.sections` or JSON has it.
       directory: Contains the files of a user's own checks; None without any.
 
     Raises:
@@ -179,7 +305,7 @@ def configure(
             check = find_checks()[name]
             module = type(check).__module__
         if not isinstance(section, CheckSettings):
-            section = check.Settings.model_validate(section)
+            section = parse_section(check, section)
         if section.action != "ignore":
             configured.append(ConfiguredCheck(name, check, section, module))
     return configured

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import PositiveInt
 
@@ -31,7 +31,21 @@ class CheckSettings(Settings):
     action: Literal["refuse", "warn", "ignore"] = "refuse"
     timeout: PositiveInt = 600
 
+    @classmethod
+    def rows_settings(cls) -> list[str]:
+        """Returns the names of the settings that are `LabelledRows`."""
+        return [
+            name
+            for name, field in cls.model_fields.items()
+            if any(map(_marks_rows, [*field.metadata, *get_args(field.annotation)]))
+        ]
+
     @property
     def failed(self) -> Literal["refused", "warning"]:
         """The status of a result that is not good enough."""
         return "refused" if self.action == "refuse" else "warning"
+
+
+def _marks_rows(value: Any) -> bool:
+    """Returns whether a part of an annotation is `RowsFile`, or `LabelledRows`."""
+    return any(isinstance(part, RowsFile) for part in (value, *get_args(value)))

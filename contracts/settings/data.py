@@ -68,7 +68,7 @@ class DataConfig(Settings):
         TFRecords are not checked, so it is refused with them.
       slice_columns: Columns, such as a region or a source, that are no input of the
         model. The evaluation has the metrics of each of their values, at most 50 of a
-        column; `evaluator.slice_thresholds` can bound them.
+        column; `checks.slices.thresholds` can bound them.
       split_seed: Another seed splits the rows of a source without splits differently.
       on_bad_rows: What happens if a row cannot be read, has an empty text, or has a
         label that the task does not allow. `refuse` stops before any long work and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import NonNegativeInt, PositiveInt, field_validator
 
 from contracts.section import Settings
 
@@ -19,20 +19,12 @@ class ServingConfig(Settings):
       tf_serving_version: Release of TensorFlow Serving whose tensorflow-text must have
         every op of the model: 2.16 to 2.19 have tensorflow-text 2.12, 2.20 has 2.20.
       rows: Rows to predict as text, drawn from the whole split. Up to four times as
-        many are predicted as Examples, and pairs again with each text column of
-        another row, for the report.
+        many are predicted as Examples.
       examples: How many of these rows are pushed with the model, as examples on the
         page of `serve`. 0 pushes none: set it if clients of the model must not see the
         data. It applies to the next version; pushed versions keep their examples.
       max_memory_bytes: Maximum memory of the process.
-      timeout_seconds: Maximum time to load the model and to predict. The champion,
-        which `max_latency_ratio` compares, has as much again. So have the rows with
-        swapped words of `evaluator.group_words`, and those with texts of other rows or
-        with an empty column; if they take longer, only the report lacks them, unless
-        `evaluator.changed_by_words` is `refuse`.
-      max_latency_ratio: Refuses a model whose median time of a request with one row,
-        divided by the champion's, exceeds it, such as 1.5. Both are loaded in one
-        process and timed in turn. None does not compare them.
+      timeout_seconds: Maximum time to load the model and to predict.
     """
 
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -41,7 +33,6 @@ class ServingConfig(Settings):
     examples: NonNegativeInt = 6
     max_memory_bytes: PositiveInt = 8 << 30
     timeout_seconds: PositiveInt = 600
-    max_latency_ratio: PositiveFloat | None = None
 
     @field_validator("tf_serving_version", mode="before")
     @classmethod

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 from pydantic import BaseModel
 
+from components.model_checks.registry import split_key
 from contracts.errors import SettingError
 from pipeline.config.recipe import Config
 from pipeline.config.typed_yaml import member
@@ -77,7 +78,7 @@ def complete_setting(
     key, is_set, start = incomplete.partition("=")
     if is_set:
         kind: Any = Config
-        for name in key.split("."):
+        for name in split_key(key):
             kind = member(kind, name)
         values = [value for value in _values(kind) if value.startswith(start)]
         return [CompletionItem(f"{key}={value}") for value in values]
@@ -92,7 +93,12 @@ def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, s
     """Yields the dotted key of each setting, and its default."""
     for name, field in model.model_fields.items():
         kinds = get_args(field.annotation) or (field.annotation,)
-        if isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel):
+        is_list = get_origin(field.annotation) is list
+        if (
+            not is_list
+            and isinstance(kinds[0], type)
+            and issubclass(kinds[0], BaseModel)
+        ):
             yield from _settings(kinds[0], f"{prefix}{name}.")
         elif field.is_required():
             yield f"{prefix}{name}", "required"

@@ -69,6 +69,10 @@ class OutputPaths:
         directory = self.root / "schema" / fingerprint[:_FINGERPRINT_DIGITS]
         return directory / "schema.pbtxt"
 
+    def labelled_rows(self, fingerprint: str) -> Path:
+        """The rows of a file of labelled rows, by their fingerprint."""
+        return self.root / "labelled_rows" / fingerprint[:_FINGERPRINT_DIGITS]
+
     @property
     def training(self) -> Path:
         """Checkpoints to resume from, and the best weights of finished trainings."""
@@ -83,6 +87,7 @@ class OutputPaths:
     def directories(self) -> list[Path]:
         """The directories below `root` that a run writes to."""
         prepared = [self.examples(""), self.encoder(""), self.schema("").parent]
+        prepared.append(self.labelled_rows(""))
         outputs = [self.artifacts, self.pushed, self.training, self.profiles, self.runs]
         return [*prepared, *outputs]
 

@@ -14,6 +14,19 @@ from contracts.section import Settings
 from pipeline.config import typed_yaml
 
 _REMOVED = {"tuner.service": "Optuna proposes the settings"}  # key: what holds now
+# The checks of a model became a section of their own.
+RENAMED = {
+    "evaluator.linear_model": "checks.linear_model.action, with warn for report",
+    "evaluator.min_slice_rows": "checks.slices.min_rows and "
+    "checks.linear_model.min_slice_rows",
+    "evaluator.slice_thresholds": "checks.slices.thresholds",
+    "evaluator.group_words": "checks.swapped_words.lists",
+    "evaluator.max_changed_by_words": "checks.swapped_words.max_changed",
+    "evaluator.changed_by_words": "checks.swapped_words.action",
+    "evaluator.older_versions": "checks.older_versions.count",
+    "evaluator.older_version_rows": "checks.older_versions.rows",
+    "serving.max_latency_ratio": "checks.latency.max_ratio",
+}
 _EXPECTED = re.compile(r"\w+ should (?:be |have |match )?(.+?)(?: after validation.*)?")
 
 
@@ -42,6 +55,9 @@ def find_unknown(
             if key in _REMOVED:
                 got = f"removed: {_REMOVED[key]}"
                 return UsageError(key, got, advice="leave it out", name=name)
+            if key in RENAMED:
+                new = f"set {RENAMED[key]}"
+                return UsageError(key, "renamed", advice=new, name=name)
             close = difflib.get_close_matches(part, known, n=1)
             if not close and number == 1:  # the key may lack its section
                 close = _complete(part, model, known)

@@ -7,16 +7,18 @@ import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
+from components.model_checks import registry
 from contracts import metrics
 from contracts.errors import SettingError
 from contracts.packing import Packing
 from contracts.section import Settings
 from contracts.settings import cluster
+from contracts.settings.checks import CheckSettings
 from contracts.settings.data import TEST, TFDS_PREFIX, DataConfig, check_slice_columns
 from contracts.settings.data_gate import DataGateConfig
 from contracts.settings.evaluator import EvaluatorConfig
@@ -32,8 +34,14 @@ from pipeline.config import policy, problems, secrets, typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
 
+if TYPE_CHECKING:
+    from components.model_checks.registry import ChecksSection as ChecksConfig
+else:
+    ChecksConfig = registry.make_config()  # with a field for each check
+
 PACKAGE_PREFIX = "package:"  # of sources that are not paths
 _PATH_KEYS = (
+    *registry.find_rows_settings(),
     "data.source",
     "data.schema_file",
     "encoder.source",
@@ -103,6 +111,7 @@ class Config(Settings):
     tuner: TunerConfig | None = None
     evaluator: EvaluatorConfig = EvaluatorConfig()
     serving: ServingConfig = ServingConfig()
+    checks: ChecksConfig = ChecksConfig()
     beam: BeamConfig = BeamConfig()
     kubeflow: KubeflowConfig | None = None
     vertex: VertexConfig | None = None
@@ -186,8 +195,6 @@ class Config(Settings):
             key: getattr(self.evaluator, key)
             for key in ("thresholds", "max_regression")
         }
-        for column, thresholds in self.evaluator.slice_thresholds.items():
-            groups[f"slice_thresholds.{column}"] = thresholds
         for key, bounds in groups.items():
             for name, bound in bounds.items():
                 if name not in self.task.metrics:
@@ -209,29 +216,16 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _check_slices(self) -> Config:
-        columns = self.data.slice_columns
-        check_slice_columns(columns, self.task)
-        for column in self.evaluator.slice_thresholds:
-            if column not in columns:
-                raise SettingError(
-                    "evaluator.slice_thresholds",
-                    f"names {column!r}, which data.slice_columns lacks",
-                    ", ".join(columns) or None,
-                    advice="add it to data.slice_columns",
-                )
+        check_slice_columns(self.data.slice_columns, self.task)
         return self
 
     @model_validator(mode="after")
-    def _check_words(self) -> Config:
-        if self.evaluator.changed_by_words == "refuse" and (
-            self.task.is_tokenized or self.evaluator.group_words == {}
-        ):
-            raise SettingError(
-                "evaluator.changed_by_words",
-                "refuse, but no words are swapped: task.input is tokenized, or "
-                "evaluator.group_words has no list",
-                advice="set it to warn, or give texts and lists",
-            )
+    def _check_checks(self) -> Config:
+        """Refuses settings of checks, except those of a user's own: they are code."""
+        for name, section in self.checks.sections():
+            if isinstance(section, CheckSettings):
+                check, columns = registry.find_checks()[name], self.data.slice_columns
+                registry.validate(name, check, section, self.task, columns)
         return self
 
     @model_validator(mode="after")
@@ -378,7 +372,7 @@ def parse_value(key: str, text: str, argument: str) -> Any:
     Raises:
       UsageError: The text is not YAML.
     """
-    kind = functools.reduce(typed_yaml.member, key.split("."), Config)
+    kind = functools.reduce(typed_yaml.member, registry.split_key(key), Config)
     try:
         return typed_yaml.load_value(text, kind)
     except yaml.YAMLError as error:
@@ -391,7 +385,8 @@ def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
     settings = typed_yaml.read(path, Config)
     _anchor_paths(settings, Path(os.path.abspath(path)).parent)
     _expand_task(settings)
-    unknown = (problems.find_unknown(Config, key.split(".")) for key in overrides or ())
+    keys = map(registry.split_key, overrides or ())
+    unknown = (problems.find_unknown(Config, key) for key in keys)
     if refused := list(filter(None, unknown)):
         raise problems.combine(refused)
     for key, value in (overrides or {}).items():
@@ -408,10 +403,12 @@ def set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
     Raises:
       UsageError: A part of the key is a value, not a group of settings.
     """
-    *parents, leaf = key.split(".")
+    *parents, leaf = registry.split_key(key)
     node = settings
     for parent in parents:
-        child = node.setdefault(parent, {})
+        child = node.get(parent)
+        if child is None:  # `checks: {my_checks:MyCheck: }` has no settings
+            child = node[parent] = {}
         if not isinstance(child, dict):
             raise SettingError(
                 key,
@@ -452,16 +449,18 @@ def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
         for parent in parents:
             node = node.get(parent) if isinstance(node, dict) else None
         value = node.get(leaf) if isinstance(node, dict) else None
-        if (
-            isinstance(value, str)
-            and uris.is_local(value)
-            and not value.startswith((PACKAGE_PREFIX, TFDS_PREFIX))
-        ):
-            node[leaf] = _without_parents(base / value)
+        if isinstance(value, str):
+            node[leaf] = anchor(value, base)
 
 
-def _without_parents(path: Path) -> str:
-    """Returns a path without `..`; resolves it if `..` follows a symbolic link."""
+def anchor(source: str, base: str | Path) -> str:
+    """Returns a source with the absolute path of a local one, without `..`.
+
+    A path is resolved if `..` follows a symbolic link in it.
+    """
+    if not uris.is_local(source) or source.startswith((PACKAGE_PREFIX, TFDS_PREFIX)):
+        return source
+    path = Path(base, source)
     short, resolved = os.path.normpath(path), os.path.realpath(path)
     return short if os.path.realpath(short) == resolved else resolved
 

@@ -135,7 +135,8 @@ def members(kind: Any) -> list[str] | None:
     """Returns the names of the settings in a section; None if it has no fixed ones."""
     for option in _options(kind):
         if isinstance(option, type) and issubclass(option, BaseModel):
-            return list(option.model_fields)
+            is_open = option.model_config.get("extra") == "allow"
+            return None if is_open else list(option.model_fields)
     return None
 
 

@@ -14,6 +14,7 @@ from ingest.examples.sources import Source
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
+from pipeline.inputs.resolved_checks import ResolvedChecks, resolve_checks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,12 +26,14 @@ class ResolvedInputs:
       schema_file: Path of the schema of the Examples.
       encoder: The pre-trained encoder.
       span: The number of the span; None if the source has no spans.
+      checks: The checks of the model.
     """
 
     examples: examples_lib.ExamplesDirectory
     schema_file: str
     encoder: encoder_source.ResolvedEncoder
     span: int | None = None
+    checks: ResolvedChecks = dataclasses.field(default_factory=ResolvedChecks)
 
 
 def find_data(config: Config) -> tuple[str, Source | None]:
@@ -58,6 +61,7 @@ def resolve_inputs(
     Raises:
       UsageError: A source is missing, malformed, or does not fit the settings.
     """
+    checks = resolve_checks(config, paths)
     encoder = encoder_source.resolve_encoder(config, paths, report)
     # Every command imports this file: `--help` must not wait for TensorFlow, and
     # `doctor` must run where TensorFlow Metadata cannot be imported.
@@ -84,4 +88,4 @@ def resolve_inputs(
     )
     config.with_split(examples.patterns)
     span = examples.span.number if examples.span else None
-    return ResolvedInputs(examples, str(schema_file), encoder, span)
+    return ResolvedInputs(examples, str(schema_file), encoder, span, checks)

@@ -34,6 +34,7 @@ from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
 from pipeline.inputs.resolve import find_data
+from pipeline.inputs.resolved_checks import load_checks
 
 _STACKS = REPOSITORY / "stacks"
 _GIB = 1 << 30
@@ -101,6 +102,7 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
         encoder, weights = _check_encoder(config)
         yield encoder
     yield _checked("data", lambda: _describe_data(config))
+    yield _checked("checks of the model", lambda: _describe_checks(config))
     root = OutputPaths.of(config).root
     try:
         uris.refuse_pattern("output", str(root))
@@ -356,6 +358,11 @@ def _describe_data(config: Config) -> str:
     config.with_split([*splits.REQUIRED_SPLITS, splits.TEST])
     text_source.find_class_names(source, None, task.label_column)
     return f"{location}: split by a run; `inspect-data` reads all rows"
+
+
+def _describe_checks(config: Config) -> str:
+    """Imports a user's own checks, and reads files of labelled rows, as a run does."""
+    return ", ".join(loaded.name for loaded, _ in load_checks(config)) or "none"
 
 
 def _check_flink(master: str) -> Check:

@@ -33,6 +33,7 @@ from pipeline.config import policy, recipe
 from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.inputs import encoder_source
+from pipeline.inputs.resolved_checks import resolve_checks
 from pipeline.onboarding.data_set import DataSet
 from pipeline.onboarding.guess import CHOSEN
 from pipeline.onboarding.inspection import Inspection, Inspector, Progress
@@ -278,8 +279,12 @@ class _Builder:
         for key, value in self._overrides.items():
             settings.set(key, value, CHOSEN)
         config = self._validate({})
+        checks = resolve_checks(config, paths).of_data.configure()
         inspection = inspector.finish(
-            config.with_split(splits), bad_rows, data_set.columns.values()
+            config.with_split(splits),
+            bad_rows,
+            data_set.columns.values(),
+            checks,
         )
         if data_set.needs_split:
             DataCard(

@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
+from components.model_checks import data_judgment
+from components.model_checks.registry import ConfiguredCheck
 from contracts import wording
 from contracts.errors import named
 from contracts.settings.data_gate import DataGateConfig
@@ -203,7 +205,11 @@ class Inspector:
         return Profile.of(self.facts[split], self._task).labels
 
     def finish(
-        self, config: Config, bad_rows: BadRows, columns: Iterable[Column]
+        self,
+        config: Config,
+        bad_rows: BadRows,
+        columns: Iterable[Column],
+        checks: Iterable[ConfiguredCheck],
     ) -> Inspection:
         """Judges all rows as a run would; see `judgment.judge`."""
         settings = config.sections.model_copy(update={"task": self._task})
@@ -232,12 +238,14 @@ class Inspector:
             if count:
                 inspection.shared[f"{second}, {first}"] = count
         counts = self._counts.get(config.evaluator.gate_split, {})
+        split = config.evaluator.gate_split
         slices = slice_judgment.judge(counts, settings)
+        checked = data_judgment.judge(checks, self._task, split, self.facts, counts)
         leaked = leaked_labels.judge(
             self._words, self._task, config.data_gate.max_word_f1
         )
         findings = judgment.judge(self.facts, settings)
-        for finding in itertools.chain(findings, slices, leaked):
+        for finding in itertools.chain(findings, slices, leaked, checked):
             lines = inspection.refused if finding.is_refused else inspection.warnings
             if finding.is_refused:
                 inspection.refused_kinds.append(finding.kind)

@@ -17,8 +17,10 @@ from ingest.examples.bad_rows import BadRows
 from ingest.examples.label_parser import NotAnIndexError
 from ingest.examples.splits import GoodRow, Report, Row
 from ingest.rows.row_errors import RowError
+from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
+from pipeline.inputs.resolved_checks import resolve_checks
 from pipeline.onboarding.columns import Column, add_row
 from pipeline.onboarding.data_set import remote_error
 from pipeline.onboarding.inspection import Inspection, Inspector, Progress
@@ -65,7 +67,10 @@ def _inspect(
         config = config.with_split(labelled)
         for name, rows in labelled.items():
             collections.deque(inspector.add(name, rows), maxlen=0)
-        return inspector.finish(config, bad_rows, columns.values())
+        checks = resolve_checks(config, OutputPaths(Path(directory), config.name))
+        return inspector.finish(
+            config, bad_rows, columns.values(), checks.of_data.configure()
+        )
 
 
 def _open(

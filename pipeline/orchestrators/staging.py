@@ -18,6 +18,7 @@ from modules.data.source_rows import LOCATIONS_FILE
 from pipeline.config.paths import OrchestratorPaths
 from pipeline.entrypoint import BeamFile
 from pipeline.inputs.resolve import ResolvedInputs
+from pipeline.inputs.resolved_checks import ResolvedChecks
 
 KEY_LENGTH = 16
 # Source and destination of each file.
@@ -64,10 +65,34 @@ def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
     schema = str(inputs.schema_file)
     key = fingerprint.of_file(schema)[:KEY_LENGTH]
     schema_file = f"{paths.staged('schema', key)}/{os.path.basename(schema)}"
+    checks, copies_of_checks = _plan_checks(inputs.checks, paths)
     return StagedInputs(
-        ResolvedInputs(examples, schema_file, encoder, inputs.span),
-        [*copies, (schema, schema_file)],
+        ResolvedInputs(examples, schema_file, encoder, inputs.span, checks),
+        [*copies, (schema, schema_file), *copies_of_checks],
     )
+
+
+def _plan_checks(
+    checks: ResolvedChecks, paths: OrchestratorPaths
+) -> tuple[ResolvedChecks, _Copies]:
+    """Chooses locations for labelled rows, and for a user's modules; see `plan`."""
+    copies: _Copies = []
+    sections = {name: dict(section) for name, section in checks.sections.items()}
+    for name, setting in checks.rows:
+        source = sections[name][setting]
+        key = fingerprint.of_file(source)[:KEY_LENGTH]
+        staged = f"{paths.staged('labelled_rows', key)}/{os.path.basename(source)}"
+        sections[name][setting] = staged
+        copies.append((source, staged))
+    directory = checks.directory
+    if directory is not None:
+        sources = {path: os.path.join(directory, path) for path in checks.modules}
+        contents = [f"{path} {fingerprint.of_file(sources[path])}" for path in sources]
+        key = fingerprint.of_text(*contents)[:KEY_LENGTH]
+        directory = paths.staged("checks", key)
+        copies += [(sources[path], f"{directory}/{path}") for path in sources]
+    staged_checks = dataclasses.replace(checks, sections=sections, directory=directory)
+    return staged_checks, list(dict.fromkeys(copies))
 
 
 def plan_examples(

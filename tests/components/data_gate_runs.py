@@ -75,6 +75,7 @@ def run_gate(
     gate_split="eval",
     columns=(),
     evaluator=None,
+    checks=None,
     file="data.gz",
     **limits,
 ):
@@ -83,6 +84,7 @@ def run_gate(
     The source is `root / "source"`, with the rows in the given order. The Examples have
     another order, as those of ExampleGen. Splits in `origins` have records from a text
     file, from its line 2 on. `evaluator` and `limits` differ from the defaults.
+    `checks` has the sections of checks that judge the data.
     """
     types = tfx.types.standard_artifacts
     artifacts = {
@@ -137,6 +139,7 @@ def run_gate(
         vocab_file=str(tiny.write_encoder(root / "encoder") / "vocab.txt"),
         vocab_fingerprint="",
         fingerprint="",
+        checks=json.dumps({"sections": checks or {}}),
         beam_pipeline=beam.Pipeline(runner=RUNNER),
     )
     return json.loads((root / "verdict" / "verdict.json").read_text())

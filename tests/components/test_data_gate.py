@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from contracts.errors import UsageError
+from contracts.records.labelled_rows import LabelledFile, LabelledRow
 from contracts.task.definition import TaskConfig
 from ingest.examples import prepare
 from pipeline.config.paths import REPOSITORY
@@ -218,25 +219,25 @@ def test_word_that_is_the_label_is_refused(tmp_path):
     )
 
 
-def test_values_of_the_evaluated_split_make_the_slices(tmp_path):
-    """Other splits may lack the column, or have any values."""
-    names = [*[b"north"] * 40, *[b"south"] * 8, None, None]
-    train = regions(100, [b"%d" % number for number in range(60)])
-    splits = {"train": [*PAIRS, *train], "eval": regions(200, names)}
-    evaluator = {
-        "slice_thresholds": {"region": {"accuracy": 0.5}},
-        "min_slice_rows": 10,
-    }
+def test_required_row_that_is_in_train_is_a_warning(tmp_path):
+    """Texts count as equal whatever their case, as those of duplicates."""
+    texts = {"sentence1": "Some TEXT 3", "sentence2": "other text"}
+    rows = [
+        LabelledRow(texts={**texts, **t}, label=1) for t in ({}, {"sentence2": "x"})
+    ]
+    LabelledFile(rows=rows).write(str(tmp_path / "required"))
+    section = {"file": str(tmp_path / "required" / LabelledFile.FILE)}
     verdict = run_gate(
-        tmp_path, splits, PAIRS_TASK, columns=["region"], evaluator=evaluator
+        tmp_path,
+        {"train": PAIRS, "eval": regions(200, [b"north"] * 8)},
+        PAIRS_TASK,
+        columns=["region"],
+        checks={"required_rows": section},
     )
-    assert verdict["notes"] == []
+    assert verdict["notes"] == []  # only the evaluated split has the column
     (warning,) = verdict["warnings"]
-    assert warning.startswith(
-        "eval: 2 of 3 slices by region have fewer than 10 rows (evaluator."
-        "min_slice_rows): south (8), (missing) (2); evaluator.slice_thresholds.region "
-        "accuracy is not applied there"
-    )
+    assert warning.startswith("train: it has 1 row of checks.required_rows.file, which")
+    assert "'Some TEXT 3 | other text'; remove" in warning
 
 
 def test_columns_without_values_or_with_too_many_are_refused(tmp_path):
@@ -331,14 +332,8 @@ def test_labels_are_judged_one_by_one(tmp_path):
         for n in range(120)
     ]
     splits = {"train": train, "eval": [*train[:40], example(999, label=[0, 1])]}
-    evaluator = {"slice_thresholds": {"region": {"f1/b": 0.5}}}
-    faults = find_faults(
-        tmp_path, splits, task, columns=["region"], evaluator=evaluator
-    )
+    faults = find_faults(tmp_path, splits, task, columns=["region"])
     (absent,) = faults["train"]
     assert absent.startswith("train: it has no row of `c`, which no model can learn")
-    shape, small = faults["eval"]
+    (shape,) = faults["eval"]
     assert shape.startswith("eval: label: ")
-    assert "fewer than 30 rows of `b` (evaluator.min_slice_rows): north (20); eval" in (
-        small
-    )

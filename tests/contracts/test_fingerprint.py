@@ -55,6 +55,34 @@ def test_files_without_code_are_left_out(package):
     }
 
 
+def test_closure_of_a_directory_follows_its_files_only(tmp_path):
+    """Imports of other files of the directory may be relative, or of a package."""
+    texts = {
+        "mine.py": "import os, json\nimport helper\nfrom package.deep import f\n",
+        "helper.py": "def g():\n    from package import late\n",
+        "package/__init__.py": "NAME = 1\n",
+        "package/deep.py": "from . import near\nfrom .near import x\nf = x\n",
+        "package/near.py": "x = 1\nfrom ... import above_the_top\n",
+        "package/late.py": "import contracts.metrics\n",
+        "other.py": "x = 1\n",
+    }
+    (tmp_path / "package").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    files = fingerprint.closure("mine", directory=str(tmp_path))
+    found = {Path(path).relative_to(tmp_path).as_posix() for path in files}
+    assert found == {*texts} - {"other.py"}
+    assert fingerprint.find_file("package", str(tmp_path)).name == "__init__.py"
+    assert fingerprint.find_file("package.no", str(tmp_path)) is None
+
+
+def test_closure_of_an_installed_package_stays_in_it():
+    files = fingerprint.closure("yaml.loader", packages=["yaml"])
+    names = {Path(path).name for path in files}
+    assert {"loader.py", "reader.py"} < names
+    assert {Path(path).parent.name for path in files} == {"yaml"}
+
+
 @pytest.mark.parametrize(
     ("text", "changes"),
     [

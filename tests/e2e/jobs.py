@@ -72,9 +72,11 @@ def compiled(
         "evaluator": {
             "thresholds": {"accuracy": 0.0},
             "significance": 0.0,
-            "linear_model": "report",
-            "group_words": {"animals": [["cat", "dog"]]},
             "max_regression": {"accuracy": 1.0},
+        },
+        "checks": {
+            "linear_model": {"action": "warn"},
+            "swapped_words": {"lists": {"animals": [["cat", "dog"]]}},
         },
         "serving": {"rows": 4},
         orchestrator: settings,

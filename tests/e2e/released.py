@@ -24,7 +24,6 @@ def bounds_of(task):
     return {
         "thresholds": {name: table[name].low for name in task.metrics},
         "significance": 0.0,
-        "linear_model": "report",
         "max_regression": {
             name: table[name].high - table[name].low for name in task.metrics
         },

@@ -59,7 +59,7 @@ def test_bert_base_recipe_restores_trains_two_steps_and_is_pushed(tmp_path):
         "trainer.epochs": 1,
         "trainer.steps_per_epoch": 2,
         "evaluator.thresholds": "{f1: 0.0}",
-        "evaluator.linear_model": "report",
+        "checks.linear_model.action": "warn",
         "serving.rows": 4,
     }
     options = [f"--set={name}={value}" for name, value in settings.items()]

@@ -36,7 +36,7 @@ def test_run_with_windows_pushes_a_model_that_is_right(tmp_path):
             "dropout": 0.0,
             "mixed_precision": "float32",
         },
-        evaluator={"thresholds": {"accuracy": 0.99}, "linear_model": "report"},
+        evaluator={"thresholds": {"accuracy": 0.99}},
         data={"source": "long"},
         encoder={"source": "learner"},
         data_gate={"max_word_f1": 1.0, "max_interval": 0.5},

@@ -109,9 +109,9 @@ def test_three_commands_lead_from_a_file_to_predictions_although_the_run_is_kill
     chosen = [f"--set=trainer.{name}={value}" for name, value in SETTINGS.items()]
     chosen += ["--set=task.weight_column=Gewicht", "--set=task.id_column=id #"]
     chosen += ["--label", "Class Index", "--set=data.slice_columns=[Land]"]
-    chosen += ["--set=evaluator.slice_thresholds={Land: {accuracy: 0.7}}"]
+    chosen += ["--set=checks.slices.thresholds={Land: {accuracy: 0.7}}"]
     # The labels depend on words, so a linear model is right in all rows.
-    chosen += ["--set=evaluator.linear_model=report"]
+    chosen += ["--set=checks.linear_model.action=warn"]
     invoke("init", folder, "--data", source, "--encoder", encoder, *chosen)
 
     output, log = folder / "output", tmp_path / "log"

@@ -29,8 +29,8 @@ def test_search_finds_settings_that_the_run_trains_with_and_reports(tmp_path):
         evaluator={
             "split": "test",
             "thresholds": {"accuracy": 0.0},
-            "linear_model": "ignore",
         },
+        checks={"linear_model": {"action": "ignore"}},
         tuner={
             "trials": 3,
             "space": {"learning_rate": [1e-4, 1e-2, "log"], "dropout": [0.0, 0.1]},

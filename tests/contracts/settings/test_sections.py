@@ -6,10 +6,10 @@ from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Reads, Sections
 from contracts.task.definition import TaskConfig
 
-READS = Reads(task=True, data_gate=True, evaluator={"split", "linear_model"})
+READS = Reads(task=True, data_gate=True, evaluator={"split", "significance"})
 RECIPE = Sections(
     task=TaskConfig(classes=["a", "b"]),
-    evaluator=EvaluatorConfig(split="eval", linear_model="report"),
+    evaluator=EvaluatorConfig(split="eval", significance=0.1),
 )
 
 
@@ -18,10 +18,10 @@ def test_component_gets_what_it_reads():
     assert settings.task == RECIPE.task
     assert settings.data_gate == RECIPE.data_gate
     assert settings.evaluator.gate_split == "eval"
-    assert settings.evaluator.linear_model == "report"
+    assert settings.evaluator.significance == 0.1
 
 
-@pytest.mark.parametrize("name", ["min_slice_rows", "thresholds"])
+@pytest.mark.parametrize("name", ["max_regression", "thresholds"])
 def test_setting_that_a_component_does_not_declare_is_missing(name):
     settings = Sections.parse(RECIPE.model_dump_json(include=READS))
     with pytest.raises(AttributeError, match=name):
@@ -33,7 +33,9 @@ def test_setting_that_a_component_does_not_declare_is_missing(name):
 def test_other_settings_do_not_change_what_a_component_gets():
     other = RECIPE.model_copy(
         update={
-            "evaluator": RECIPE.evaluator.model_copy(update={"min_slice_rows": 5}),
+            "evaluator": RECIPE.evaluator.model_copy(
+                update={"max_regression": {"f1": 0.1}}
+            ),
             "name": "other",
         }
     )

@@ -132,9 +132,10 @@ def restore(tmp_path_factory):
         tmp_path_factory.mktemp("run") / "tiny" / "recipe.yaml",
         splits=("train", "eval"),
         serving={"rows": 4},
-        evaluator={
-            **released.bounds_of(TaskConfig()),
-            "group_words": {"animals": [["cat", "dog"]]},
+        evaluator=released.bounds_of(TaskConfig()),
+        checks={
+            "linear_model": {"action": "warn"},
+            "swapped_words": {"lists": {"animals": [["cat", "dog"]]}},
         },
     )
     with pytest.MonkeyPatch.context() as patched:

@@ -64,7 +64,7 @@ def test_five_lines_from_a_frame_to_predictions(finished, tmp_path):
     labels, first, second = zip(*pairs(240), strict=True)
     frame = pd.DataFrame({"a": first, "b": second, "same": labels})
     settings = {"data_gate.max_interval": 0.9, "evaluator.thresholds": {"accuracy": 0}}
-    settings["evaluator.linear_model"] = "ignore"
+    settings["checks.linear_model.action"] = "ignore"
     encoder = finished.recipe.parent / "encoder"
     columns = {"text": ("a", "b"), "label": "same"}
     recipe = Recipe.from_data(

@@ -2,12 +2,18 @@
 
 import math
 import re
+import subprocess
+import sys
 import typing
 
+import pydantic
 import pytest
 
+from components.model_checks import registry
 from components.serving_check import text_ops
+from contracts.settings.checks import CheckSettings
 from contracts.settings.serving import ServingConfig
+from pipeline.config import problems, typed_yaml
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import (
     Config,
@@ -142,10 +148,10 @@ LONG = "preprocessing.max_seq_length=2048; preprocessing.long_text.window=128"
 WINDOWS = f"task.text_columns=[text]; {LONG}"
 TEST = "evaluator.split=test"
 SCORES = "task={label_range: [0, 5]}; evaluator.thresholds={pearson: 0.0}"
-REFUSED = "evaluator.changed_by_words=refuse"
+ROWS = "checks.required_rows.file=rows.csv"
 
 
-@pytest.mark.parametrize("settings", [WINDOWS, TEST, SCORES, REFUSED])
+@pytest.mark.parametrize("settings", [WINDOWS, TEST, SCORES, ROWS])
 def test_settings_that_others_contradict_are_accepted_without_them(recipe, settings):
     assert load_config(recipe, overrides.parse(settings))
 
@@ -211,15 +217,11 @@ def test_settings_that_others_contradict_are_accepted_without_them(recipe, setti
         ("evaluator.thresholds={}", "advice", "accuracy: 0.0 lets every model"),
         ("evaluator.thresholds={f1: 85.0}", "got", "f1 is 85.0"),
         ("evaluator.max_regression={f1: -2}", "allowed", "-1 to 1"),
-        ("evaluator.slice_thresholds={x: {f1: .5}}", "got", "data.slice_columns lacks"),
-        ("evaluator.slice_thresholds={x: {f1: 50.0}}", "allowed", "0 to 1"),
-        (
-            "evaluator.group_words={age: [[young, very old]]}",
-            "got",
-            "'very old', which",
-        ),
-        (f"task.input=tokenized; {REFUSED}", "got", "no words are swapped"),
-        (f"evaluator.group_words={{}}; {REFUSED}", "got", "no words are swapped"),
+        (f"task.input=tokenized; {ROWS}", "got", "task.input is tokenized"),
+        ("checks.required_rows.least=2", "allowed", "less than or equal to 1"),
+        ("checks.required_rows.lest=1", "advice", "did you mean least?"),
+        ("checks.required_row.least=1", "advice", "did you mean required_rows?"),
+        ("checks={nonsense: {}}", "advice", "of your own is MODULE:CLASS"),
         *(
             (f"{TEST}; tuner.space={space}", field, part)
             for space, field, part in [
@@ -310,18 +312,6 @@ def test_bounds_and_deciding_metric_may_be_those_of_a_class(recipe):
     bounds = {"recall/equivalent": 0.5, "f1/not_equivalent": 0.1}
     settings = {"evaluator.thresholds": bounds, "task.metric": "recall/equivalent"}
     assert load_config(recipe, settings).evaluator.thresholds == bounds
-
-
-def test_thresholds_of_slices_belong_to_columns_of_the_data(recipe):
-    with open(recipe, "a") as file:
-        file.write("task: {text_columns: [text], id_column: row}\n")
-    thresholds = {"region": {"accuracy": 0.7, "recall/equivalent": 0.5}}
-    settings = {
-        "data.slice_columns": ["region", "word_overlap"],
-        "evaluator.slice_thresholds": thresholds,
-    }
-    config = load_config(recipe, settings)
-    assert config.evaluator.slice_thresholds == thresholds
 
 
 def test_allowed_metrics_are_not_those_of_every_class(recipe):
@@ -454,7 +444,7 @@ def test_commands_that_read_one_section_refuse_its_keys_and_unknown_ones(recipe,
     [
         ("data.license", "cut \ud83d"),
         ("task.classes", ["no", "cut \ud83d"]),
-        ("evaluator.group_words", {"age": [["young", "cut \ud83d"]]}),
+        ("checks", {"mine:Check": {"words": ["cut \ud83d"]}}),
     ],
 )
 def test_lone_surrogate_in_a_setting_is_refused_by_key(recipe, key, value):
@@ -465,3 +455,104 @@ def test_lone_surrogate_in_a_setting_is_refused_by_key(recipe, key, value):
     with refused("E-settings-refused", setting="data.license", got=got):
         load_config(recipe)
     assert load_config(recipe, {"data.license": "", "output": "not UTF-8 \udcff"})
+
+
+OWN = "my_checks:MyCheck"
+
+
+@pytest.mark.parametrize("key", problems.RENAMED)
+def test_setting_of_a_check_is_refused_with_its_new_name(recipe, key):
+    expected = {
+        "setting": key,
+        "got": re.compile("renamed"),
+        "advice": f"set {problems.RENAMED[key]}",
+    }
+    with refused("E-settings-refused", **expected):
+        load_config(recipe, {key: 1})
+    section, _, name = key.partition(".")
+    with open(recipe, "a") as file:
+        file.write(f"serving: {{{name}: 1}}\n" if section == "serving" else "")
+    if section == "evaluator":
+        text = recipe.read_text().replace("{thresholds:", f"{{{name}: 1, thresholds:")
+        recipe.write_text(text)
+    with refused("E-settings-refused", **expected):
+        load_config(recipe)
+
+
+def test_each_check_of_the_package_has_a_section(recipe):
+    config = load_config(recipe, {"checks.required_rows.action": "warn"})
+    sections = dict(config.checks.sections())
+    assert sections.keys() == {
+        name
+        for name, check in registry.find_checks().items()
+        if check.Settings().action != "ignore"
+    }
+    assert sections["required_rows"].action == "warn"
+    ignored = load_config(recipe, {"checks.required_rows.action": "ignore"})
+    assert "required_rows" not in dict(ignored.checks.sections())
+
+
+def test_check_of_your_own_has_settings_of_any_type_and_reads_back_equal(
+    recipe, tmp_path
+):
+    with open(recipe, "a") as file:
+        file.write(f"checks: {{{OWN}: {{words: [a, 1.5], limit: 1}}, other.m:C: }}\n")
+    keys = (
+        f"checks.{OWN}.limit=2",
+        f"checks.{OWN}.deep.key=no",
+        "checks.other.m:C.a=b",
+    )
+    config = load_config(recipe, dict(map(parse_override, keys)))
+    assert dict(config.checks.sections())[OWN] == {
+        "words": ["a", 1.5],
+        "limit": 2,
+        "deep": {"key": False},
+    }
+    assert dict(config.checks.sections())["other.m:C"] == {"a": "b"}
+    stored = tmp_path / "stored.yaml"
+    stored.write_text(config.to_yaml())
+    assert load_config(stored) == config
+    ignored = load_config(recipe, {f"checks.{OWN}.action": "ignore"})
+    assert OWN not in dict(ignored.checks.sections())
+    assert dict(load_config(recipe).checks.sections())["other.m:C"] == {}
+
+
+def test_file_of_a_check_starts_at_the_recipe_and_overrides_at_the_working_directory(
+    recipe, tmp_path, monkeypatch
+):
+    with open(recipe, "a") as file:
+        file.write("checks: {required_rows: {file: rows.csv}}\n")
+    monkeypatch.chdir(tmp_path.parent)
+    assert load_config(recipe).checks.required_rows.file == str(tmp_path / "rows.csv")
+    config = load_config(recipe, dict([parse_override(ROWS)]))
+    assert config.checks.required_rows.file == str(tmp_path.parent / "rows.csv")
+
+
+class ListSection(CheckSettings):
+    """A section that is a list."""
+
+    items: list[str] = pydantic.Field(default_factory=list)
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _from_list(cls, values):
+        return {"items": values} if isinstance(values, list) else values
+
+
+def test_section_of_a_check_may_be_a_list_and_reads_back_equal():
+    kind = pydantic.create_model(
+        "Recipe", __base__=CheckSettings, checks=(ListSection, ListSection())
+    )
+    read = kind.model_validate(typed_yaml.load("checks: [a, b]", kind))
+    assert read.checks.items == ["a", "b"]
+    stored = typed_yaml.dump(read.model_dump())
+    assert kind.model_validate(typed_yaml.load(stored, kind)) == read
+
+
+def test_reading_a_recipe_imports_no_heavy_package():
+    heavy = "{'tensorflow', 'tfx', 'apache_beam', 'scipy', 'sklearn', 'pandas'}"
+    code = f"import pipeline.config.recipe, sys; print({heavy} & set(sys.modules))"
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.strip() == "set()"

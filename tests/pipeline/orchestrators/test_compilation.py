@@ -42,7 +42,7 @@ ROOT_KEY, ROOT = "kubeflow.pipeline_root", "gs://bucket/bert"
 VARIANT = {
     "evaluator.incompatible_champion": "refuse",
     "trainer.warm_start": "champion",
-    "serving.max_latency_ratio": 1.5,
+    "checks.latency.max_ratio": 1.5,
     "evaluator.split": "test",
     "tuner": {"trials": 3, "space": {"learning_rate": [1e-4, 1e-3, "log"]}},
 }

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from contracts.errors import UsageError
+from contracts.records.labelled_rows import LabelledFile, LabelledRow, read_rows
 from contracts.storage import files
 from ingest import examples as examples_lib
 from modules.data.source_rows import LOCATIONS_FILE, LocationWriter
@@ -21,6 +22,7 @@ from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.inputs.resolve import resolve_inputs
+from pipeline.inputs.resolved_checks import ResolvedChecks
 from pipeline.orchestrators import staging
 from tests import tiny
 from tests.refusals import refused
@@ -97,6 +99,42 @@ def test_location_depends_on_the_content(config, inputs, paths, tmp_path):
     second = staging.plan(resolve_inputs(config, OutputPaths.of(config)), paths)
     assert second.inputs.examples.directory != first.examples.directory
     assert second.inputs.encoder == first.encoder
+
+
+def test_rows_and_modules_of_checks_are_copied_by_their_content(
+    config, inputs, paths, tmp_path
+):
+    rows = tmp_path / "required" / LabelledFile.FILE
+    LabelledFile(rows=[LabelledRow(texts={"a": "b"}, label=1)]).write(str(rows.parent))
+    (tmp_path / "package").mkdir()
+    for name in ("mine.py", "package/near.py"):
+        (tmp_path / name).write_text(f"NAME = {name!r}\n")
+    checks = ResolvedChecks(
+        sections={"mine:Check": {"rows": str(rows), "limit": 1}, "other": {}},
+        fingerprints={"mine:Check": "hash", "other": "hash"},
+        directory=str(tmp_path),
+        modules=("mine.py", "package/near.py"),
+        rows=(("mine:Check", "rows"),),
+        data_checks=("mine:Check",),
+    )
+    inputs = dataclasses.replace(inputs, checks=checks)
+    staged = staging.plan(inputs, paths)
+    moved = staged.inputs.checks
+    staging.copy(staged)
+    root = f"{paths.root}/inputs"
+    assert moved.directory.startswith(f"{root}/checks/")
+    assert files.list_files(moved.directory) == ["mine.py", "package/near.py"]
+    section = moved.sections["mine:Check"]
+    assert section["rows"].startswith(f"{root}/labelled_rows/")
+    assert read_rows(section["rows"]) == read_rows(str(rows))
+    assert section["limit"] == 1
+    assert moved.of_data.sections == {"mine:Check": section}
+    assert checks.sections["mine:Check"]["rows"] == str(rows)  # of the local run
+    assert moved.fingerprints == checks.fingerprints
+    (tmp_path / "package" / "near.py").write_text("NAME = 'edited'\n")
+    again = staging.plan(inputs, paths).inputs.checks
+    assert again.directory != moved.directory
+    assert again.sections == moved.sections
 
 
 def test_second_copy_copies_only_what_is_missing(inputs, paths):

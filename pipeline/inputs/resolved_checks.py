@@ -1,0 +1,169 @@
+"""Resolves the checks of a run: a user's own classes, and files of labelled rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from pydantic import ValidationError
+
+from components.model_checks import registry
+from components.model_checks.check import Check
+from components.model_checks.registry import ConfiguredCheck
+from contracts import fingerprint
+from contracts.records.labelled_rows import LabelledFile
+from contracts.settings.checks import CheckSettings
+from ingest.examples import labelled_file
+from pipeline.config import problems
+from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import Config, anchor
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedChecks:
+    """The checks of a run.
+
+    Attributes:
+      sections: The section of each check as JSON. Its files of labelled rows are those
+        that `labelled_rows.read_rows` reads.
+      fingerprints: By check, the hash of its code and of its labelled rows.
+      directory: Contains the modules of a user's own checks; None without any.
+      modules: Their files and those that they import, relative to it.
+      rows: Check and setting of each file of labelled rows.
+      data_checks: The checks that judge the data before training.
+    """
+
+    sections: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
+    directory: str | None = None
+    modules: tuple[str, ...] = ()
+    rows: tuple[tuple[str, str], ...] = ()
+    data_checks: tuple[str, ...] = ()
+
+    @property
+    def of_data(self) -> ResolvedChecks:
+        """The checks that judge the data, so that others do not rerun DataGate."""
+        names = self.data_checks
+        has_own = any(map(registry.is_own, names))
+        return dataclasses.replace(
+            self,
+            sections={name: self.sections[name] for name in names},
+            fingerprints={name: self.fingerprints[name] for name in names},
+            directory=self.directory if has_own else None,
+            modules=self.modules if has_own else (),
+            rows=tuple(pair for pair in self.rows if pair[0] in names),
+        )
+
+    def configure(self) -> list[ConfiguredCheck]:
+        """Returns the checks with their settings."""
+        return registry.configure(self.sections, self.directory)
+
+    def as_json(self) -> str:
+        """Returns what `registry.parse` reads; the fingerprints are for cache keys."""
+        return json.dumps(
+            {
+                "sections": self.sections,
+                "fingerprints": self.fingerprints,
+                "directory": self.directory,
+            },
+            sort_keys=True,
+        )
+
+
+def load_checks(
+    config: Config,
+) -> list[tuple[ConfiguredCheck, dict[str, LabelledFile]]]:
+    """Imports a user's own checks, and reads the files of all; writes nothing.
+
+    Returns:
+      The checks, and the rows by setting.
+
+    Raises:
+      UsageError: A check cannot be imported, a setting is not allowed, or a row of a
+        file is bad.
+    """
+    directory, task = _directory(config), config.task
+    loaded = []
+    for name, section in config.checks.sections():
+        if isinstance(section, CheckSettings):
+            check = registry.find_checks()[name]
+            module = type(check).__module__
+        else:
+            check, module = registry.load_own(name, directory)
+            section = _validate(name, check, section, config)
+        if section.action == "ignore":
+            continue
+        files = {
+            setting: LabelledFile(
+                rows=labelled_file.read(path, task, f"checks.{name}.{setting}")
+            )
+            for setting in section.rows_settings()
+            if (path := getattr(section, setting))
+        }
+        loaded.append((ConfiguredCheck(name, check, section, module), files))
+    return loaded
+
+
+def resolve_checks(config: Config, paths: OutputPaths) -> ResolvedChecks:
+    """Resolves the checks, and writes the rows of their files.
+
+    Raises:
+      UsageError: See `load_checks`.
+    """
+    directory = _directory(config)
+    sections, fingerprints, rows, data_checks = {}, {}, [], []
+    modules: set[str] = set()
+    for configured, files in load_checks(config):
+        name, module = configured.name, configured.module
+        section = configured.settings.model_dump(mode="json")
+        if not registry.is_own(name):
+            hashes = [fingerprint.of_code(module)]
+        elif directory and fingerprint.find_file(module, directory):
+            local = fingerprint.closure(module, directory=directory)
+            modules |= {os.path.relpath(path, directory) for path in local}
+            hashes = [fingerprint.of_files(local)]
+        else:
+            packages = [module.split(".")[0]]
+            imported = fingerprint.closure(module, packages=packages)
+            hashes = [fingerprint.of_files(imported)]
+        for setting, file in files.items():
+            hashes.append(fingerprint.of_json(file.as_json()))
+            folder = paths.labelled_rows(hashes[-1])
+            file.write(str(folder))
+            section[setting] = str(folder / file.FILE)
+            rows.append((name, setting))
+        sections[name] = section
+        fingerprints[name] = fingerprint.of_text(*hashes)
+        if registry.judges_data(configured.check):
+            data_checks.append(name)
+    return ResolvedChecks(
+        sections,
+        fingerprints,
+        directory if modules else None,
+        tuple(sorted(modules)),
+        tuple(rows),
+        tuple(data_checks),
+    )
+
+
+def _directory(config: Config) -> str | None:
+    """Returns the directory of the recipe, if it has a file."""
+    return str(config.origin.file.parent) if config.origin.file else None
+
+
+def _validate(name: str, check: Check, section: Any, config: Config) -> CheckSettings:
+    """Returns the settings of a user's own check, every path absolute."""
+    try:
+        settings = registry.parse_section(check, section)
+    except ValidationError as error:
+        found = problems.find(error, check.Settings, f"checks.{name}")
+        raise problems.combine(found) from error
+    registry.validate(name, check, settings, config.task, config.data.slice_columns)
+    paths = {
+        setting: anchor(path, _directory(config) or os.getcwd())
+        for setting in settings.rows_settings()
+        if (path := getattr(settings, setting))
+    }
+    return settings.model_copy(update=paths)
