@@ -25,12 +25,6 @@ class ModelVerdict(Artifact):
     TYPE_NAME = "components.ModelVerdict"
 
 
-class ModelAges(Artifact):
-    """`ages.json` of OlderVersions: older versions on the rows of the evaluation."""
-
-    TYPE_NAME = "components.ModelAges"
-
-
 class HTML(Artifact):
     """A page for people. Compiled jobs use `system.HTML`, which orchestrators display.
 

@@ -14,7 +14,7 @@ from components.champion import Champion, ChampionCheck
 from components.data_gate import DataGate
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
-from components.older_versions import OlderVersions
+from components.model_checks.component import ModelChecks
 from components.pusher import COMMITS_FILE, AtomicPusher
 from components.report import Report
 from components.serving_check import ServingCheck
@@ -26,7 +26,13 @@ from modules.training import warm_start
 from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.parameters import TRAINER_SETTINGS, make_parameters
 from pipeline.config.recipe import Config
-from pipeline.config.tfx_names import EXAMPLE_GEN, PREPROCESSING_FN, RUN_FN, TUNER_FN
+from pipeline.config.tfx_names import (
+    CHECK_RESULTS,
+    EXAMPLE_GEN,
+    PREPROCESSING_FN,
+    RUN_FN,
+    TUNER_FN,
+)
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.platforms import Platform
 from report.content import LineageStep
@@ -107,6 +113,7 @@ def create_pipeline(
         card=inputs.examples.card.model_dump_json(),
         vocab_file=encoder.vocab_file,
         vocab_fingerprint=encoder.vocab_fingerprint,
+        checks=inputs.checks.of_data.as_json(),
         **_cache_key(DataGate, config),
     )
 
@@ -204,7 +211,7 @@ def create_pipeline(
     model = trainer.outputs["model"]
     model_run = trainer.outputs["model_run"]
 
-    # Release: the evaluation and the serving check must both bless the model.
+    # Release: the evaluation, the serving check and all other checks must bless it.
     champion = Champion(
         candidate=model_run,
         incompatible=config.evaluator.incompatible_champion,
@@ -213,41 +220,36 @@ def create_pipeline(
     evaluator = Evaluator(
         examples=examples,
         model=model,
-        model_run=model_run,
         baseline_model=champion.outputs["model"],
         thresholds=parameters["thresholds"],
         max_regression=parameters["max_regression"],
         significance=parameters["significance"],
         **_cache_key(Evaluator, config),
     )
-    compared = {}
-    if config.serving.max_latency_ratio is not None:
-        compared["champion"] = champion.outputs["model"]
     serving_check = ServingCheck(
         model=model,
         examples=examples,
         model_run=model_run,
         **_cache_key(ServingCheck, config),
-        **compared,
     )
-    older_versions: list[Any] = []
-    if config.evaluator.older_versions:
-        is_split_here = inputs.examples.span is None
-        older_versions = [
-            OlderVersions(
-                candidate=model_run,
-                examples=examples,
-                directory=platform.pushed,
-                splitting=json.dumps(
-                    inputs.examples.card.splitting if is_split_here else None
-                ),
-                **_cache_key(OlderVersions, config),
-            )
-        ]
+    before_push, after_push = inputs.checks.by_stage
+    kept_results = f"{platform.pipeline_root}/{CHECK_RESULTS}"
+    model_checks = ModelChecks(
+        examples=examples,
+        model=model,
+        model_run=model_run,
+        champion=champion.outputs["model"],
+        model_verdict=evaluator.outputs["verdict"],
+        model_blessing=evaluator.outputs["blessing"],
+        infra_blessing=serving_check.outputs["blessing"],
+        checks=before_push.as_json(),
+        cache=kept_results,
+        significance=parameters["significance"],
+        **_cache_key(ModelChecks, config),
+    )
     pusher_inputs = {
         "model": model,
-        "model_blessing": evaluator.outputs["blessing"],
-        "infra_blessing": serving_check.outputs["blessing"],
+        "infra_blessing": model_checks.outputs["blessing"],
     }
     pusher = AtomicPusher(
         **pusher_inputs,
@@ -267,9 +269,15 @@ def create_pipeline(
         hyperparameters=hyperparameters.outputs["hyperparameters"],
         model_run=model_run,
         model_verdict=evaluator.outputs["verdict"],
-        infra_blessing=serving_check.outputs["blessing"],
+        infra_blessing=model_checks.outputs["blessing"],
         pushed_model=pusher.outputs["pushed_model"],
-        ages=older_versions[0].outputs["ages"] if older_versions else None,
+        pushed=platform.pushed,
+        splitting=json.dumps(
+            inputs.examples.card.splitting if inputs.examples.span is None else None
+        ),
+        checks=after_push.as_json(),
+        cache=kept_results,
+        significance=parameters["significance"],
         recipe=json.dumps(recipe),
         vocab_file=encoder.vocab_file,
         lineage=json.dumps(_describe_lineage(config, recipe, inputs)),
@@ -296,9 +304,9 @@ def create_pipeline(
             champion,
             evaluator,
             serving_check,
+            model_checks,
             pusher,
             *deployments,
-            *older_versions,
             report,
         ],
         enable_cache=platform.enable_cache,

@@ -55,7 +55,7 @@ def main() -> int:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     from components.serving_check import ServingRequest, check_model
 
-    report, _ = check_model(
+    report = check_model(
         arguments.model,
         ServingRequest.model_validate_json(arguments.request.read_text()),
         python=str(interpreter(arguments.environment)),

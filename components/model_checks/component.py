@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 from typing import Any
 
 from tfx import types
@@ -68,7 +69,7 @@ def ModelChecks(
       blessing: Read by Pusher instead of both. It has the files of ServingCheck's, and
         `checks.json`, a `contracts.records.checks.ChecksReport`.
       settings: JSON of the settings in `READS`.
-      checks: JSON of the checks; see `registry.configure`.
+      checks: JSON of the checks; see `registry.parse`.
       cache: Directory of the results of earlier runs, below the pipeline root. TFX has
         one cache key for all checks, so that a changed check would rerun all of them.
       significance: `evaluator.significance`.
@@ -78,7 +79,7 @@ def ModelChecks(
     if not model_utils.is_infra_validated(infra_blessing):
         unserved = "ServingCheck refused the model, so that it cannot be called"
     results = run(
-        json.loads(checks),
+        checks,
         Sections.parse(settings),
         examples,
         model_run,
@@ -113,7 +114,7 @@ def ModelChecks(
 
 
 def run(
-    checks: dict[str, Any],
+    checks: str,
     config: Sections,
     examples: types.Artifact,
     model_run: types.Artifact,
@@ -131,7 +132,7 @@ def run(
     """Runs the checks of a run of the pipeline.
 
     Args:
-      checks: The checks; see `registry.configure`.
+      checks: JSON of the checks; see `registry.parse`.
       config: The settings in `READS`.
       examples: The raw Examples.
       model_run: The Trainer's.
@@ -181,25 +182,46 @@ def run(
         versions,
         splitting,
     ]
-    configured = registry.configure(checks)
+    content = json.loads(checks)
     keys = {
-        check.name: fingerprints.of_json([checks[check.name], *inputs])
-        for check in configured
+        name: fingerprints.of_json([content["fingerprints"][name], section, *inputs])
+        for name, section in content["sections"].items()
     }
     patterns = {
         split: uris.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
-    with Host(
-        config,
-        facts,
-        patterns,
-        models,
-        model_run=model_run.uri,
-        pushed=pushed,
-        unserved=unserved,
-    ) as called:
-        return run_checks(configured, called, cache=cache, keys=keys)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Host(
+            config,
+            facts,
+            patterns,
+            models,
+            model_run=model_run.uri,
+            pushed=pushed,
+            unserved=unserved,
+        ) as called,
+    ):
+        directory = registry.fetch(content["directory"], folder)
+        configured = registry.configure(content["sections"], directory)
+        results = run_checks(
+            [
+                check
+                for check in configured
+                if check.check.runs_after_push == (pushed is not None)
+            ],
+            called,
+            directory=directory,
+            cache=cache,
+            keys=keys,
+        )
+    if pushed is not None:
+        # The model is pushed or refused already.
+        for result in results:
+            if result.status == "refused":
+                result.status = "warning"
+    return results
 
 
 ModelChecks.READS = READS

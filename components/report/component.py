@@ -9,9 +9,11 @@ from tfx.types import artifact_utils
 from tfx.types import standard_artifacts as standard
 from tfx.utils import io_utils
 
-from components.artifacts import HTML, DataVerdict, ModelAges, ModelVerdict
+from components.artifacts import HTML, DataVerdict, ModelVerdict
+from components.model_checks import component as model_checks
 from components.report import run_report
 from components.report.driver import RunFacts
+from contracts.records.checks import ChecksReport
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.verdicts import (
@@ -44,15 +46,20 @@ def Report(
     recipe: tfx.dsl.components.Parameter[str],
     vocab_file: tfx.dsl.components.Parameter[str],
     lineage: tfx.dsl.components.Parameter[str],
+    checks: tfx.dsl.components.Parameter[str],
+    cache: tfx.dsl.components.Parameter[str],
+    pushed: tfx.dsl.components.Parameter[str],
+    splitting: tfx.dsl.components.Parameter[str],
+    significance: tfx.dsl.components.Parameter[float],
     fingerprint: tfx.dsl.components.Parameter[str],
-    ages: tfx.dsl.components.InputArtifact[ModelAges] = None,
     components: tfx.dsl.components.Parameter[str] = None,
+    versions: tfx.dsl.components.Parameter[str] = None,
     last_failure: tfx.dsl.components.Parameter[int] = None,
     best_hyperparameters: tfx.dsl.components.InputArtifact[
         standard.HyperParameters
     ] = None,
 ) -> None:
-    """Writes the report of a run, and the card of a pushed model.
+    """Runs the checks that decide nothing, and writes report and card of a model.
 
     The model has been pushed or refused, so an error does not fail the run. The page
     then shows the error, and has the custom property `MISSING`. It is not cached.
@@ -64,31 +71,54 @@ def Report(
       hyperparameters: The training settings, including the run's parameters.
       model_run: The Trainer's records and predictions.
       model_verdict: Evaluator's.
-      infra_blessing: ServingCheck's.
+      infra_blessing: ModelChecks', with the files of ServingCheck's.
       pushed_model: Pusher's. The card is written into the pushed version.
-      report: `report.html`; `report.json` and `model.svg` are next to it.
+      report: `report.html`; `report.json`, `checks.json` with the results of all
+        checks, and `model.svg` are next to it.
       settings: JSON of the settings in `READS`.
       recipe: JSON of all settings that affect a run's results, to show them.
       vocab_file: One token a line. Its encoder's settings are next to it.
       lineage: JSON: the `content.LineageStep`s between the data and the model.
+      checks: JSON of the checks that run after the push; see `registry.parse`.
+      cache: Directory of the results of earlier runs.
+      pushed: Directory of the pushed versions.
+      splitting: JSON: the `splitting` of the data's card. null if their splits were not
+        made here, or if they are a span.
+      significance: `evaluator.significance`.
       fingerprint: Hash of this code and its templates; part of the cache key.
-      ages: OlderVersions'; None if the recipe measures none.
       components: JSON: seconds by component. Set by the driver; None if
         no driver runs.
+      versions: The other pushed versions, which these checks may compare. Set by the
+        driver, as a part of the cache key.
       last_failure: ID of the last page with an error, or 0. Set by the driver, so that
         the cache does not return such a page.
       best_hyperparameters: What the Tuner found; None without a search.
     """
-    del fingerprint, last_failure
+    del last_failure, versions
     has_page = False
     missing = "the report and the model card"
     try:
         files.delete(uris.join(report.uri, ERROR_FILE))  # of an earlier attempt
         config = Sections.parse(settings)
         split = artifact_utils.get_split_uri([examples], config.evaluator.gate_split)
-        pushed = None
+        destination = None
         if pushed_model.get_int_custom_property(PUSHED):
-            pushed = pushed_model.get_string_custom_property(PUSHED_DESTINATION)
+            destination = pushed_model.get_string_custom_property(PUSHED_DESTINATION)
+        results = ChecksReport.read(infra_blessing.uri)
+        assert results  # ModelChecks has ended
+        results.results += model_checks.run(
+            checks,
+            config,
+            examples,
+            model_run,
+            model_verdict,
+            significance=significance,
+            cache=cache,
+            code=fingerprint,
+            pushed=pushed,
+            splitting=json.loads(splitting),
+        )
+        results.write(report.uri)
         trainer = io_utils.get_only_uri_in_dir(hyperparameters.uri)
         written = run_report.describe_run(
             config,
@@ -103,16 +133,16 @@ def Report(
             model_run=model_run.uri,
             model_verdict=model_verdict.uri,
             infra_blessing=infra_blessing.uri,
-            ages=ages and ages.uri,
-            pushed=pushed,
+            checks=results.results,
+            pushed=destination,
             withdrawn=pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
             commits=pushed_model.get_string_custom_property(COMMITS),
             components=json.loads(components or "{}"),
         )
         write_report(report.uri, written)
         has_page, missing = True, "the model card"
-        if pushed is not None:
-            version_files.write(pushed, written)
+        if destination is not None:
+            version_files.write(destination, written)
         missing = MODEL_PICTURE
         draw_model(model_run.uri, report.uri)
     except Exception as error:
@@ -130,5 +160,7 @@ Report.READS = Reads(
     name=True,
     task=True,
     preprocessing=True,
-    evaluator={"split", "min_slice_rows"},
+    data={"slice_columns"},
+    evaluator={"split"},
+    serving={"max_memory_bytes"},
 )

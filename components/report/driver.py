@@ -12,14 +12,16 @@ from tfx.proto.orchestration import driver_output_pb2
 
 from components.artifacts import HTML
 from contracts.verdicts import MISSING
+from contracts.versions import exported_model, served_versions
 from report.run_metadata import MetadataReader
 
 COMPONENTS_KEY = "components"
 LAST_FAILURE_KEY = "last_failure"
+VERSIONS_KEY = "versions"
 
 
 class RunFacts(base_driver.BaseDriver, portable_driver.BaseDriver):
-    """Sets the parameters `components` and `last_failure` of Report.
+    """Sets the parameters `components`, `versions` and `last_failure` of Report.
 
     The time of a cached component is that of the execution that wrote its outputs, so
     that the report of a fully cached run is cached, too. A page with an error is not
@@ -34,7 +36,7 @@ class RunFacts(base_driver.BaseDriver, portable_driver.BaseDriver):
     def run(
         self, execution_info: data_types.ExecutionInfo
     ) -> driver_output_pb2.DriverOutput:
-        """Returns both parameters; the components are those before Report, in order."""
+        """Returns the parameters; the components are those before Report, in order."""
         with self._metadata_handle as handle:
             reader = MetadataReader(handle.store)
             components = {
@@ -51,4 +53,10 @@ class RunFacts(base_driver.BaseDriver, portable_driver.BaseDriver):
         properties = output.exec_properties
         properties[COMPONENTS_KEY].string_value = json.dumps(components)
         properties[LAST_FAILURE_KEY].int_value = max(failures, default=0)
+        (trained,) = execution_info.input_dict["model_run"]
+        others = served_versions.list_others(
+            execution_info.exec_properties["pushed"],
+            exported_model.read_digest(trained.uri).identity,
+        )
+        properties[VERSIONS_KEY].string_value = ",".join(others)
         return output

@@ -13,7 +13,6 @@ EVALUATOR = "Evaluator"
 SERVING_CHECK = "ServingCheck"
 MODEL_CHECKS = "ModelChecks"
 PUSHER = "AtomicPusher"
-OLDER_VERSIONS = "OlderVersions"
 REPORT = "Report"
 # The command `override` records its push as an execution of this type.
 OVERRIDE = "Override"
@@ -27,9 +26,11 @@ MODEL_BLESSING = (EVALUATOR, "blessing")
 MODEL_VERDICT = (EVALUATOR, "verdict")
 INFRA_BLESSING = (SERVING_CHECK, "blessing")
 MODEL_CHECKS_BLESSING = (MODEL_CHECKS, "blessing")
-AGES = (OLDER_VERSIONS, "ages")
 PUSHED_MODEL = (PUSHER, "pushed_model")
 PAGE = (REPORT, "report")
+
+# Directory below the pipeline root with the results of checks, which ModelChecks keeps.
+CHECK_RESULTS = "check_results"
 
 # Types of artifacts.
 MODEL_TYPE = "Model"

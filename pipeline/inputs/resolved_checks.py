@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import ValidationError
@@ -33,6 +34,7 @@ class ResolvedChecks:
       modules: Their files and those that they import, relative to it.
       rows: Check and setting of each file of labelled rows.
       data_checks: The checks that judge the data before training.
+      late_checks: The checks that run after the push.
     """
 
     sections: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
@@ -41,20 +43,29 @@ class ResolvedChecks:
     modules: tuple[str, ...] = ()
     rows: tuple[tuple[str, str], ...] = ()
     data_checks: tuple[str, ...] = ()
+    late_checks: tuple[str, ...] = ()
 
     @property
     def of_data(self) -> ResolvedChecks:
         """The checks that judge the data, so that others do not rerun DataGate."""
-        names = self.data_checks
+        return self._choose(self.data_checks)
+
+    def _choose(self, names: Collection[str]) -> ResolvedChecks:
         has_own = any(map(registry.is_own, names))
         return dataclasses.replace(
             self,
-            sections={name: self.sections[name] for name in names},
-            fingerprints={name: self.fingerprints[name] for name in names},
+            sections={k: v for k, v in self.sections.items() if k in names},
+            fingerprints={k: v for k, v in self.fingerprints.items() if k in names},
             directory=self.directory if has_own else None,
             modules=self.modules if has_own else (),
             rows=tuple(pair for pair in self.rows if pair[0] in names),
         )
+
+    @property
+    def by_stage(self) -> tuple[ResolvedChecks, ResolvedChecks]:
+        """The checks that run before the push, and those that run after it."""
+        late = self.late_checks
+        return self._choose({*self.sections} - {*late}), self._choose(late)
 
     def configure(self) -> list[ConfiguredCheck]:
         """Returns the checks with their settings."""
@@ -113,7 +124,7 @@ def resolve_checks(config: Config, paths: OutputPaths) -> ResolvedChecks:
       UsageError: See `load_checks`.
     """
     directory = _directory(config)
-    sections, fingerprints, rows, data_checks = {}, {}, [], []
+    sections, fingerprints, rows, data_checks, late_checks = {}, {}, [], [], []
     modules: set[str] = set()
     for configured, files in load_checks(config):
         name, module = configured.name, configured.module
@@ -138,6 +149,8 @@ def resolve_checks(config: Config, paths: OutputPaths) -> ResolvedChecks:
         fingerprints[name] = fingerprint.of_text(*hashes)
         if registry.judges_data(configured.check):
             data_checks.append(name)
+        if configured.check.runs_after_push:
+            late_checks.append(name)
     return ResolvedChecks(
         sections,
         fingerprints,
@@ -145,6 +158,7 @@ def resolve_checks(config: Config, paths: OutputPaths) -> ResolvedChecks:
         tuple(sorted(modules)),
         tuple(rows),
         tuple(data_checks),
+        tuple(late_checks),
     )
 
 

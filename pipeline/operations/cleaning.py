@@ -184,6 +184,7 @@ def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     planner = _Planner(paths, runs, runs.reader, counted[:keep])
     return [
         *planner.artifacts(),
+        *planner.check_results(),
         *planner.inputs(),
         *planner.trainings(),
         *planner.records(),
@@ -271,6 +272,12 @@ class _Planner:
                 why = "of runs that are not kept"
                 yield _obsolete("artifact", path, why, artifact.id)
 
+    def check_results(self) -> Iterator[Obsolete]:
+        """Yields the results of checks, which a changed check is run without."""
+        path = self._paths.artifacts / tfx_names.CHECK_RESULTS
+        if path.is_dir():
+            yield _obsolete("results of checks", path, "a run computes them again")
+
     def inputs(self) -> Iterator[Obsolete]:
         """Yields prepared examples, encoders and schemas of runs that are not kept.
 
@@ -281,6 +288,7 @@ class _Planner:
             ("examples", self._paths.examples("any").parent),
             ("encoder", self._paths.encoder("any").parent),
             ("schema", self._paths.schema("any").parents[1]),
+            ("labelled rows", self._paths.labelled_rows("any").parent),
         ):
             for path in _directories(parent):
                 if str(path) in obsolete and str(path) not in kept:

@@ -13,7 +13,6 @@ from tfx import v1 as tfx
 
 from components.artifacts import HTML
 from components.champion import Champion, ChampionCheck
-from components.older_versions import OlderVersions
 from components.report import Report
 from contracts import fingerprint
 from pipeline import entrypoint
@@ -24,7 +23,6 @@ from pipeline.config.orchestrators import OrchestratorConfig
 _NEVER_CACHED = (
     Champion.__name__,
     ChampionCheck.__name__,
-    OlderVersions.__name__,
     Report.__name__,
 )
 
