@@ -1,7 +1,5 @@
 """ModelChecks: the checks of a model that must pass before it is pushed."""
 
-from __future__ import annotations
-
 import json
 import logging
 import tempfile

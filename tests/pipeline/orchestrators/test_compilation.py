@@ -208,7 +208,7 @@ def test_all_but_what_reads_versions_and_the_report_are_cached(kubeflow, vertex)
             for name, task in tasks(job).items()
             if task.get("cachingOptions", {}).get("enableCache")
         }
-        assert set(tasks(job)) - cached == {"Champion", "OlderVersions", "Report"}
+        assert set(tasks(job)) - cached == {"Champion", "Report"}
 
 
 @pytest.mark.parametrize("orchestrator", ORCHESTRATORS)
@@ -421,17 +421,6 @@ def test_job_of_changed_files_is_refused_by_the_policy(recipe):
         policy.unlink()
 
 
-def test_serving_check_has_the_champion_if_the_latency_has_a_limit(
-    kubeflow, kubeflow_variant, vertex_variant
-):
-    assert "Champion" not in tasks(kubeflow)["ServingCheck"]["dependentTasks"]
-    for job in (kubeflow_variant, vertex_variant):
-        task = tasks(job)["ServingCheck"]
-        source = task["inputs"]["artifacts"]["champion"]["taskOutputArtifact"]
-        assert source["producerTask"] == "Champion"
-        assert "Champion" in task["dependentTasks"]
-
-
 def test_vertex_keeps_the_parameters_that_it_shows(vertex):
     assert "settings" in tasks(vertex)["ServingCheck"]["inputs"]["parameters"]
     for content in vertex.staged.records.values():
@@ -466,10 +455,23 @@ def test_jobs_of_other_images_or_orchestrators_have_other_beam_arguments(
     assert len({job.staged.beam_file for job in (kubeflow, vertex, other)}) == 3
 
 
-def test_endpoint_is_deployed_to_after_both_checks(vertex, vertex_variant):
+@pytest.mark.parametrize("pusher", ["AtomicPusher", "EndpointPusher"])
+def test_pushers_need_the_blessing_of_all_checks(vertex_variant, pusher):
+    task = tasks(vertex_variant)[pusher]
+    inputs = task["inputs"]["artifacts"]
+    assert inputs.keys() == {"model", "infra_blessing"}
+    assert inputs["infra_blessing"]["taskOutputArtifact"] == {
+        "producerTask": "ModelChecks",
+        "outputArtifactKey": "blessing",
+    }
+    checks = tasks(vertex_variant)["ModelChecks"]["inputs"]["artifacts"]
+    assert checks["model_blessing"]["taskOutputArtifact"]["producerTask"] == "Evaluator"
+    source = checks["infra_blessing"]["taskOutputArtifact"]["producerTask"]
+    assert source == "ServingCheck"
+
+
+def test_endpoint_is_deployed_to_if_the_recipe_names_one(vertex, vertex_variant):
     assert "EndpointPusher" not in tasks(vertex)
-    task = tasks(vertex_variant)["EndpointPusher"]
-    assert {"Evaluator", "ServingCheck", "Trainer"} <= set(task["dependentTasks"])
     settings = json.loads(constants(vertex_variant, "EndpointPusher")["custom_config"])
     assert settings["ai_platform_serving_args"]["endpoint_name"] == "paraphrases"
 
