@@ -41,7 +41,7 @@ def write(label, name, reason):
 
 def test_examples_of_checks_are_valid_without_their_comment_signs(tmp_path):
     _, text = write("label", "a", "b")
-    recipe, _, examples = text.rpartition("# checks:\n")
+    _, _, examples = text.rpartition("# checks:\n")
     lines = re.sub("^# ", "", f"# checks:\n{examples}", flags=re.M)
     checks = typed_yaml.load(lines, Config)["checks"]
     path = tmp_path / "recipe.yaml"
