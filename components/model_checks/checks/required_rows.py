@@ -123,10 +123,11 @@ class RequiredRows(Check):
         if not in_train:
             return
         texts = [repr(" | ".join(row))[:80] for row in dict.fromkeys(in_train)]
-        more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+        shown, more = ", ".join(texts[:SHOWN]), len(texts) - SHOWN
+        shown += f" and {more} more" if more > 0 else ""
         message = (
             f"{TRAIN_SPLIT}: it has {wording.count(len(in_train), 'row')} of "
-            f"checks.required_rows.file, which test nothing there: {', '.join(texts[:SHOWN])}{more}; "
+            f"checks.required_rows.file, which test nothing there: {shown}; "
             f"remove them from {TRAIN_SPLIT}, or write other texts"
         )
         yield Finding(IN_TRAIN, TRAIN_SPLIT, message, count=len(in_train))
