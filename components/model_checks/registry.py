@@ -253,7 +253,7 @@ def parse_section(check: Check, section: Any) -> CheckSettings:
     Raises:
       pydantic.ValidationError: A setting is not allowed.
     """
-    return check.Settings.model_validate_json(json.dumps(section))
+    return check.Settings.model_validate_json(json.dumps(section, default=str))
 
 
 def fetch(directory: str | None, target: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Literal
 
@@ -12,12 +11,6 @@ from contracts.errors import SettingError
 from contracts.section import Settings
 from contracts.settings.data import SPLITS, TEST
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT
-
-# By the name of a list, its rows. A column has the words for a group, and a row those
-# that replace each other.
-GroupWords = dict[str, list[list[str]]]
-
-WORD = re.compile(r"\w+(?:[-\u2010]\w+)*")
 
 
 class EvaluatorConfig(Settings):

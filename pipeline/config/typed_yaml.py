@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -147,7 +148,9 @@ def _tag_strings(node: yaml.Node, kind: Any) -> None:
         if is_text and node.tag in _NOT_STRINGS:
             node.tag = _TAG + "str"
     elif isinstance(node, yaml.SequenceNode):
-        items = (get_args(o)[0] for o in options if get_origin(o) is list)
+        # A section that may be a list is short for one with a setting of this type.
+        kinds = [*options, *_setting_types(options)]
+        items = (get_args(o)[0] for o in kinds if get_origin(o) is list)
         item_kind = next(items, Any)
         if item_kind is not Any:
             for item in node.value:
@@ -161,6 +164,14 @@ def _tag_strings(node: yaml.Node, kind: Any) -> None:
             if has_text_keys:  # such as the class `no`
                 _tag_strings(key, str)
             _tag_strings(value, kind if is_merge else member(kind, key.value))
+
+
+def _setting_types(options: tuple[Any, ...]) -> Iterator[Any]:
+    """Yields the types of the settings of sections."""
+    for option in options:
+        if isinstance(option, type) and issubclass(option, BaseModel):
+            for field in option.model_fields.values():
+                yield field.annotation
 
 
 def _options(kind: Any) -> tuple[Any, ...]:

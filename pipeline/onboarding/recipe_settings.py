@@ -41,6 +41,16 @@ _SECTION_COMMENTS = {
     "evaluator": "The quality that a model must reach before it is pushed.",
 }
 
+# Commented out, so that nothing changes by default.
+_CHECKS = """
+# Checks of the model besides its metrics: docs/checks.md. Two examples:
+# checks:
+#   # Rows that it must predict right: a file with the texts and the label.
+#   required_rows: {file: must_pass.csv}
+#   # Your own: the class MyCheck in my_checks.py, in this folder.
+#   my_checks:MyCheck: {action: warn}
+"""
+
 
 @dataclasses.dataclass
 class ProjectSettings:
@@ -82,7 +92,8 @@ class ProjectSettings:
             lines.append(f"{key}:")
             for name, setting in value.items():
                 lines += self._entry(f"{key}.{name}", name, setting, "  ")
-        return "\n".join(lines) + "\n"
+        examples = "" if "checks" in self.values else _CHECKS
+        return "\n".join(lines) + "\n" + examples
 
     def _entry(self, key: str, name: str, value: Any, indent: str) -> list[str]:
         reason = self.reasons.get(key)

@@ -74,7 +74,6 @@ def run_gate(
     thresholds=None,
     gate_split="eval",
     columns=(),
-    evaluator=None,
     checks=None,
     file="data.gz",
     **limits,
@@ -83,8 +82,8 @@ def run_gate(
 
     The source is `root / "source"`, with the rows in the given order. The Examples have
     another order, as those of ExampleGen. Splits in `origins` have records from a text
-    file, from its line 2 on. `evaluator` and `limits` differ from the defaults.
-    `checks` has the sections of checks that judge the data.
+    file, from its line 2 on. `limits` differ from the defaults.
+    `checks` has the checks that judge the data, as `registry.parse` reads them.
     """
     types = tfx.types.standard_artifacts
     artifacts = {
@@ -106,7 +105,7 @@ def run_gate(
         # The tiny encoder has no word of the texts.
         data_gate=DataGateConfig(**{"warn_unreadable": 1.0, **limits}),
         preprocessing=Packing(max_seq_length=128),
-        evaluator=EvaluatorConfig(split=gate_split, **(evaluator or {})),
+        evaluator=EvaluatorConfig(split=gate_split),
     )
     tfdv.write_schema_text(contract, str(root / "schema" / "schema.pbtxt"))
     for name in ("examples", "statistics", "anomalies"):
@@ -139,7 +138,7 @@ def run_gate(
         vocab_file=str(tiny.write_encoder(root / "encoder") / "vocab.txt"),
         vocab_fingerprint="",
         fingerprint="",
-        checks=json.dumps({"sections": checks or {}}),
+        checks=json.dumps(checks or {}),
         beam_pipeline=beam.Pipeline(runner=RUNNER),
     )
     return json.loads((root / "verdict" / "verdict.json").read_text())

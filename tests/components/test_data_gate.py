@@ -6,6 +6,7 @@ A run on Beam takes seconds, so all faults of a task are the splits of one run.
 import functools
 import logging
 import math
+import sys
 
 import pytest
 import tensorflow as tf
@@ -219,22 +220,60 @@ def test_word_that_is_the_label_is_refused(tmp_path):
     )
 
 
+OWN_CHECK = """
+from components.model_checks import Check
+from modules.data.judgment import Finding
+
+
+class Judge(Check):
+    title = "Judge"
+
+    def run(self, model, data, settings):
+        raise NotImplementedError
+
+    def judge_data(self, settings, task, split, slices, in_train):
+        rows = {value: sum(n.values()) for value, n in slices["region"].items()}
+        yield Finding("small", split, f"{split}: {sorted(rows.items())}")
+"""
+
+
+def test_values_of_the_evaluated_split_make_the_slices(tmp_path, monkeypatch):
+    """Other splits may lack the column, or have any values. A check judges them."""
+    (tmp_path / "judge_of_a_test.py").write_text(OWN_CHECK)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    names = [*[b"north"] * 40, *[b"south"] * 8, None, None]
+    train = regions(100, [b"%d" % number for number in range(60)])
+    verdict = run_gate(
+        tmp_path,
+        {"train": [*PAIRS, *train], "eval": regions(200, names)},
+        PAIRS_TASK,
+        columns=["region"],
+        checks={
+            "sections": {"judge_of_a_test:Judge": {}},
+            "directory": str(tmp_path),
+        },
+    )
+    assert verdict["notes"] == []
+    assert verdict["warnings"] == [
+        "eval: [('(missing)', 2), ('north', 40), ('south', 8)]"
+    ]
+
+
 def test_required_row_that_is_in_train_is_a_warning(tmp_path):
     """Texts count as equal whatever their case, as those of duplicates."""
-    texts = {"sentence1": "Some TEXT 3", "sentence2": "other text"}
+    pairs = [("Some TEXT 3", "other text"), ("some text 3", "another text")]
     rows = [
-        LabelledRow(texts={**texts, **t}, label=1) for t in ({}, {"sentence2": "x"})
+        LabelledRow(texts={"sentence1": first, "sentence2": second}, label=1)
+        for first, second in pairs
     ]
     LabelledFile(rows=rows).write(str(tmp_path / "required"))
     section = {"file": str(tmp_path / "required" / LabelledFile.FILE)}
     verdict = run_gate(
         tmp_path,
-        {"train": PAIRS, "eval": regions(200, [b"north"] * 8)},
+        {"train": PAIRS, "eval": [example(index) for index in range(100, 108)]},
         PAIRS_TASK,
-        columns=["region"],
-        checks={"required_rows": section},
+        checks={"sections": {"required_rows": section}},
     )
-    assert verdict["notes"] == []  # only the evaluated split has the column
     (warning,) = verdict["warnings"]
     assert warning.startswith("train: it has 1 row of checks.required_rows.file, which")
     assert "'Some TEXT 3 | other text'; remove" in warning

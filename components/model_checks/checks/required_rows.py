@@ -122,11 +122,12 @@ class RequiredRows(Check):
 
         if not in_train:
             return
-        shown = ", ".join(repr(" | ".join(texts))[:80] for texts in in_train[:SHOWN])
-        more = f" and {len(in_train) - SHOWN} more" if len(in_train) > SHOWN else ""
+        texts = [repr(" | ".join(row))[:80] for row in dict.fromkeys(in_train)]
+        shown, more = ", ".join(texts[:SHOWN]), len(texts) - SHOWN
+        shown += f" and {more} more" if more > 0 else ""
         message = (
             f"{TRAIN_SPLIT}: it has {wording.count(len(in_train), 'row')} of "
-            f"checks.required_rows.file, which test nothing there: {shown}{more}; "
+            f"checks.required_rows.file, which test nothing there: {shown}; "
             f"remove them from {TRAIN_SPLIT}, or write other texts"
         )
         yield Finding(IN_TRAIN, TRAIN_SPLIT, message, count=len(in_train))

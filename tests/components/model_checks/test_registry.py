@@ -1,8 +1,11 @@
 """Checks are found by their files; a user's own ones are loaded by their names."""
 
+import inspect
 import json
+import re
 import sys
 
+import numpy as np
 import pydantic
 import pytest
 
@@ -12,6 +15,10 @@ from components.model_checks.checks.required_rows import RequiredRows
 from contracts.errors import SettingError
 from contracts.settings.checks import CheckSettings
 from contracts.storage import files
+from pipeline.config import typed_yaml
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import Config
+from tests.components.model_checks.toys import Toy
 from tests.refusals import refused
 
 MODULE = """
@@ -139,7 +146,7 @@ def test_setting_that_does_not_fit_the_task_has_its_dotted_key():
 
 
 def test_checks_of_a_parameter_are_loaded_from_a_copy_of_a_remote_directory(
-    folder, tmp_path, monkeypatch
+    folder, tmp_path
 ):
     section = {"own_of_a_test:MyCheck": {}}
     text = json.dumps({"sections": section, "directory": folder})
@@ -149,11 +156,35 @@ def test_checks_of_a_parameter_are_loaded_from_a_copy_of_a_remote_directory(
     assert not copies.exists()
     assert registry.parse("{}", str(copies)) == []
 
-    monkeypatch.setattr(registry.uris, "is_local", lambda path: path != folder)
-    target = str(copies / "checks")
-    assert registry.fetch(folder, target) == target
-    assert files.list_files(target) == ["helper_of_a_test.py", "own_of_a_test.py"]
-    assert registry.fetch(None, target) is None
+    remote = "ram://checks_of_a_test"
+    for name in ("helper_of_a_test.py", "own_of_a_test.py"):
+        files.copy(f"{folder}/{name}", f"{remote}/{name}")
+    text = json.dumps({"sections": section, "directory": remote})
+    sys.modules.pop("own_of_a_test")
+    (configured,) = registry.parse(text, str(copies))
+    copied = inspect.getsourcefile(type(configured.check))
+    assert copied == str(copies / "checks" / "own_of_a_test.py")
+    assert registry.fetch(None, "unused") is None
+
+
+def test_check_of_the_page_runs_as_written(folder, tmp_path):
+    page = (REPOSITORY / "docs" / "checks.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    assert code.count("\n") <= 18  # with its import and blank lines
+    (tmp_path / "my_checks.py").write_text(code)
+    _, section = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
+    sections = typed_yaml.load(section, Config)["checks"]
+    (configured,) = registry.configure(sections, folder)
+    sys.modules.pop("my_checks")
+
+    def predict(texts):
+        loud = np.array([row[0].isupper() for row in texts])
+        return np.stack([1.0 - loud, loud], axis=1)
+
+    toy = Toy(rows={"eval": [("quiet", 0), ("LOUD", 0)]}, models={"candidate": predict})
+    result = toy.run(configured.check, **sections["my_checks:UpperCase"])
+    assert result.status == "warning"
+    assert result.sentence == "50% of the classes change"
 
 
 def test_check_that_overwrites_a_hook_judges_data():

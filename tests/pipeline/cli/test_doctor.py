@@ -47,6 +47,17 @@ def test_machine_that_runs_the_recipe_has_no_error(doctor, recipe):
     assert not (recipe.parent / "output").exists()
 
 
+def test_checks_of_the_model_are_read_as_by_a_run(doctor, recipe):
+    status, found = doctor()
+    assert (status, found["checks of the model"]["status"]) == (0, "ok")
+    assert "required_rows" in found["checks of the model"]["value"]
+    rows = recipe.parent / "rows.csv"
+    rows.write_text("sentence1,sentence2,label\na,b,great\n")
+    status, found = doctor("--set", f"checks.required_rows.file={rows}")
+    assert (status, found["checks of the model"]["status"]) == (1, "error")
+    assert f"{rows}:2: label is 'great'" in found["checks of the model"]["value"]
+
+
 def test_errors_of_a_recipe_are_all_reported_and_exit_with_1(doctor, recipe):
     (recipe.parent / "encoder" / "vocab.txt").unlink()
     (recipe.parent / "data" / "eval.tsv").write_text("idx\tno_label\n1\t2\n")

@@ -97,6 +97,19 @@ def test_slices_that_a_run_would_refuse_are_refused(invoke, tmp_path):
     assert (status, inspected["refused"]) == (0, [])
 
 
+def test_required_row_that_is_in_train_is_a_warning(invoke, tmp_path, recipe):
+    _, row, *_ = (tmp_path / "tiny" / "data" / "train.tsv").read_text().splitlines()
+    _, _, first, second = row.split("\t")
+    required = tmp_path / "tiny" / "must_pass.tsv"
+    text = f"sentence1\tsentence2\tlabel\n{first.upper()}\t{second}\t1\n"
+    required.write_text(text)
+    setting = f"--set=checks.required_rows.file={required}"
+    _, inspected = inspect(invoke, "--config", recipe, setting)
+    (warning,) = [w for w in inspected["warnings"] if "required_rows" in w]
+    assert warning.startswith("train: it has 1 row of checks.required_rows.file")
+    assert not (tmp_path / "tiny" / "output").exists()
+
+
 def test_word_that_is_the_label_is_refused(invoke, tmp_path):
     rows = make_rows(600)
     for row in rows:

@@ -1,14 +1,17 @@
 """The recipe that `init` writes is read back equal, whatever the data hold."""
 
+import re
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.config import typed_yaml
-from pipeline.config.recipe import Config
+from pipeline.config.recipe import Config, load_config
 from pipeline.onboarding.recipe_settings import ProjectSettings
 
 # Lone surrogates come from JSON, and from file names that are not UTF-8.
 ODD = "\x00\x07\x1b\x7f\x80\x85\x92\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800\udc80"
+BOUNDS = "evaluator: {thresholds: {f1: 0.5}}\n"
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
 
 
@@ -34,6 +37,21 @@ def write(label, name, reason):
     reasons = {"task.classes": f"the 2 values of {reason}", "name": f"{reason}!"}
     head = f"From {reason}.".replace("\n", "") + "\nRun it."
     return values, ProjectSettings(values, reasons).to_yaml(head)
+
+
+def test_examples_of_checks_are_valid_without_their_comment_signs(tmp_path):
+    _, text = write("label", "a", "b")
+    _, _, examples = text.rpartition("# checks:\n")
+    lines = re.sub("^# ", "", f"# checks:\n{examples}", flags=re.M)
+    checks = typed_yaml.load(lines, Config)["checks"]
+    path = tmp_path / "recipe.yaml"
+    path.write_text(f"name: a\ntask: mrpc\nencoder: {{source: b}}\n{BOUNDS}{lines}")
+    config = load_config(path)
+    assert config.checks.required_rows.file == str(tmp_path / "must_pass.csv")
+    assert dict(config.checks.sections()).keys() >= checks.keys()
+    assert "my_checks:MyCheck" in checks
+    values = {"checks": {"required_rows": {"action": "warn"}}}
+    assert "MyCheck" not in ProjectSettings(values, {}).to_yaml("")
 
 
 @given(TEXTS, TEXTS)
