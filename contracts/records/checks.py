@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -22,8 +22,14 @@ STATUS_MARKS: dict[Status, Mark] = {
     "not applicable": Mark("·", "dim"),
 }
 
+
+def _restore(value: Any) -> Any:
+    """Returns a number that JSON does not have; see `Number`."""
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
 # A cell of a table. An estimate is drawn with its interval.
-Cell = Estimate | Number | str | None
+Cell = Annotated[Estimate | Number | str | None, pydantic.BeforeValidator(_restore)]
 
 
 class Table(Record):
