@@ -123,7 +123,7 @@ def write(task: str, tree: Path, folder: Path) -> tuple[Path, Path]:
         _write_encoder(folder / "encoder")
     recipe["data"] = {**recipe.get("data", {}), "source": str(data)}
     recipe["trainer"] |= _FIXED
-    recipe["serving"] = {"rows": 16}
+    recipe["serving"] = {"rows": 64}
     recipe["checks"] = {"linear_model": {"action": "warn"}}
     path = folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe, sort_keys=False))

@@ -220,6 +220,11 @@ def _example_gen(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _model_checks(properties: dict[str, Any]) -> dict[str, Any]:
+    checks = json.loads(properties["checks"])["sections"]
+    return {"checks": ", ".join(checks), **_other(properties)}
+
+
 def _other(properties: dict[str, Any]) -> dict[str, Any]:
     names = {
         "version": "version",
@@ -241,4 +246,5 @@ _FACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     tfx_names.TRANSFORM: _transform,
     tfx_names.HYPERPARAMETERS: _hyperparameters,
     tfx_names.EXAMPLE_GEN: _example_gen,
+    tfx_names.MODEL_CHECKS: _model_checks,
 }
