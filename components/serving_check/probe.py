@@ -121,6 +121,11 @@ def call(
     """
     session, definitions = _models[model]
     definition = definitions[signature]
+    if missing := {*outputs} - {*definition.outputs}:
+        raise ValueError(
+            f"signature {signature!r} of the {model} returns "
+            f"{', '.join(definition.outputs) or 'nothing'}, not {', '.join(missing)}"
+        )
     feed = {
         definition.inputs[name].name: list(map(_to_bytes, values))
         for name, values in inputs.items()

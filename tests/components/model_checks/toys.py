@@ -105,7 +105,7 @@ def _texts(texts):
 
 
 def by_word(word, *, column=0):
-    """Returns a model of two classes that predicts the second one if a word is there."""
+    """Returns a model that predicts the second of two classes if a word is there."""
 
     def predict(texts):
         has = np.array([word in row[column].lower().split() for row in texts])
