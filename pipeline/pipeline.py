@@ -14,6 +14,7 @@ from components.champion import Champion, ChampionCheck
 from components.data_gate import DataGate
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
+from components.model_checks import registry
 from components.model_checks.component import ModelChecks
 from components.pusher import COMMITS_FILE, AtomicPusher
 from components.report import Report
@@ -42,6 +43,10 @@ _LOCATIONS: dict[str, Any] = {
     **dict.fromkeys(("beam", *ORCHESTRATORS, "output"), True),
     "data": {"source", "schema_file"},
     "encoder": {"source"},
+    "checks": {
+        name: set(check.Settings.rows_settings())
+        for name, check in registry.find_checks().items()
+    },
 }
 
 

@@ -11,8 +11,8 @@ import json
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
-
 from contracts.records.ages import ModelAges
+
 from contracts.storage import files
 from ingest import examples as examples_lib
 from pipeline.config.recipe import load_task

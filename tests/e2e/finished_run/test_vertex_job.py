@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
-
 from contracts.records.ages import ModelAges
+
 from tests.compiled.spec import check_spec
 from tests.e2e import jobs
 
