@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +10,7 @@ import tensorflow as tf
 
 from contracts.storage import files
 from contracts.task.definition import NO_ID, TaskConfig
-from modules.data import slice_columns
+from modules.data import sampling, slice_columns
 
 
 def read_values(example: tf.train.Example, column: str) -> list[Any]:
@@ -38,11 +36,7 @@ def sample_records(pattern: str, most: int) -> list[bytes]:
 
     It is the same for any order of the records and of the files.
     """
-    return heapq.nsmallest(
-        most,
-        read_records(pattern),
-        key=lambda record: hashlib.blake2b(record, digest_size=8).digest(),
-    )
+    return sampling.draw(read_records(pattern), most, lambda record: record)
 
 
 def read_column(records: Sequence[bytes], column: str) -> np.ndarray:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -16,6 +16,7 @@ from contracts.records.checks import Cell, CheckResult, ShownRow, Table
 from contracts.records.evaluation import Estimate
 from contracts.settings.checks import CheckSettings
 from contracts.task.definition import NO_ID, TaskConfig
+from modules.data import sampling
 
 _SHOWN = 5  # rows that change most, of each perturbation
 
@@ -174,7 +175,10 @@ def predict_changes(
       The changed rows of each perturbation that changes a row.
     """
     rows = data.rows()
-    order = _order(rows.texts)
+    valid = (index for index, row in enumerate(rows.texts) if _is_utf8(row))
+    order = sampling.draw(
+        valid, None, lambda index: "\0".join(rows.texts[index]).encode()
+    )
     drawn = [
         (name, list(_draw(rows.texts, order, perturbation, data.task, most)))
         for name, perturbation in perturbations
@@ -267,16 +271,8 @@ def judge(
     )
 
 
-def _order(texts: Sequence[Texts]) -> list[int]:
-    """Returns the indices of the rows by the hash of their texts, without bad UTF-8."""
-    hashes = []
-    for index, row in enumerate(texts):
-        try:
-            encoded = "\0".join(row).encode()
-        except UnicodeEncodeError:  # a surrogate
-            continue
-        hashes.append((hashlib.blake2b(encoded, digest_size=8).digest(), index))
-    return [index for _, index in sorted(hashes)]
+def _is_utf8(texts: Texts) -> bool:
+    return not any(re.search("[\ud800-\udfff]", text) for text in texts)
 
 
 def _draw(

@@ -130,6 +130,10 @@ class Model:
             values = self._call("outputs", self.name, texts)
         return np.asarray(values, float)
 
+    def recorded(self, split: str) -> RecordedPredictions:
+        """Returns the candidate's predictions of a labelled split, from training."""
+        return self._call("recorded", split)
+
     def tokens(self, texts: Sequence[Texts]) -> tuple[np.ndarray, np.ndarray]:
         """Returns how many tokens of each text the model reads, and how many are cut.
 
@@ -226,10 +230,6 @@ class Data:
         if key not in self._rows:
             self._rows[key] = self._call("rows", *key)
         return self._rows[key]
-
-    def recorded(self, split: str | None = None) -> RecordedPredictions:
-        """Returns the candidate's predictions of a split, from its training."""
-        return self._call("recorded", split or self.split)
 
     @property
     def champion(self) -> Model | None:

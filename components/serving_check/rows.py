@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import base64
 import collections
-import heapq
 import itertools
-import random
-from collections.abc import Collection
 
 import tensorflow as tf
 
@@ -15,6 +12,7 @@ from components.examples import read_id, read_records, read_values
 from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts.settings.sections import Sections
 from contracts.versions import exported_model
+from modules.data import sampling
 from modules.evaluation import prediction_files
 
 # Rows sent as Examples for each row sent as text, which is sent alone, too.
@@ -33,9 +31,8 @@ FIXED_TEXTS = (
 def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRequest:
     """Draws rows and builds the requests to both signatures.
 
-    The rows are drawn at random, always the same, from those that have a prediction. If
-    the rows have no ids, they are drawn from all rows, whose predictions must be finite
-    but are not compared.
+    The rows are a sample of those that have a prediction. If the rows have no ids, it
+    is one of all rows, whose predictions must be finite but are not compared.
 
     Args:
       pattern: Files of a split, gzipped TFRecords of `tf.Example`s.
@@ -53,18 +50,23 @@ def build_request(pattern: str, model_run: str, settings: Sections) -> ServingRe
     counts = collections.Counter(recorded.ids.tolist())
     identified = zip(recorded.ids.tolist(), recorded.outputs.tolist(), strict=True)
     predictions = {row: output for row, output in identified if counts[row] == 1}
-    drawn = _draw_rows(
-        pattern,
-        task.id_column,
-        predictions,
-        count * _EXAMPLES_PER_TEXT if has_text else count,
+    parsed = (
+        (record, tf.train.Example.FromString(record))
+        for record in read_records(pattern)
     )
+    known = (
+        (read_id(example, task.id_column), example, record)
+        for record, example in parsed
+        if not predictions or read_id(example, task.id_column) in predictions
+    )
+    most = count * _EXAMPLES_PER_TEXT if has_text else count
+    drawn = sampling.draw(known, most, lambda row: row[-1])
     if not drawn:
         raise ValueError(
             f"no row in {pattern} has an {task.id_column!r} that is in the "
             f"predictions of {split}; check that both are of the same split"
         )
-    rows = [row for _, *row in sorted(drawn[:count]) + drawn[count:]]
+    rows = [(row, example) for row, example, _ in drawn]
     ids = [row for row, _ in rows if row in predictions]
     expected = [predictions[row] for row in ids]
     # A score is one number per row; a classifier has at least two probabilities.
@@ -128,24 +130,6 @@ def select_examples(request: ServingRequest) -> list[dict[str, str]]:
         dict(zip(task.text_columns, map(str, row), strict=True))
         for row in itertools.islice(rows, request.settings.serving.examples)
     ]
-
-
-def _draw_rows(
-    pattern: str, id_column: str, ids: Collection[int], count: int
-) -> list[tuple[int, int, tf.train.Example]]:
-    """Returns rows with some ids in random order, each with its index and its id.
-
-    Args:
-      pattern: Files of a split.
-      id_column: The feature with the id.
-      ids: The ids; empty allows every row.
-      count: The number of rows; fewer if the split has fewer.
-    """
-    examples = enumerate(map(tf.train.Example.FromString, read_records(pattern)))
-    rows = ((index, read_id(e, id_column), e) for index, e in examples)
-    known = (row for row in rows if row[1] in ids or not ids)
-    order = random.Random(0)
-    return heapq.nsmallest(count, known, key=lambda _: order.random())
 
 
 def _read_text(

@@ -270,8 +270,7 @@ def test_rows_are_drawn_from_the_whole_split(tmp_path, has_ids):
     request = build_request(tmp_path, rows_of_split, rows=64)
     text, examples = request.signatures
     drawn = [int(index) for index in text.inputs["sentence1"]]
-    assert drawn == sorted(set(drawn))
-    assert len(drawn) == 64
+    assert len({*drawn}) == 64
     assert all(10 <= sum(i // 250 == part for i in drawn) <= 22 for part in range(4))
     assert len(set(map(str, examples.inputs["examples"]))) == 256
     assert request.ids[:64] == (drawn if has_ids else [])

@@ -71,7 +71,7 @@ class LinearModelCheck(Check):
         figures: dict[str, Cell] = {f"rows of {TRAIN_SPLIT}": len(train)}
         worse, advice = list[str](), "check the labels and the settings of the trainer"
         order = np.argsort(rows.ids)  # which a bootstrap depends on
-        own = data.recorded().find(rows.ids[order])
+        own = model.recorded(data.split).find(rows.ids[order])
         if own is None:
             value = data.facts.metrics.get(name, math.nan)
             sentence += f"{name} is {value:.4f} instead of {values[name]:.4f}"

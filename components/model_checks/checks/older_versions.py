@@ -67,7 +67,7 @@ class OlderVersionsCheck(Check):
         if not versions:
             raise NotApplicable("there is no older version")
         task, rows = data.task, data.rows(most=settings.rows)
-        new = data.recorded().find(rows.ids)
+        new = model.recorded(data.split).find(rows.ids)
         compared = [_compare(version, data, rows, new) for version in versions]
         tests = [version for version in compared if version.test]
         where = f"on {wording.count(len(rows), 'row')} of {data.split}"
