@@ -44,6 +44,7 @@ VOLATILE_TEXT = re.compile(r"(?<!\S)/\S+|\b\d{13}\b| and \S+ % of the time")
 
 _FILES = {
     "verdict": "artifacts/Evaluator/verdict/*/verdict.json",
+    "checks": "artifacts/ModelChecks/blessing/*/checks.json",
     "serving_check": "artifacts/ServingCheck/blessing/*/serving_check.json",
     "metrics": "artifacts/Trainer/model_run/*/metrics.json",
     "report": "runs/*/report.json",
