@@ -26,9 +26,10 @@ def read_id(example: tf.train.Example, column: str) -> int:
 
 
 def read_records(pattern: str) -> Iterator[bytes]:
-    """Yields the serialized Examples of files, gzipped TFRecords."""
-    paths = files.list_records([pattern])
-    yield from tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator()
+    """Yields the serialized Examples of TFRecords, gzipped if their name ends so."""
+    for path in files.list_records([pattern]):
+        compression = "GZIP" if path.endswith(".gz") else ""
+        yield from tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
 
 
 def sample_records(pattern: str, most: int) -> list[bytes]:

@@ -14,6 +14,8 @@ import modules as modules  # sets TF_USE_LEGACY_KERAS before TensorFlow is impor
 if TYPE_CHECKING:
     from contracts.errors import DataRefusedError as DataRefusedError
     from contracts.errors import UsageError as UsageError
+    from pipeline.api.checking import ChecksReport as ChecksReport
+    from pipeline.api.checking import check as check
     from pipeline.api.looking import Comparison as Comparison
     from pipeline.api.looking import Run as Run
     from pipeline.api.looking import compare as compare
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "contracts.errors": ("DataRefusedError", "UsageError"),
+    "pipeline.api.checking": ("ChecksReport", "check"),
     "pipeline.api.looking": ("Comparison", "Run", "compare", "list_runs", "load_run"),
     "pipeline.api.orchestrated": ("compile_job",),
     "pipeline.api.predictions": ("predict", "predict_files"),

@@ -198,6 +198,7 @@ def run(
             models,
             model_run=model_run.uri,
             pushed=pushed,
+            identity=digest.identity,
             unserved=unserved,
         ) as called,
     ):

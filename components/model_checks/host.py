@@ -50,10 +50,12 @@ class Host:
     Args:
       settings: The task, the split that decides, and the limits of the process.
       facts: What checks know before they run.
-      patterns: The files of each split, gzipped TFRecords of Examples.
+      patterns: The files of each split, TFRecords of Examples.
       models: Directories of SavedModels by name: the candidate and the champion.
       model_run: Directory of the `ModelRun`; None without one.
       pushed: Directory of the pushed versions; None without one.
+      identity: `exported_model.identity` of the candidate, whose copies are no older
+        versions.
       unserved: Why the candidate cannot be called; empty if it can.
 
     Attributes:
@@ -70,6 +72,7 @@ class Host:
         *,
         model_run: str | None = None,
         pushed: str | None = None,
+        identity: str = "",
         unserved: str = "",
     ) -> None:
         self.facts = facts
@@ -79,12 +82,14 @@ class Host:
         self._paths = dict(models)
         self._model_run = model_run
         self._pushed = pushed
+        self._identity = identity
         self._unserved = unserved
         self._stack = contextlib.ExitStack()
         self._process: ModelProcess | None = None
         self._loaded: dict[str, Any] = {}
         self._seconds, self._setting = 0.0, ""
         self._records: dict[tuple[str, int | None], list[bytes]] = {}
+        self._recorded: dict[str, RecordedPredictions] = {}
         self._predicted: dict[tuple[str, Texts], Any] = {}
 
     def __enter__(self) -> Host:
@@ -142,6 +147,11 @@ class Host:
 
     def recorded(self, split: str) -> RecordedPredictions:
         """Returns the candidate's predictions of a split."""
+        if split not in self._recorded:
+            self._recorded[split] = self._predict_split(split)
+        return self._recorded[split]
+
+    def _predict_split(self, split: str) -> RecordedPredictions:
         task = self._settings.task
         if self._model_run is not None:
             return prediction_files.read_predictions(self._model_run, task, split)
@@ -264,10 +274,9 @@ class Host:
 
     def older_versions(self, most: int) -> list[tuple[OlderVersion, Threshold]]:
         """Returns the newest pushed versions that are not the candidate."""
-        if self._pushed is None or self._model_run is None:
+        if self._pushed is None:
             return []
-        excluded = exported_model.read_digest(self._model_run).identity
-        others = served_versions.list_others(self._pushed, excluded)
+        others = served_versions.list_others(self._pushed, self._identity)
         described = []
         for version in itertools.islice(others, most):
             path = uris.join(self._pushed, version)

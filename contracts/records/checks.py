@@ -72,7 +72,8 @@ class CheckResult(Record):
       advice: What to do about a warning or a refusal, as an imperative.
       figures: Measurements by name, with the unit in the name.
       table: More measurements; None without a table.
-      rows: Rows to show in the report. No one else shows them: they hold data.
+      rows: Rows to show in the report and by `check`. Records leave them out: they
+        hold data.
       error: The stable name of a warning or a refusal.
       name: The check's name in the recipe. This and the others are set by ModelChecks.
       title: The check's name for people.

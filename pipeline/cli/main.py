@@ -19,6 +19,7 @@ from ingest import examples
 from modules import environment
 from pipeline import exit_status
 from pipeline.cli import (
+    check,
     clean,
     compare,
     completion,
@@ -295,6 +296,7 @@ SECTIONS: dict[str, list[click.Command]] = {
         serve.serve_command,
         predict.predict_command,
         export.export_command,
+        check.check_command,
         monitor.monitor_command,
         releases.versions_command,
         releases.rollback_command,

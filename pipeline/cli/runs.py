@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,11 +12,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 from contracts import wording
-from contracts.records.checks import STATUS_MARKS, CheckResult
+from contracts.records.checks import CheckResult
 from contracts.run_states import MARKS, PUSHED
 from contracts.settings.evaluator import describe_selection
 from contracts.settings.trainer import TrainerConfig
 from pipeline.cli import options
+from pipeline.cli.check import print_checks
 from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import plain_table, short_id
 from pipeline.config.paths import OutputPaths
@@ -136,7 +137,7 @@ def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
         parts += [f"{name} {value:.1f} ms" for name, value in latency]
         line = "; ".join(check.reasons) if check.reasons else ", ".join(parts)
         console.print(f"serving check: {line}")
-    _print_checks(outputs.checks, console)
+    print_checks(outputs.checks, console)
     if outputs.components:
         console.print(_components_table(outputs))
     if card:
@@ -179,21 +180,6 @@ def lineage_command(paths: OutputPaths, model: str, as_json: bool) -> None:
         print_json(dataclasses.asdict(node))
         return
     Console().print(_tree(node))
-
-
-def _print_checks(results: Sequence[CheckResult], console: Console) -> None:
-    """Prints a line for each check, and one for those that do not apply."""
-    others = []
-    for result in results:
-        if result.status == "not applicable":
-            others.append(result.title)
-            continue
-        symbol, color = STATUS_MARKS[result.status]
-        status = Text.assemble((f"{symbol} {result.status}", color))
-        line = status.append(f" {result.title}: {result.message}")
-        console.print(line, soft_wrap=True)
-    if others:
-        console.print(f"not applicable: {', '.join(others)}", soft_wrap=True)
 
 
 def _check_as_json(result: CheckResult) -> dict[str, Any]:

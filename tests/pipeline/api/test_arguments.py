@@ -204,6 +204,16 @@ ARGUMENTS = {
         f"predict --input rows.csv --model {MISSING} --output {{}}",
         ["predicted", "full", "a.txt", "a.xlsx", "a.json", "a.json.gz"],
     ),
+    "check.model": Both(
+        lambda value: pipeline.check(value, sample()),
+        "check --config recipe.yaml --model {}",
+        [MISSING, "rows.csv", "output", "a[b]"],
+    ),
+    "check.recipe": Both(
+        lambda value: pipeline.check("output", value),
+        "check --model output --config {}",
+        [MISSING, "recipe.yaml", "rows.csv"],
+    ),
     "serve.model": Both(
         lambda value: pipeline.serve(value).__enter__(),
         "serve --model {}",
