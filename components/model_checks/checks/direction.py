@@ -112,7 +112,6 @@ class Direction(Check):
             columns=("Expectation", "Rows failed"),
             advice="see the rows that change most in the report; add rows to train "
             "with such texts, or raise the setting",
-            error="E-wrong-direction",
         )
 
     def validate(

@@ -96,7 +96,6 @@ class SwappedWords(Check):
             advice="see the rows that change most in the report; add rows to train "
             "whose label does not depend on these words, or raise the setting if it "
             "may",
-            error="E-changed-by-words",
         )
 
     def validate(
