@@ -216,7 +216,6 @@ def judge(
     most: float,
     columns: tuple[str, str],
     advice: str,
-    error: str,
 ) -> CheckResult:
     """Returns the result of a check that limits the share of failed rows.
 
@@ -229,7 +228,6 @@ def judge(
       most: The limit. A share is too large if its whole interval is above it.
       columns: Heads of the names and of the failed rows.
       advice: As in `CheckResult`.
-      error: As in `CheckResult`.
 
     Raises:
       NotApplicable: No row is changed.
@@ -267,7 +265,6 @@ def judge(
         figures={"largest_share": worst.share},
         table=Table(columns=heads, rows=cells),
         rows=[row for change in changes for row in change.shown],
-        error=error,
     )
 
 

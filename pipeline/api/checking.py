@@ -42,8 +42,8 @@ def check(
     Args:
       model: A run that pushed a model, or the directory of a pushed model or of its
         versions, of which the newest is checked.
-      recipe: The recipe with the data and the checks, or its file; None is that of the
-        run that pushed the model.
+      recipe: The recipe with the data and the checks, or its file; None takes the
+        settings of the run that pushed the model.
 
     Returns:
       The results. `refusals` is empty if no check refuses the model.

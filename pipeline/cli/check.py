@@ -38,8 +38,8 @@ _MAX_TEXT = 200
     "recipe",
     type=click.Path(path_type=Path),
     shell_complete=completion.complete_recipe,
-    help="Recipe with the data and the checks. Default: that of the run that pushed "
-    "the model.",
+    help="Recipe with the data and the checks. Default: the settings of the run that "
+    "pushed the model.",
 )
 @options.SET
 @options.JSON
@@ -49,7 +49,7 @@ def check_command(
     """Run the checks of a recipe on a pushed model, without training.
 
     DIR is a version, or a directory of versions, of which the newest is checked. The
-    exit status is 3 if a check refuses the model; what is served does not change.
+    exit status is 3 if a check refuses the model; the served version does not change.
     """
     config = None if recipe is None else load_config(recipe, overrides)
     directory = find_model(model)

@@ -80,7 +80,7 @@ def check_version(
     if difference := exported_model.find_task_difference(model, expected):
         raise SettingError(
             "task",
-            f"the model {model} has another one: {difference}",
+            f"the model {model} has a different one: {difference}",
             advice="name the recipe of the model with `recipe=FILE`",
         )
     checks = resolve_checks(config, paths)

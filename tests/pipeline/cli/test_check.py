@@ -112,8 +112,8 @@ def test_version_of_an_unknown_run_needs_a_recipe(checked):
     status, _, error = invoke("--model", checked.version)
     assert status == exit_status.USAGE
     assert error.endswith(
-        f"error: --config: missing: the run that pushed {checked.version} is unknown; name "
-        "the recipe with --config FILE [E-option-missing]"
+        f"error: --config: missing: the run that pushed {checked.version} is unknown; "
+        "name the recipe with --config FILE [E-option-missing]"
     )
 
 
@@ -122,7 +122,9 @@ def test_damaged_version_and_model_of_another_task_are_refused(checked, export):
         "--model", export("pairs").directory, "--config", checked.recipe
     )
     assert status == exit_status.USAGE
-    assert "has another one: text_columns ['question', 'answer'] instead of" in error
+    assert (
+        "has a different one: text_columns ['question', 'answer'] instead of" in error
+    )
     checked.damage()
     status, _, error = invoke("--model", checked.version, "--config", checked.recipe)
     assert status == exit_status.USAGE
