@@ -164,7 +164,7 @@ def not_finite(left, right):
 
 
 def test_older_versions_are_called_or_have_a_problem(open_host, tmp_path):
-    pushed, run = tmp_path / "serving", tmp_path / "run"
+    pushed = tmp_path / "serving"
     good, bad = save(tmp_path / "good"), save(tmp_path / "bad", not_finite)
     other = save(tmp_path / "other", task=TaskConfig(classes=["no", "yes"]))
     for days, model in ((10, bad), (20, good), (30, other), (40, good)):
@@ -173,9 +173,9 @@ def test_older_versions_are_called_or_have_a_problem(open_host, tmp_path):
     damaged.write_bytes(damaged.read_bytes()[::-1])
     candidate = shutil.copytree(good, tmp_path / "candidate")
     (candidate / "fingerprint.pb").write_bytes(b"of the new model")
-    exported_model.write_digest(str(candidate), str(run))
     served_versions.push(str(candidate), str(pushed), str(NOW))
-    options = {"model_run": str(run), "pushed": str(pushed)}
+    identity = exported_model.identity(str(candidate))
+    options = {"identity": identity, "pushed": str(pushed)}
     with open_host({"candidate": str(candidate)}, **options) as host:
         data = Data(host.facts, host.call)
         versions = list(data.older_versions(9))
