@@ -33,8 +33,8 @@ DETAILS = {
     SUCCESS: "success; the last line of a run reports a missing report or card",
     FAILURE: "a failure; the run's log has the traceback",
     USAGE: "bad usage, settings or data, refused before any long work",
-    REFUSED: "the Evaluator or the ServingCheck refused the model; the reason is in "
-    "the last line",
+    REFUSED: "the Evaluator, the ServingCheck or a check refused the model; the reason "
+    "is in the last line",
     ALARM: "`monitor` found a difference beyond its limit, or a metric below its "
     "threshold",
     HUNG_UP: "SIGHUP: the terminal was closed; a training saves a checkpoint, and "

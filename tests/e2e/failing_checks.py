@@ -1,5 +1,10 @@
 """Checks that the tiny model fails: required rows, and a user's own."""
 
+import contextlib
+import sys
+
+import pytest
+
 from tests import tiny
 
 ((_, *TEXTS),) = tiny.pairs(1)  # a row of `train`
@@ -33,7 +38,14 @@ class LeastProbability(Check):
 }
 
 
-def write(directory):
-    """Writes the files beside a recipe."""
+@contextlib.contextmanager
+def beside(recipe):
+    """Writes the files beside a recipe; removes them, and what they imported."""
     for name, content in FILES.items():
-        (directory / name).write_text(content)
+        (recipe.parent / name).write_text(content)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "path", [*sys.path])
+        yield
+    for name in FILES:
+        (recipe.parent / name).unlink()
+        sys.modules.pop(name.removesuffix(".py"), None)

@@ -63,7 +63,7 @@ def compiled(
 ):
     """Compiles the tiny recipe, and deletes what a cluster cannot read.
 
-    `failing_checks` are beside the recipe.
+    The files of `failing_checks` are beside the recipe.
 
     Args:
       directory: A new directory.
@@ -93,7 +93,6 @@ def compiled(
     recipe = tiny.write_config(
         directory / "recipe.yaml", **{**defaults, **(recipe_settings or {})}
     )
-    failing_checks.write(directory)
 
     def compile_recipe(name, **changes):
         config = load_config(recipe, {"trainer.warm_start": "champion", **changes})
@@ -103,11 +102,10 @@ def compiled(
         return list(yaml.safe_load_all((directory / name).read_text()))
 
     documents = compile_recipe("pipeline.yaml")
-    changed = compile_recipe("changed.yaml", **changes)[0] if changes else {}
+    with failing_checks.beside(recipe):
+        changed = compile_recipe("changed.yaml", **changes)[0] if changes else {}
     for folder in ("encoder", "data", "output"):
         shutil.rmtree(directory / folder)
-    for name in failing_checks.FILES:
-        (directory / name).unlink()
     state = directory / "state"
     with (
         worker.start(store=store) as server,
@@ -170,7 +168,7 @@ def learning_rate(run: JobRun) -> float:
 
 def check_serving(run: JobRun, served: str) -> None:
     """Checks that a run blessed and pushed a model, and that it predicts a pair."""
-    blessing = run.tasks["ServingCheck"].outputs["blessing"]
+    blessing = run.tasks["ModelChecks"].outputs["blessing"]
     assert blessing["metadata"]["blessed"] == 1
     report = read_json(blessing["uri"], "serving_check.json")
     assert report["reasons"] == []

@@ -1,7 +1,6 @@
 """A model that fails a check is not pushed, and only changed checks run again."""
 
 import json
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -23,6 +22,13 @@ CHECKED = {"ModelChecks", "AtomicPusher", "Report"}
 
 
 @pytest.fixture
+def folder(finished):
+    """The directory of the recipe, with required rows and an own check."""
+    with failing_checks.beside(finished.recipe):
+        yield finished.recipe.parent
+
+
+@pytest.fixture
 def kept(finished):
     """Returns a function: the names of the checks that ran since its last call."""
     directory = finished.paths.artifacts / tfx_names.CHECK_RESULTS
@@ -37,12 +43,11 @@ def kept(finished):
 
 
 def test_model_that_fails_required_rows_is_not_pushed_until_fewer_are_required(
-    run_command, finished, second, kept
+    run_command, finished, second, folder, kept
 ):
     """The first run's model would be pushed again, next to the second one's."""
-    failing_checks.write(finished.recipe.parent)
     served = sorted(finished.paths.pushed.iterdir())
-    file = f"checks.required_rows.file={finished.recipe.parent / 'must_pass.csv'}"
+    file = f"checks.required_rows.file={folder / 'must_pass.csv'}"
     code, output, _ = run_command("--set", file)
     assert code == exit_status.REFUSED, output
     last = output.splitlines()[-1]
@@ -82,20 +87,9 @@ def test_model_that_fails_required_rows_is_not_pushed_until_fewer_are_required(
     assert output.splitlines()[-1] == f"pushed {pushed}"
 
 
-@pytest.fixture
-def _imports(monkeypatch):
-    """Removes the modules that a test imports from beside its recipe."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    yield
-    for name in (failing_checks.OWN_MODULE, failing_checks.OWN_LIMITS):
-        sys.modules.pop(name.removesuffix(".py"), None)
-
-
-@pytest.mark.usefixtures("_imports")
 def test_own_check_refuses_a_model_until_a_module_that_it_imports_is_edited(
-    run, finished, kept
+    run, finished, folder, kept
 ):
-    failing_checks.write(finished.recipe.parent)
     refused, executed = run(**{f"checks.{OWN}": {}})
     assert executed == CHECKED
     assert refused.pushed is None
@@ -103,7 +97,7 @@ def test_own_check_refuses_a_model_until_a_module_that_it_imports_is_edited(
     assert find(refused.checks, OWN).status == "refused"
     assert kept() == [OWN]
 
-    (finished.recipe.parent / failing_checks.OWN_LIMITS).write_text("LEAST = 0.1\n")
+    (folder / failing_checks.OWN_LIMITS).write_text("LEAST = 0.1\n")
     passed, executed = run(**{f"checks.{OWN}": {}})
     assert executed == CHECKED
     assert passed.pushed == finished.run.pushed
