@@ -117,7 +117,7 @@ def test_run_with_two_older_versions_shows_how_the_model_ages(
         age = datetime.now(timezone.utc) - datetime.fromisoformat(version["pushed"])
         assert round(age / timedelta(days=1)) == days
         assert version["accuracy"].value == pytest.approx(before, abs=0.2)
-        difference = version["accuracy"].value - new["accuracy"].value
+        difference = new["accuracy"].value - version["accuracy"].value
         assert version["difference"].value == pytest.approx(difference)
         assert version["data"].startswith("data (")
     page = (last_record(finished) / "report.html").read_text()
