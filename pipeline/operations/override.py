@@ -204,6 +204,9 @@ def _write_metadata(run: Run, release: Release) -> None:
             "model_blessing": tfx_names.MODEL_BLESSING,
             "infra_blessing": tfx_names.INFRA_BLESSING,
         }
+        # Runs of earlier releases have no ModelChecks.
+        if tfx_names.MODEL_CHECKS_BLESSING in run.artifacts:
+            inputs["infra_blessing"] = tfx_names.MODEL_CHECKS_BLESSING
         pairs = [
             (run.artifacts[output], _event(mlmd.Event.INPUT, key))
             for key, output in inputs.items()

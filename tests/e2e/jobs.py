@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 import yaml
 
+from contracts.records.checks import CheckResult, ChecksReport
 from contracts.records.evaluation import Verdict
 from contracts.storage import files, uris
 from pipeline.config.recipe import load_config
@@ -18,6 +20,7 @@ from pipeline.orchestrators import compilation, staging
 from tests import tiny
 from tests.compiled import worker
 from tests.compiled.runner import JobRun, JobRunner
+from tests.e2e import failing_checks
 from tests.object_store.client import ObjectStore
 
 
@@ -29,11 +32,13 @@ class Job:
       documents: The package's YAML documents; the first is the pipeline spec.
       runner: Runs it.
       root: The pipeline root.
+      changed: The pipeline spec of another job of the recipe.
     """
 
     documents: list[Any]
     runner: JobRunner
     root: str
+    changed: dict[str, Any]
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -53,9 +58,12 @@ def compiled(
     orchestrator: str,
     store: ObjectStore | None = None,
     recipe_settings: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
     **settings: Any,
 ):
     """Compiles the tiny recipe, and deletes what a cluster cannot read.
+
+    The files of `failing_checks` are beside the recipe.
 
     Args:
       directory: A new directory.
@@ -63,6 +71,7 @@ def compiled(
       store: Has the pipeline root; None for a local one. The environment must have its
         variables.
       recipe_settings: Arguments of `tiny.write_config` that replace those below.
+      changes: Settings by dotted key of another job, which is compiled too.
       **settings: Settings of the orchestrator besides image and pipeline root.
     """
     root = f"{store.new_bucket()}/bert" if store else str(directory / "root")
@@ -84,20 +93,25 @@ def compiled(
     recipe = tiny.write_config(
         directory / "recipe.yaml", **{**defaults, **(recipe_settings or {})}
     )
-    config = load_config(recipe, {"trainer.warm_start": "champion"})
-    job = compilation.compile_job(config, orchestrator)
-    package = directory / "pipeline.yaml"
-    compilation.write_job(job, package)
-    staging.copy(job.staged)
+
+    def compile_recipe(name, **changes):
+        config = load_config(recipe, {"trainer.warm_start": "champion", **changes})
+        job = compilation.compile_job(config, orchestrator)
+        compilation.write_job(job, directory / name)
+        staging.copy(job.staged)
+        return list(yaml.safe_load_all((directory / name).read_text()))
+
+    documents = compile_recipe("pipeline.yaml")
+    with failing_checks.beside(recipe):
+        changed = compile_recipe("changed.yaml", **changes)[0] if changes else {}
     for folder in ("encoder", "data", "output"):
         shutil.rmtree(directory / folder)
-    documents = list(yaml.safe_load_all(package.read_text()))
     state = directory / "state"
     with (
         worker.start(store=store) as server,
         JobRunner(orchestrator, root, state, store=store, server=server) as runner,
     ):
-        yield Job(documents, runner, root)
+        yield Job(documents, runner, root, changed)
 
 
 def up_to(spec: dict[str, Any], task: str) -> dict[str, Any]:
@@ -126,6 +140,14 @@ def executed(run: JobRun) -> set[str]:
     return {name for name, state in run.states.items() if state == "run"}
 
 
+def checks(run: JobRun) -> list[CheckResult]:
+    """Returns the results of all checks; those after the push included."""
+    directory = os.path.dirname(output(run, "Report", "report"))
+    report = ChecksReport.read(directory)
+    assert report
+    return report.results
+
+
 def verdict(run: JobRun):
     return Verdict.read(output(run, "Evaluator", "verdict"))
 
@@ -146,7 +168,7 @@ def learning_rate(run: JobRun) -> float:
 
 def check_serving(run: JobRun, served: str) -> None:
     """Checks that a run blessed and pushed a model, and that it predicts a pair."""
-    blessing = run.tasks["ServingCheck"].outputs["blessing"]
+    blessing = run.tasks["ModelChecks"].outputs["blessing"]
     assert blessing["metadata"]["blessed"] == 1
     report = read_json(blessing["uri"], "serving_check.json")
     assert report["reasons"] == []

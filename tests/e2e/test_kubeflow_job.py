@@ -11,8 +11,8 @@ import json
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
-from contracts.records.ages import ModelAges
 
+from components.model_checks import registry
 from contracts.storage import files
 from ingest import examples as examples_lib
 from pipeline.config.recipe import load_task
@@ -23,6 +23,8 @@ from tests.compiled.backends import LOGS_KEY, LOGS_TYPE
 from tests.compiled.runner import JobRun
 from tests.compiled.spec import check_spec, container_of
 from tests.e2e import jobs
+from tests.e2e.check_results import find, read_table
+from tests.e2e.failing_checks import OWN, TEXTS
 from tests.e2e.finished_run.components import RELEASE
 from tests.nightly import nightly
 
@@ -51,7 +53,13 @@ def story(tmp_path_factory, object_store, pods):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in object_store.environment.items():
             patch.setenv(name, value)
-        with jobs.compiled(directory / "job", "kubeflow", object_store) as job:
+        checks = {
+            "checks.required_rows.file": str(directory / "job" / "must_pass.csv"),
+            f"checks.{OWN}": {},
+        }
+        with jobs.compiled(
+            directory / "job", "kubeflow", object_store, changes=checks
+        ) as job:
             yield Story(job, job.runner.run(job.spec), job.served)
 
 
@@ -97,11 +105,11 @@ def check_report(run, learning_rate):
     numbers = jobs.read_json(page.removesuffix(".html") + ".json")
     assert numbers["outcome"] == "pushed"
     assert numbers["settings"]["trainer"]["learning_rate"] == learning_rate
-    slices = numbers["verdict"]["slices"]
-    assert slices
-    assert all(part["linear"] is not None for part in slices)
-    changes = numbers["serving_check"]["group_words"]
-    assert [part["name"] for part in changes] == ["animals"]
+    assert numbers["verdict"]["slices"]
+    results = {result["name"]: result for result in numbers["checks"]}
+    assert set(results) == set(registry.find_checks())
+    assert results["linear_model"]["table"]["rows"]
+    assert results["swapped_words"]["status"] in ("passed", "warning")
 
 
 def test_report_of_a_run_is_a_page_that_the_interface_shows(story):
@@ -140,9 +148,10 @@ def test_second_run_is_compared_with_what_the_first_one_pushed(story, second):
 def test_second_model_is_pushed_next_to_the_first_one(story):
     run = story.job.runner.run(story.job.spec, parameters=SECOND)
     assert jobs.executed(run) == set(RELEASE)
-    (older,) = ModelAges.read(jobs.output(run, "OlderVersions", "ages")).versions
-    assert older.problem == ""
-    assert older.paired.rows == 48
+    ages = find(jobs.checks(run), "older_versions")
+    _, older = read_table(ages)
+    assert (older["version"], older["problem"]) == (story.served[0][-1:], "")
+    assert ages.figures["rows"] == 48
     jobs.check_serving(run, story.job.served[1])
     check_report(run, 0.002)
 
@@ -194,6 +203,30 @@ def test_every_output_of_the_job_is_without_markers_of_directories(
     assert empty == {(name, output) for name, output in expected if name in executed}
 
 
+def test_model_that_fails_required_rows_or_an_own_check_is_not_pushed(story):
+    """The model of the first run, which passed the other checks."""
+    spec = story.job.changed
+    run = dataclasses.replace(story.first, tasks=dict(story.first.tasks))
+    for name in ("ModelChecks", "AtomicPusher", "Report"):
+        run.tasks[name] = story.job.runner.rerun_task(spec, name, run)
+        assert run.tasks[name].state == "run"
+    blessing = run.tasks["ModelChecks"].outputs["blessing"]
+    assert blessing["metadata"]["blessed"] == 0
+    pushed = run.tasks["AtomicPusher"].outputs["pushed_model"]["metadata"]
+    assert pushed["pushed"] == 0
+    assert story.job.served[:1] == story.served
+    results = jobs.checks(run)
+    refused = {result.name for result in results if result.status == "refused"}
+    assert refused == {"required_rows", OWN}
+    (row,) = find(results, "required_rows").rows
+    assert list(row.texts.values()) == TEXTS
+    assert row.facts["prediction"] != row.facts["label"]
+    page = jobs.output(run, "Report", "report")
+    numbers = jobs.read_json(page.removesuffix(".html") + ".json")
+    assert numbers["outcome"] == "refused"
+    assert any("required rows" in reason for reason in numbers["reasons"])
+
+
 def test_report_that_fails_leaves_a_page_and_the_run_succeeds(story):
     spec = copy.deepcopy(story.job.spec)
     component = spec["components"]["Report"]
@@ -232,7 +265,7 @@ def test_model_is_copied_only_to_the_components_that_load_it(story):
         for artifact in channel["artifacts"]
         if artifact["uri"] == model
     }
-    assert readers == {"Evaluator", "ServingCheck", "AtomicPusher"}
+    assert readers == {"Evaluator", "ServingCheck", "ModelChecks", "AtomicPusher"}
 
 
 def test_state_of_a_run_is_small_enough_for_argo(story):
@@ -251,7 +284,7 @@ def test_state_of_a_run_is_small_enough_for_argo(story):
             [*container["command"], *container["args"]],
             task.executor_input,
         )
-    # WarmStart and OlderVersions were not in the recorded run.
+    # WarmStart and ModelChecks were not in the recorded run.
     assert len(tasks) == 16
     recorded = argo_status.RECORDED_BYTES / argo_status.RECORDED_TASKS
     assert size / len(tasks) < 0.56 * recorded

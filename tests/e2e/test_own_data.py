@@ -21,8 +21,10 @@ from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.local.run import hold_output
+from report.content import Report
 from tests import tiny, warm_probe
 from tests.e2e import warm_command
+from tests.e2e.check_results import find, read_table
 from tests.e2e.finished_run.components import EVERYTHING
 from tests.nightly import nightly
 
@@ -188,10 +190,11 @@ def test_three_commands_lead_from_a_file_to_predictions_although_the_run_is_kill
         column["name"] for column in report["splits"][0]["columns"]
     }
     texts = {row["id #"]: [row["Was sie sagten?"]] for row in rows}
-    slices = report["verdict"]["slices"]
-    lands = [part for part in slices if part["feature"] == "Land"]
-    assert [part["value"] for part in lands] == ["(missing)", "at", "de"]
-    assert [part["thresholds"] for part in lands] == [{"accuracy": 0.7}] * 3
+    slices = find(Report.read(str(record)).checks, "slices")
+    lands = [row for row in read_table(slices) if row["slice"].startswith("Land")]
+    expected = ["Land (missing)", "Land at", "Land de"]
+    assert [row["slice"].rpartition(" (")[0] for row in lands] == expected
+    assert [row["threshold"] for row in lands] == [0.7] * 3
     assert report["worst_rows"]
     for row in report["worst_rows"]:
         assert row["texts"] == texts[row["id"]]

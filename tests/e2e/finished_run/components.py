@@ -8,7 +8,7 @@ DATA = (
     "SchemaGen",
     "DataGate",
 )
-COMPARED = ("Champion", "Evaluator", "OlderVersions", "AtomicPusher", "Report")
+COMPARED = ("Champion", "Evaluator", "ModelChecks", "AtomicPusher", "Report")
 RELEASE = (*COMPARED, "ServingCheck")
 MODEL = ("Trainer", *RELEASE)
 EVERYTHING = (*DATA, "Transform", "Hyperparameters", *MODEL)

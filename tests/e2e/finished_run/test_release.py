@@ -112,7 +112,7 @@ def test_model_whose_predictions_differ_from_the_evaluated_ones_is_not_pushed(
     table.write_text("\n".join("\t".join(row) for row in swapped) + "\n")
 
     latest, executed = run(serving__rows=8)
-    assert executed == {"ServingCheck", "AtomicPusher", "Report"}
+    assert executed == {"ServingCheck", "ModelChecks", "AtomicPusher", "Report"}
     assert latest.verdict.blessed
     assert any("differs" in reason for reason in latest.serving_check.reasons)
     assert latest.pushed is None

@@ -2,16 +2,19 @@
 
 import json
 import shutil
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from components.model_checks import registry
 from contracts.errors import UsageError
 from pipeline.cli import main
 from pipeline.operations.runs import RunList
 from report import page
 from report.content import Report
+from tests.e2e.check_results import find, read_table
 
 pytestmark = pytest.mark.e2e
 
@@ -47,10 +50,9 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
         *(0.6, 0.7, 0.8, 0.9, 0.95)
     ]
     assert {part.feature for part in report.slices} == {"pair_length", "word_overlap"}
-    results = {result.name: result for result in report.checks}
-    assert all(result.title and result.sentence for result in results.values())
-    assert {"linear_model", "slices", "swapped_words", "text_columns"} <= set(results)
-    for row in results["swapped_words"].rows:
+    assert {result.name for result in report.checks} == set(registry.find_checks())
+    assert all(result.title and result.sentence for result in report.checks)
+    for row in find(report.checks, "swapped_words").rows:
         assert any("cat" in text or "dog" in text for text in row.texts.values())
     worst = report.worst_rows[0]
     assert worst.texts[0].startswith("The ")
@@ -102,31 +104,31 @@ def test_run_with_two_older_versions_shows_how_the_model_ages(
     older = newer.with_name(str(int(newer.name) - 92 * 86_400_000))
     shutil.copytree(newer, older)
     latest, executed = run(**second.settings)
-    assert executed == {"OlderVersions", "Report"}
-    ages = read(finished).ages
-    assert ages == latest.ages
-    assert ages.rows == 48
+    assert executed == {"Report"}
+    ages = find(read(finished).checks, "older_versions")
+    assert ages == find(latest.checks, "older_versions")
+    assert ages.figures["rows"] == 48
+    new, *versions = read_table(ages)
     value = second.run.metrics["accuracy"]
-    assert ages.measured.value == pytest.approx(value, abs=1e-6)
+    assert new["accuracy"].value == pytest.approx(value, abs=1e-6)
     before = finished.run.metrics["accuracy"]
-    assert [version.version for version in ages.versions] == [newer.name, older.name]
-    assert [round(version.age_days) for version in ages.versions] == [0, 92]
-    for version in ages.versions:
-        assert version.measured.value == pytest.approx(before, abs=0.2)
-        assert version.paired.b == ages.measured.value
-        assert version.data.startswith("data (")
+    assert [version["version"] for version in versions] == [newer.name, older.name]
+    for version, days in zip(versions, (0, 92), strict=True):
+        age = datetime.now(timezone.utc) - datetime.fromisoformat(version["pushed"])
+        assert round(age / timedelta(days=1)) == days
+        assert version["accuracy"].value == pytest.approx(before, abs=0.2)
+        difference = new["accuracy"].value - version["accuracy"].value
+        assert version["difference"].value == pytest.approx(difference)
+        assert version["data"].startswith("data (")
     page = (last_record(finished) / "report.html").read_text()
     card = (second.run.pushed / "README.md").read_text()
     options = ["--config", str(finished.recipe)]
     shown = CliRunner().invoke(main.main, ["show", "latest", *options]).output
-    for version in ages.versions:
-        assert f'<th scope="row">{version.version}</th>' in page
-        assert f"| {version.version} | " in card
-        assert version.version in shown
-    assert "92 days old" in page
-    assert "92 days old" in card
-    assert "92 days old" in shown
-    assert 'id="figure-ages-title"' in page
+    for version in versions:
+        assert f'"name">{version["version"]}</bdi></th>' in page
+        assert f"| {version['version']} | " in card
+    for text in (page, card, shown):
+        assert "92 days old" in text
 
 
 @pytest.mark.nightly

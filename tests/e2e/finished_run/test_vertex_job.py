@@ -8,10 +8,10 @@ import shutil
 
 import pytest
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
-from contracts.records.ages import ModelAges
 
 from tests.compiled.spec import check_spec
 from tests.e2e import jobs
+from tests.e2e.check_results import find, read_table
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
@@ -32,8 +32,10 @@ def test_job_trains_in_a_custom_job_from_the_champion_and_pushes(restore, tmp_pa
     old, new = job.served
     assert old == champion
     jobs.check_serving(run, new)
-    (older,) = ModelAges.read(jobs.output(run, "OlderVersions", "ages")).versions
-    assert (older.version, older.problem, older.paired.rows) == ("1", "", 48)
+    ages = find(jobs.checks(run), "older_versions")
+    _, older = read_table(ages)
+    assert (older["version"], older["problem"]) == ("1", "")
+    assert ages.figures["rows"] == 48
 
     (trainer,) = run.custom_jobs
     assert trainer.state == "JOB_STATE_SUCCEEDED"
