@@ -19,6 +19,7 @@ from contracts.task.definition import NO_ID, TaskConfig
 from modules.data import sampling
 
 _SHOWN = 5  # rows that change most, of each perturbation
+_EQUAL = 1e-6  # a smaller change is a rounding error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +119,8 @@ class ChangedRows:
         # The worst version of each row, the worst row first.
         worst: dict[int, int] = {}
         for version in np.lexsort((-badness, ~failed)):
-            worst.setdefault(int(self.indices[version]), int(version))
+            if failed[version] or abs(change[version]) > _EQUAL:
+                worst.setdefault(int(self.indices[version]), int(version))
         return Change(
             name=self.name,
             rows=rows,

@@ -131,7 +131,12 @@ def test_rows_that_fail_are_shown_before_those_that_change_more():
 
 def test_unchanged_text_of_a_pair_is_not_repeated():
     task = TaskConfig(text_columns=["a", "b"], classes=["bad", "good"])
-    (changed,), _ = predict([("one", "two")], {**THANKS, "column": "b"}, task=task)
+    (changed,), _ = predict(
+        [("one", "two")],
+        {**THANKS, "column": "b"},
+        task=task,
+        model=by_word("thanks.", column=1),
+    )
     (row,) = changed.compare().shown
     assert row.texts == {"a": "one", "b": "two"}
     assert row.facts["changed b"] == "two Thanks."
