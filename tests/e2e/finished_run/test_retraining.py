@@ -7,7 +7,6 @@ import yaml
 
 from contracts.errors import UsageError
 from tests import tiny
-from tests.e2e.check_results import find
 from tests.e2e.finished_run.components import COMPARED, DATA, RELEASE
 
 pytestmark = pytest.mark.e2e
@@ -69,15 +68,6 @@ def test_training_on_a_new_span_starts_from_the_champion_and_is_compared_with_it
     executed = train(start_training, trainer__learning_rate=0.002)
     assert executed == {"Hyperparameters", "Trainer"}
     assert f"training starts from the champion {champion}" in log()
-
-
-@pytest.mark.nightly
-def test_latency_is_compared_with_that_of_the_champion(train):
-    limited, executed = train(checks__latency__max_ratio=1000)
-    assert executed == {"ModelChecks", "AtomicPusher", "Report"}
-    latency = find(limited.checks, "latency")
-    assert latency.status == "passed"
-    assert min(latency.figures["model (ms)"], latency.figures["champion (ms)"]) > 0
 
 
 @pytest.mark.nightly
