@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -61,6 +62,7 @@ class Host:
     Attributes:
       facts: See above.
       problem: The first output of the candidate that cannot be used; empty without one.
+      has_failed: Whether a model has failed, which may depend on the machine.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Host:
     ) -> None:
         self.facts = facts
         self.problem = ""
+        self.has_failed = False
         self._settings = settings
         self._patterns = patterns
         self._paths = dict(models)
@@ -87,7 +90,7 @@ class Host:
         self._stack = contextlib.ExitStack()
         self._process: ModelProcess | None = None
         self._loaded: dict[str, Any] = {}
-        self._seconds, self._setting = 0.0, ""
+        self._seconds, self._setting, self._start = 0.0, "", 0.0
         self._records: dict[tuple[str, int | None], list[bytes]] = {}
         self._recorded: dict[str, RecordedPredictions] = {}
         self._predicted: dict[tuple[str, Texts], Any] = {}
@@ -99,8 +102,9 @@ class Host:
         self._stack.close()
 
     def limit(self, seconds: float, setting: str) -> None:
-        """Sets how long the next call may take, and the setting that says so."""
+        """Sets how long all following calls may take together; see `ModelProcess`."""
         self._seconds, self._setting = seconds, setting
+        self._start = time.monotonic()
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Calls a method for a check.
@@ -123,6 +127,7 @@ class Host:
         except ModelError as error:
             self._stack.close()  # a process that was killed
             self._process, self._loaded = None, {}
+            self.has_failed = True
             raise RuntimeError(str(error)) from error
 
     # --- Data. ---
@@ -316,7 +321,7 @@ class Host:
         if name == CANDIDATE and self._unserved:
             raise NotApplicable(self._unserved)
         process = self.start()
-        process.limit(self._seconds, self._setting)
+        process.limit(self._seconds, self._setting, self._start)
         if name not in self._loaded:
             # The memory of the process is limited.
             for other in {*self._loaded} - {CANDIDATE, CHAMPION}:

@@ -27,6 +27,13 @@ from contracts.storage import files, uris
 logger = logging.getLogger(__name__)
 
 _START_SECONDS = 120  # to import the checks on a busy machine
+# `-m` would import modules of the working directory instead of this package's.
+_START = f"""
+import sys
+sys.path[:] = sys.argv[1].splitlines()
+from {__package__} import worker
+worker.main(sys.argv[2])
+"""
 
 
 def run_checks(
@@ -60,7 +67,7 @@ def run_checks(
                     results.append(CheckResult.model_validate(kept["result"]))
                     continue
             host.start()  # TensorFlow is imported while the first checks run
-            start, host.problem = time.monotonic(), ""
+            start, host.problem, host.has_failed = time.monotonic(), "", False
             result, is_complete = worker.run(check)
             if host.problem:
                 result = CheckResult(
@@ -68,7 +75,7 @@ def run_checks(
                 )
             result.name, result.title = check.name, check.check.title
             result.seconds = time.monotonic() - start
-            if is_complete and path:
+            if is_complete and path and not host.has_failed:
                 files.write_record(path, {"result": result.as_json()})
             results.append(result)
     return results
@@ -112,12 +119,12 @@ class _Worker:
             with self._running():
                 deadline = time.monotonic() + timeout
                 limit = f"did not end within the {timeout} s of {setting}"
+                self._host.limit(timeout, setting)
                 self._connection.send(check.name)
                 while True:
                     kind, *content = self._receive(deadline, limit)
                     if kind != "call":
                         break
-                    self._host.limit(max(0.1, deadline - time.monotonic()), setting)
                     self._connection.send(self._call(*content))
             if kind == "result":
                 return CheckResult.model_validate_json(content[0]), True
@@ -125,9 +132,15 @@ class _Worker:
                 return CheckResult(status="not applicable", sentence=content[0]), True
             logger.error("the check %s failed:\n%s", check.name, content[0])
             reason = "raised " + content[0].strip().splitlines()[-1]
-        except (_CheckError, EOFError, OSError) as error:
+        except _CheckError as error:
             self._end()
-            reason = str(error) or f"ended its process: {self._last_line()}"
+            reason = str(error)
+        except (EOFError, OSError):
+            self._end()
+            reason = f"ended its process: {self._last_line()}"
+        except Exception as error:  # noqa: BLE001 (of what a user's code has sent)
+            self._end()
+            reason = f"returned or sent what cannot be read: {error!r}"
         return (
             CheckResult(
                 status=check.settings.failed,
@@ -144,6 +157,8 @@ class _Worker:
             return "not applicable", str(reason)
         except (RuntimeError, OSError, ValueError) as error:
             return "error", str(error)
+        except Exception as error:  # noqa: BLE001 (arguments of a user's code)
+            return "error", f"{type(error).__name__}: {error}"
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
@@ -154,11 +169,11 @@ class _Worker:
                 self._process = psutil.Popen(
                     [
                         sys.executable,
-                        "-m",
-                        __package__ + ".worker",
+                        "-c",
+                        _START,
+                        "\n".join(sys.path),
                         str(other.fileno()),
                     ],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
                     stdin=subprocess.DEVNULL,
                     stdout=self._log,
                     stderr=subprocess.STDOUT,
