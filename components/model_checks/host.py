@@ -282,14 +282,14 @@ class Host:
         if self._pushed is None:
             return []
         others = served_versions.list_others(self._pushed, self._identity)
-        described = []
+        described: list[tuple[OlderVersion, Threshold]] = []
         for version in itertools.islice(others, most):
             path = uris.join(self._pushed, version)
             self._paths[version] = path
             pushed = served_versions.numbered_time(version)
             if pushed is None and uris.is_local(path):
                 pushed = served_versions.push_time(path)
-            evaluation, problem = None, ""
+            evaluation, problem, threshold = None, "", None
             try:
                 if recorded := served_versions.read_evaluation(path):
                     evaluation = Evaluation.model_validate(recorded)
@@ -297,16 +297,13 @@ class Host:
                 expected = exported_model.describe_task(self._settings.task)
                 difference = exported_model.find_task_difference(path, expected)
                 problem = difference and f"another task: {difference}"
+                threshold = read_threshold(path)
             except served_versions.VersionError as error:
                 problem = error.sentence()
             except (OSError, ValueError, tf.errors.OpError) as error:
                 problem = f"{type(error).__name__}: {error}"
-            described.append(
-                (
-                    OlderVersion(version, pushed, evaluation, problem, None),
-                    read_threshold(path),
-                )
-            )
+            older = OlderVersion(version, pushed, evaluation, problem, None)
+            described.append((older, threshold))
         return described
 
     def start(self) -> ModelProcess:

@@ -27,6 +27,7 @@ from contracts.storage import files, uris
 logger = logging.getLogger(__name__)
 
 _START_SECONDS = 120  # to import the checks on a busy machine
+_LOGGED_BYTES = 1 << 14  # of what a check has written
 # `-m` would import modules of the working directory instead of this package's.
 _START = f"""
 import sys
@@ -105,7 +106,7 @@ class _Worker:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._end()
+        self._kill()
         self._log.close()
 
     def run(self, check: ConfiguredCheck) -> tuple[CheckResult, bool]:
@@ -114,6 +115,7 @@ class _Worker:
         Returns:
           Its result, and whether it came to an end by itself.
         """
+        self._log_start = os.fstat(self._log.fileno()).st_size
         setting, timeout = f"checks.{check.name}.timeout", check.settings.timeout
         try:
             with self._running():
@@ -133,14 +135,13 @@ class _Worker:
             logger.error("the check %s failed:\n%s", check.name, content[0])
             reason = "raised " + content[0].strip().splitlines()[-1]
         except _CheckError as error:
-            self._end()
-            reason = str(error)
+            reason = self._end(check.name, str(error))
         except (EOFError, OSError):
-            self._end()
-            reason = f"ended its process: {self._last_line()}"
+            reason = self._end(check.name, "ended its process")
         except Exception as error:  # noqa: BLE001 (of what a user's code has sent)
-            self._end()
-            reason = f"returned or sent what cannot be read: {error!r}"
+            reason = self._end(
+                check.name, f"returned or sent what cannot be read: {error!r}"
+            )
         return (
             CheckResult(
                 status=check.settings.failed,
@@ -196,12 +197,25 @@ class _Worker:
             raise _CheckError(limit)
         return self._connection.recv()
 
-    def _last_line(self) -> str:
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1][:500] if lines else "it wrote nothing"
+    def _end(self, name: str, reason: str) -> str:
+        """Ends the process after a check, and logs what the check has written.
 
-    def _end(self) -> None:
+        Args:
+          name: The check.
+          reason: Why the process is ended.
+
+        Returns:
+          The reason with the last line.
+        """
+        self._kill()
+        size = os.fstat(self._log.fileno()).st_size
+        start = max(self._log_start, size - _LOGGED_BYTES)
+        output = os.pread(self._log.fileno(), size - start, start)
+        text = output.decode(errors="replace").strip() or "it wrote nothing"
+        logger.error("the check %s %s; its output:\n%s", name, reason, text)
+        return f"{reason}: {text.splitlines()[-1][:500]}"
+
+    def _kill(self) -> None:
         """Ends the process, and what its checks have started."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):

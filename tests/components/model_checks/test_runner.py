@@ -63,6 +63,7 @@ class Hanging(Check):
 
     def run(self, model, data, settings):
         child = subprocess.Popen(["sleep", "600"])
+        print("asleep", flush=True)
         pathlib.Path(settings.file).write_text(str(child.pid))
         time.sleep(600)
 
@@ -203,7 +204,7 @@ def run(tmp_path, directory):
     return run
 
 
-def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd):
+def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd, caplog):
     file = tmp_path / "pid"
     results = run(
         {
@@ -236,6 +237,7 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd):
         "did not end within the 1 s of checks.own_checks:Hanging.timeout"
         in results["Hanging"].message
     )
+    assert "Hanging.timeout; its output:\nasleep\n" in f"{caplog.text}\n"
     assert "ended its process: bye" in results["Leaving"].message
     assert "returned bool instead of CheckResult" in results["Wrong"].message
     assert "'int' object has no attribute 'encode'" in results["Sending"].message
