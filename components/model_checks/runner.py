@@ -193,8 +193,14 @@ class _Worker:
                     child.kill()
 
     def _receive(self, deadline: float, limit: str) -> tuple[Any, ...]:
-        if not self._connection.poll(max(0.0, deadline - time.monotonic())):
-            raise _CheckError(limit)
+        assert self._process
+        while not self._connection.poll(
+            min(1.0, max(0.0, deadline - time.monotonic()))
+        ):
+            if self._process.poll() is not None:
+                raise EOFError  # a fork holds the connection
+            if time.monotonic() >= deadline:
+                raise _CheckError(limit)
         return self._connection.recv()
 
     def _end(self, name: str, reason: str) -> str:

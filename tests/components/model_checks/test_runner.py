@@ -86,6 +86,15 @@ class Leaving(Check):
         os._exit(3)
 
 
+class Orphaning(Check):
+    title = "Leaves a fork"
+
+    def run(self, model, data, settings):
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(3)
+
+
 class Wrong(Check):
     title = "Returns something else"
 
@@ -211,6 +220,7 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd, caplog):
             "Raising": {"action": "warn"},
             "Hanging": {"timeout": 1, "file": str(file)},
             "Leaving": {},
+            "Orphaning": {},
             "Wrong": {},
             "Sending": {"action": "warn"},
             "Unknown": {"action": "warn"},
@@ -224,6 +234,7 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd, caplog):
         "Raising": "warning",
         "Hanging": "refused",
         "Leaving": "refused",
+        "Orphaning": "refused",
         "Wrong": "refused",
         "Sending": "warning",
         "Unknown": "warning",
@@ -239,6 +250,7 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd, caplog):
     )
     assert "Hanging.timeout; its output:\nasleep\n" in f"{caplog.text}\n"
     assert "ended its process: bye" in results["Leaving"].message
+    assert "ended its process: it wrote nothing" in results["Orphaning"].message
     assert "returned bool instead of CheckResult" in results["Wrong"].message
     assert "'int' object has no attribute 'encode'" in results["Sending"].message
     assert "cannot be read" in results["Unknown"].message
