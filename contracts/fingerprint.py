@@ -103,7 +103,7 @@ def closure(
     Args:
       *modules: Import paths, as in `of_code`.
       packages: The packages whose imports are followed.
-      directory: If it is set, the imports that have a file in it are followed instead.
+      directory: Its files are followed, too.
     """
     programs: dict[str, str] = {}
     pending = list(modules)
@@ -111,13 +111,13 @@ def closure(
         name = pending.pop()
         parent = name.rpartition(".")[0]
         origin: str | None = None
-        if directory is None:
-            if name.split(".")[0] in packages:
-                name, origin = _find_module(name)
-        else:
-            file = find_file(name, directory)
-            origin = str(file) if file else None
-            pending += [parent] if parent else []  # Python imports it first
+        file = find_file(name, directory) if directory else None
+        if file:
+            origin = str(file)
+        elif name.split(".")[0] in packages:
+            name, origin = _find_module(name)
+        if directory and parent:
+            pending.append(parent)  # Python imports it first
         if origin is None or origin in programs or not origin.endswith(".py"):
             continue
         programs[origin], imports = _parse(Path(origin).read_text(encoding="utf-8"))

@@ -238,7 +238,9 @@ def create_pipeline(
         **_cache_key(ServingCheck, config),
     )
     before_push, after_push = inputs.checks.by_stage
-    kept_results = f"{platform.pipeline_root}/{CHECK_RESULTS}"
+    kept_results = {}
+    if platform.enable_cache:
+        kept_results["cache"] = f"{platform.pipeline_root}/{CHECK_RESULTS}"
     model_checks = ModelChecks(
         examples=examples,
         model=model,
@@ -248,8 +250,8 @@ def create_pipeline(
         model_blessing=evaluator.outputs["blessing"],
         infra_blessing=serving_check.outputs["blessing"],
         checks=before_push.as_json(),
-        cache=kept_results,
         significance=parameters["significance"],
+        **kept_results,
         **_cache_key(ModelChecks, config),
     )
     pusher_inputs = {
@@ -281,11 +283,12 @@ def create_pipeline(
             inputs.examples.card.splitting if inputs.examples.span is None else None
         ),
         checks=after_push.as_json(),
-        cache=kept_results,
         significance=parameters["significance"],
         recipe=json.dumps(recipe),
         vocab_file=encoder.vocab_file,
         lineage=json.dumps(_describe_lineage(config, recipe, inputs)),
+        # An orchestrator does not cache what reads the pushed versions.
+        **(kept_results if platform.metadata else {}),
         **_cache_key(Report, config),
         **found,
     )

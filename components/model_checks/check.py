@@ -101,6 +101,8 @@ class Model:
 
     def predict(self, texts: Sequence[str | Sequence[str]]) -> list[Prediction]:
         """Returns the predictions of texts, or of pairs in the order of the columns."""
+        if not texts:
+            return []
         outputs = self.outputs(texts)
         kind = self.task.label_kind
         names = kind.names

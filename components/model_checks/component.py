@@ -49,9 +49,9 @@ def ModelChecks(
     blessing: tfx.dsl.components.OutputArtifact[standard.InfraBlessing],
     settings: tfx.dsl.components.Parameter[str],
     checks: tfx.dsl.components.Parameter[str],
-    cache: tfx.dsl.components.Parameter[str],
     significance: tfx.dsl.components.Parameter[float],
     fingerprint: tfx.dsl.components.Parameter[str],
+    cache: tfx.dsl.components.Parameter[str] = None,
 ) -> None:
     """Blesses a model that Evaluator, ServingCheck and all checks accept.
 
@@ -68,10 +68,11 @@ def ModelChecks(
         `checks.json`, a `contracts.records.checks.ChecksReport`.
       settings: JSON of the settings in `READS`.
       checks: JSON of the checks; see `registry.parse`.
-      cache: Directory of the results of earlier runs, below the pipeline root. TFX has
-        one cache key for all checks, so that a changed check would rerun all of them.
       significance: `evaluator.significance`.
       fingerprint: Hash of this code; part of the cache key.
+      cache: Directory of the results of earlier runs, below the pipeline root; None
+        without a cache. TFX has one cache key for all checks, so that a changed check
+        would rerun all of them.
     """
     unserved = ""
     if not model_utils.is_infra_validated(infra_blessing):
@@ -119,7 +120,7 @@ def run(
     model_verdict: types.Artifact,
     *,
     significance: float,
-    cache: str,
+    cache: str | None,
     code: str,
     model: str = "",
     champion: types.Artifact | None = None,
@@ -136,7 +137,7 @@ def run(
       model_run: The Trainer's.
       model_verdict: Evaluator's.
       significance: `evaluator.significance`.
-      cache: Directory of the results of earlier runs.
+      cache: Directory of the results of earlier runs; None without a cache.
       code: Hash of the code besides the checks.
       model: Directory of the candidate; the Trainer's if it is empty.
       champion: The model in production; None without one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -61,6 +62,7 @@ class Host:
     Attributes:
       facts: See above.
       problem: The first output of the candidate that cannot be used; empty without one.
+      has_failed: Whether a model has failed, which may depend on the machine.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Host:
     ) -> None:
         self.facts = facts
         self.problem = ""
+        self.has_failed = False
         self._settings = settings
         self._patterns = patterns
         self._paths = dict(models)
@@ -87,7 +90,7 @@ class Host:
         self._stack = contextlib.ExitStack()
         self._process: ModelProcess | None = None
         self._loaded: dict[str, Any] = {}
-        self._seconds, self._setting = 0.0, ""
+        self._seconds, self._setting, self._start = 0.0, "", 0.0
         self._records: dict[tuple[str, int | None], list[bytes]] = {}
         self._recorded: dict[str, RecordedPredictions] = {}
         self._predicted: dict[tuple[str, Texts], Any] = {}
@@ -99,8 +102,9 @@ class Host:
         self._stack.close()
 
     def limit(self, seconds: float, setting: str) -> None:
-        """Sets how long the next call may take, and the setting that says so."""
+        """Sets how long all following calls may take together; see `ModelProcess`."""
         self._seconds, self._setting = seconds, setting
+        self._start = time.monotonic()
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Calls a method for a check.
@@ -123,6 +127,7 @@ class Host:
         except ModelError as error:
             self._stack.close()  # a process that was killed
             self._process, self._loaded = None, {}
+            self.has_failed = True
             raise RuntimeError(str(error)) from error
 
     # --- Data. ---
@@ -277,14 +282,14 @@ class Host:
         if self._pushed is None:
             return []
         others = served_versions.list_others(self._pushed, self._identity)
-        described = []
+        described: list[tuple[OlderVersion, Threshold]] = []
         for version in itertools.islice(others, most):
             path = uris.join(self._pushed, version)
             self._paths[version] = path
             pushed = served_versions.numbered_time(version)
             if pushed is None and uris.is_local(path):
                 pushed = served_versions.push_time(path)
-            evaluation, problem = None, ""
+            evaluation, problem, threshold = None, "", None
             try:
                 if recorded := served_versions.read_evaluation(path):
                     evaluation = Evaluation.model_validate(recorded)
@@ -292,16 +297,13 @@ class Host:
                 expected = exported_model.describe_task(self._settings.task)
                 difference = exported_model.find_task_difference(path, expected)
                 problem = difference and f"another task: {difference}"
+                threshold = read_threshold(path)
             except served_versions.VersionError as error:
                 problem = error.sentence()
             except (OSError, ValueError, tf.errors.OpError) as error:
                 problem = f"{type(error).__name__}: {error}"
-            described.append(
-                (
-                    OlderVersion(version, pushed, evaluation, problem, None),
-                    read_threshold(path),
-                )
-            )
+            older = OlderVersion(version, pushed, evaluation, problem, None)
+            described.append((older, threshold))
         return described
 
     def start(self) -> ModelProcess:
@@ -316,7 +318,7 @@ class Host:
         if name == CANDIDATE and self._unserved:
             raise NotApplicable(self._unserved)
         process = self.start()
-        process.limit(self._seconds, self._setting)
+        process.limit(self._seconds, self._setting, self._start)
         if name not in self._loaded:
             # The memory of the process is limited.
             for other in {*self._loaded} - {CANDIDATE, CHAMPION}:

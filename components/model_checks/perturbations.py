@@ -7,8 +7,8 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
@@ -151,6 +151,24 @@ class PerturbationSettings(CheckSettings):
     @classmethod
     def _read_list(cls, section: Any) -> Any:
         return {"perturbations": section} if isinstance(section, list) else section
+
+
+_Perturbation = TypeVar("_Perturbation", bound=Perturbation)
+
+
+def name_perturbations(
+    perturbations: Iterable[_Perturbation],
+) -> dict[str, _Perturbation]:
+    """Returns perturbations by their descriptions; equal ones get a number."""
+    named: dict[str, _Perturbation] = {}
+    for perturbation in perturbations:
+        name = description = perturbation.description
+        for number in itertools.count(2):
+            if name not in named:
+                break
+            name = f"{description} ({number})"
+        named[name] = perturbation
+    return named
 
 
 def check_columns(perturbations: Sequence[Perturbation], task: TaskConfig) -> None:

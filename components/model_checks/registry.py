@@ -6,12 +6,14 @@ import dataclasses
 import difflib
 import functools
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import json
 import os
 import pkgutil
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -205,12 +207,16 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
 def _refuse_module(name: str, module: str) -> None:
     """Refuses the name of a file that would replace another module."""
     package = module.partition(".")[0]
+    installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     owners = {
-        "Python": sys.stdlib_module_names,
-        "this package": fingerprint.FIRST_PARTY,
+        "Python": package in sys.stdlib_module_names,
+        "this package": package in (*fingerprint.FIRST_PARTY, "serving"),
+        "an installed package": importlib.machinery.PathFinder.find_spec(
+            package, installed
+        ),
     }
-    for owner, names in owners.items():
-        if package in names:
+    for owner, is_owner in owners.items():
+        if is_owner:
             raise SettingError(
                 f"checks.{name}",
                 f"{package} is a module of {owner}",

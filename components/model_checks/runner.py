@@ -27,6 +27,14 @@ from contracts.storage import files, uris
 logger = logging.getLogger(__name__)
 
 _START_SECONDS = 120  # to import the checks on a busy machine
+_LOGGED_BYTES = 1 << 14  # of what a check has written
+# `-m` would import modules of the working directory instead of this package's.
+_START = f"""
+import sys
+sys.path[:] = sys.argv[1].splitlines()
+from {__package__} import worker
+worker.main(sys.argv[2])
+"""
 
 
 def run_checks(
@@ -60,7 +68,7 @@ def run_checks(
                     results.append(CheckResult.model_validate(kept["result"]))
                     continue
             host.start()  # TensorFlow is imported while the first checks run
-            start, host.problem = time.monotonic(), ""
+            start, host.problem, host.has_failed = time.monotonic(), "", False
             result, is_complete = worker.run(check)
             if host.problem:
                 result = CheckResult(
@@ -68,7 +76,7 @@ def run_checks(
                 )
             result.name, result.title = check.name, check.check.title
             result.seconds = time.monotonic() - start
-            if is_complete and path:
+            if is_complete and path and not host.has_failed:
                 files.write_record(path, {"result": result.as_json()})
             results.append(result)
     return results
@@ -98,7 +106,7 @@ class _Worker:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._end()
+        self._kill()
         self._log.close()
 
     def run(self, check: ConfiguredCheck) -> tuple[CheckResult, bool]:
@@ -107,17 +115,18 @@ class _Worker:
         Returns:
           Its result, and whether it came to an end by itself.
         """
+        self._log_start = os.fstat(self._log.fileno()).st_size
         setting, timeout = f"checks.{check.name}.timeout", check.settings.timeout
         try:
             with self._running():
                 deadline = time.monotonic() + timeout
                 limit = f"did not end within the {timeout} s of {setting}"
+                self._host.limit(timeout, setting)
                 self._connection.send(check.name)
                 while True:
                     kind, *content = self._receive(deadline, limit)
                     if kind != "call":
                         break
-                    self._host.limit(max(0.1, deadline - time.monotonic()), setting)
                     self._connection.send(self._call(*content))
             if kind == "result":
                 return CheckResult.model_validate_json(content[0]), True
@@ -125,9 +134,14 @@ class _Worker:
                 return CheckResult(status="not applicable", sentence=content[0]), True
             logger.error("the check %s failed:\n%s", check.name, content[0])
             reason = "raised " + content[0].strip().splitlines()[-1]
-        except (_CheckError, EOFError, OSError) as error:
-            self._end()
-            reason = str(error) or f"ended its process: {self._last_line()}"
+        except _CheckError as error:
+            reason = self._end(check.name, str(error))
+        except (EOFError, OSError):
+            reason = self._end(check.name, "ended its process")
+        except Exception as error:  # noqa: BLE001 (of what a user's code has sent)
+            reason = self._end(
+                check.name, f"returned or sent what cannot be read: {error!r}"
+            )
         return (
             CheckResult(
                 status=check.settings.failed,
@@ -144,6 +158,8 @@ class _Worker:
             return "not applicable", str(reason)
         except (RuntimeError, OSError, ValueError) as error:
             return "error", str(error)
+        except Exception as error:  # noqa: BLE001 (arguments of a user's code)
+            return "error", f"{type(error).__name__}: {error}"
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
@@ -154,11 +170,11 @@ class _Worker:
                 self._process = psutil.Popen(
                     [
                         sys.executable,
-                        "-m",
-                        __package__ + ".worker",
+                        "-c",
+                        _START,
+                        "\n".join(sys.path),
                         str(other.fileno()),
                     ],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
                     stdin=subprocess.DEVNULL,
                     stdout=self._log,
                     stderr=subprocess.STDOUT,
@@ -177,16 +193,35 @@ class _Worker:
                     child.kill()
 
     def _receive(self, deadline: float, limit: str) -> tuple[Any, ...]:
-        if not self._connection.poll(max(0.0, deadline - time.monotonic())):
-            raise _CheckError(limit)
+        assert self._process
+        while not self._connection.poll(
+            min(1.0, max(0.0, deadline - time.monotonic()))
+        ):
+            if self._process.poll() is not None:
+                raise EOFError  # a fork holds the connection
+            if time.monotonic() >= deadline:
+                raise _CheckError(limit)
         return self._connection.recv()
 
-    def _last_line(self) -> str:
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1][:500] if lines else "it wrote nothing"
+    def _end(self, name: str, reason: str) -> str:
+        """Ends the process after a check, and logs what the check has written.
 
-    def _end(self) -> None:
+        Args:
+          name: The check.
+          reason: Why the process is ended.
+
+        Returns:
+          The reason with the last line.
+        """
+        self._kill()
+        size = os.fstat(self._log.fileno()).st_size
+        start = max(self._log_start, size - _LOGGED_BYTES)
+        output = os.pread(self._log.fileno(), size - start, start)
+        text = output.decode(errors="replace").strip() or "it wrote nothing"
+        logger.error("the check %s %s; its output:\n%s", name, reason, text)
+        return f"{reason}: {text.splitlines()[-1][:500]}"
+
+    def _kill(self) -> None:
         """Ends the process, and what its checks have started."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):

@@ -1,18 +1,17 @@
 """The process that checks run in: a check that hangs, prints or forks does no harm.
 
-    python -m components.model_checks.worker FILE_DESCRIPTOR
-
-It has no TensorFlow. It reads messages from a `multiprocessing.connection.Connection`:
-first the `Facts`, the directory of a user's own checks and the sections of the checks,
-then the name of each check to run. A check's calls of the component and its result are
-sent as tuples: ("call", method, arguments), ("result", JSON), ("not applicable", why)
-or ("error", traceback). The first one is ("ready",).
+`runner` starts it. It has no TensorFlow. It reads messages from a
+`multiprocessing.connection.Connection`: first the `Facts`, the directory of a user's
+own checks and the sections of the checks, then the name of each check to run. A check's
+calls of the component and its result are sent as tuples: ("call", method, arguments),
+("result", JSON), ("not applicable", why) or ("error", traceback). The first one is
+("ready",).
 """
 
 from __future__ import annotations
 
 import os
-import sys
+import signal
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -20,6 +19,8 @@ from typing import Any
 from components.model_checks import registry
 from components.model_checks.check import Data, Model, NotApplicable
 from contracts.records.checks import CheckResult
+
+_GRACE_SECONDS = 60  # after which the component would have killed the process
 
 
 def main(descriptor: str) -> None:
@@ -49,6 +50,8 @@ def main(descriptor: str) -> None:
             return
         message: tuple[str, str]
         try:
+            # The process ends even if the component was killed while a check hangs.
+            signal.alarm(sections[name]["timeout"] + _GRACE_SECONDS)
             (configured,) = registry.configure({name: sections[name]}, directory)
             result = configured.check.run(model, data, configured.settings)
             if not isinstance(result, CheckResult):
@@ -60,10 +63,7 @@ def main(descriptor: str) -> None:
             message = "not applicable", str(reason)
         except Exception:  # noqa: BLE001 (of a user's code)
             message = "error", traceback.format_exc()
+        signal.alarm(0)
         if os.getpid() != process:  # a process that the check has forked
             os._exit(0)
         connection.send(message)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -47,11 +47,11 @@ def Report(
     vocab_file: tfx.dsl.components.Parameter[str],
     lineage: tfx.dsl.components.Parameter[str],
     checks: tfx.dsl.components.Parameter[str],
-    cache: tfx.dsl.components.Parameter[str],
     pushed: tfx.dsl.components.Parameter[str],
     splitting: tfx.dsl.components.Parameter[str],
     significance: tfx.dsl.components.Parameter[float],
     fingerprint: tfx.dsl.components.Parameter[str],
+    cache: tfx.dsl.components.Parameter[str] = None,
     components: tfx.dsl.components.Parameter[str] = None,
     versions: tfx.dsl.components.Parameter[str] = None,
     last_failure: tfx.dsl.components.Parameter[int] = None,
@@ -80,12 +80,12 @@ def Report(
       vocab_file: One token a line. Its encoder's settings are next to it.
       lineage: JSON: the `content.LineageStep`s between the data and the model.
       checks: JSON of the checks that run after the push; see `registry.parse`.
-      cache: Directory of the results of earlier runs.
       pushed: Directory of the pushed versions.
       splitting: JSON: the `splitting` of the data's card. null if their splits were not
         made here, or if they are a span.
       significance: `evaluator.significance`.
       fingerprint: Hash of this code and its templates; part of the cache key.
+      cache: Directory of the results of earlier runs; None without a cache.
       components: JSON: seconds by component. Set by the driver; None if
         no driver runs.
       versions: The other pushed versions, which these checks may compare. Set by the

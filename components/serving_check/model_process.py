@@ -75,15 +75,21 @@ class ModelProcess:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def limit(self, seconds: float, setting: str = "timeout_seconds") -> None:
-        """Sets how long all following calls may take together, after the start.
+    def limit(
+        self,
+        seconds: float,
+        setting: str = "timeout_seconds",
+        start: float | None = None,
+    ) -> None:
+        """Sets how long all following calls may take together.
 
         Args:
           seconds: The time.
           setting: The setting that limits it, for errors.
+          start: Its start, of `time.monotonic`; None is when the process has started.
         """
         self._wait_for_start()
-        self._deadline = time.monotonic() + seconds
+        self._deadline = (time.monotonic() if start is None else start) + seconds
         self._limit = f"the {seconds:.4g} s of {setting}"
 
     def find_unknown_ops(self, model: str) -> list[str]:

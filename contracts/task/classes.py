@@ -27,7 +27,6 @@ class Classes(LabelKind):
     sections = frozenset({"classification", "confusion", "abstention"})
     baseline = "majority class"
     baseline_model = "the majority-class baseline"
-    changed_output = "the probability of the predicted class"
     calibrated = "a prediction's probability and the share of correct predictions"
     problem_type = "single_label_classification"
 
@@ -113,10 +112,6 @@ class Classes(LabelKind):
         rows = np.arange(len(predicted))
         change = np.abs(after[rows, predicted] - before[rows, predicted])
         return change, self.predict(after, threshold) != predicted
-
-    def probabilities_of(self, outputs: np.ndarray, predicted: Any) -> list[float]:
-        """Returns the probability of a class in each row."""
-        return outputs[:, int(predicted)].tolist()
 
     def likelihoods(self, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Returns the probability of each row's class, [models, rows]."""

@@ -40,7 +40,6 @@ class LabelKind(abc.ABC):
         empty for no decision.
       default_rule: When a name is predicted without a decision, as a sentence; empty
         for the most probable one.
-      changed_output: The output that swapped words change, in words.
       calibrated: What the calibration error compares, in words.
       problem_type: The name of the kind in Hugging Face's configuration.
     """
@@ -61,7 +60,6 @@ class LabelKind(abc.ABC):
     rare_class_setting: ClassVar[str] = "trainer.class_weights"
     suggested_maximum: ClassVar[str] = ""
     default_rule: ClassVar[str] = ""
-    changed_output: ClassVar[str]
     calibrated: ClassVar[str] = ""
     problem_type: ClassVar[str]
 
@@ -339,18 +337,6 @@ class LabelKind(abc.ABC):
         Returns:
           float[rows] and bool[rows].
         """
-
-    def probabilities_of(
-        self, outputs: np.ndarray, predicted: Any
-    ) -> list[float] | list[None]:
-        """Returns the probability of one predicted class in each row, if a row has one.
-
-        Args:
-          outputs: float[rows, outputs] or float[rows].
-          predicted: The class.
-        """
-        del predicted
-        return [None] * len(outputs)
 
     def likelihoods(self, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Returns the probability of each row's label, or its score, [models, rows].

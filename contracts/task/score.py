@@ -34,7 +34,6 @@ class Score(LabelKind):
     drift_test = "histogram"
     sections = frozenset({"regression"})
     baseline = "mean score"
-    changed_output = "the score"
     problem_type = "regression"
 
     @property

@@ -37,7 +37,6 @@ class SeveralLabels(LabelKind):
     rare_class_setting = "task.decision"
     suggested_maximum = MICRO_F1
     default_rule = "A label is predicted from a probability of 0.5 on."
-    changed_output = "the probability that changes most"
     calibrated = "the probability of a label and the share of rows with it"
     problem_type = "multi_label_classification"
 

@@ -132,11 +132,13 @@ def resolve_checks(config: Config, paths: OutputPaths) -> ResolvedChecks:
         if not registry.is_own(name):
             hashes = [fingerprint.of_code(module)]
         elif directory and fingerprint.find_file(module, directory):
-            local = fingerprint.closure(module, directory=directory)
+            local = fingerprint.closure(module, packages=(), directory=directory)
+            code = fingerprint.closure(module, directory=directory)
             modules |= {os.path.relpath(path, directory) for path in local}
-            hashes = [fingerprint.of_files(local)]
+            ours = (code[path] for path in sorted(code.keys() - local.keys()))
+            hashes = [fingerprint.of_files(local), fingerprint.of_text(*ours)]
         else:
-            packages = [module.split(".")[0]]
+            packages = [module.split(".")[0], *fingerprint.FIRST_PARTY]
             imported = fingerprint.closure(module, packages=packages)
             hashes = [fingerprint.of_files(imported)]
         for setting, file in files.items():

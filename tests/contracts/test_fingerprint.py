@@ -69,9 +69,11 @@ def test_closure_of_a_directory_follows_its_files_only(tmp_path):
     (tmp_path / "package").mkdir()
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    files = fingerprint.closure("mine", directory=str(tmp_path))
+    files = fingerprint.closure("mine", packages=(), directory=str(tmp_path))
     found = {Path(path).relative_to(tmp_path).as_posix() for path in files}
     assert found == {*texts} - {"other.py"}
+    others = fingerprint.closure("mine", directory=str(tmp_path)).keys() - files.keys()
+    assert "metrics.py" in {Path(path).name for path in others}
     assert fingerprint.find_file("package", str(tmp_path)).name == "__init__.py"
     assert fingerprint.find_file("package.no", str(tmp_path)) is None
 

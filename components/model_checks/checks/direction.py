@@ -18,6 +18,7 @@ from components.model_checks.perturbations import (
     Perturbation,
     PerturbationSettings,
     check_columns,
+    name_perturbations,
 )
 from contracts.errors import SettingError
 from contracts.records.checks import CheckResult
@@ -89,7 +90,7 @@ class Direction(Check):
         """Predicts rows that a perturbation changes again, with the changed texts."""
         if not settings.perturbations:
             raise NotApplicable("checks.direction has no perturbation")
-        named = {part.description: part for part in settings.perturbations}
+        named = name_perturbations(settings.perturbations)
         tolerance = settings.tolerance * (data.task.label_kind.score_range or 1)
         predicted = predict_changes(model, data, named.items(), settings.rows)
 

@@ -12,6 +12,7 @@ from components.model_checks.perturbations import (
     Perturbation,
     PerturbationSettings,
     check_columns,
+    name_perturbations,
 )
 from contracts.records.checks import CheckResult
 from contracts.task.definition import TaskConfig
@@ -45,7 +46,7 @@ class Invariance(Check):
         """Predicts rows that a perturbation changes again, with the changed texts."""
         if not settings.perturbations:
             raise NotApplicable("checks.invariance has no perturbation")
-        named = {part.description: part for part in settings.perturbations}
+        named = name_perturbations(settings.perturbations)
         predicted = predict_changes(model, data, named.items(), settings.rows)
         return judge(
             [changed.compare() for changed in predicted],

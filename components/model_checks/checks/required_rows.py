@@ -72,10 +72,13 @@ class RequiredRows(Check):
         rows, kind = read_rows(settings.file), data.task.label_kind
         texts = [_texts(row) for row in rows]
         predicted, champion = model.predict(texts), data.champion
-        is_right = _judge(rows, predicted, kind)
+        is_right, problem = _judge(rows, predicted, kind), ""
         was_right: list[bool] | list[None] = [None] * len(rows)
         if champion is not None:
-            was_right = _judge(rows, champion.predict(texts), kind)
+            try:
+                was_right = _judge(rows, champion.predict(texts), kind)
+            except RuntimeError as error:  # not the candidate's fault
+                problem = f"; not compared with the champion: {error}"
         share = sum(is_right) / len(rows)
         is_enough = share >= settings.least
         missed = [
@@ -93,7 +96,7 @@ class RequiredRows(Check):
             sentence += f", and least is {settings.least:g}"
         return CheckResult(
             status="passed" if is_enough else settings.failed,
-            sentence=sentence,
+            sentence=sentence + problem,
             advice=""
             if is_enough
             else "add training rows that are like the missed ones, or correct the file",
@@ -122,15 +125,21 @@ class RequiredRows(Check):
 
         if not in_train:
             return
-        texts = [repr(" | ".join(row))[:80] for row in dict.fromkeys(in_train)]
-        shown, more = ", ".join(texts[:SHOWN]), len(texts) - SHOWN
-        shown += f" and {more} more" if more > 0 else ""
+        # The model card has this message, and may not have texts.
+        found = {*in_train}
+        numbers = [
+            str(number)
+            for number, texts in enumerate(self.texts_to_find(settings), start=1)
+            if texts in found
+        ]
+        more = len(numbers) - SHOWN
         message = (
-            f"{TRAIN_SPLIT}: it has {wording.count(len(in_train), 'row')} of "
-            f"checks.required_rows.file, which test nothing there: {shown}; "
-            f"remove them from {TRAIN_SPLIT}, or write other texts"
+            f"{TRAIN_SPLIT}: it has {wording.count(len(numbers), 'row')} of "
+            f"checks.required_rows.file, which test nothing there: number "
+            f"{', '.join(numbers[:SHOWN])}{f' and {more} more' if more > 0 else ''} of "
+            f"the file; remove them from {TRAIN_SPLIT}, or write other texts"
         )
-        yield Finding(IN_TRAIN, TRAIN_SPLIT, message, count=len(in_train))
+        yield Finding(IN_TRAIN, TRAIN_SPLIT, message, count=len(numbers))
 
 
 def _texts(row: LabelledRow) -> Texts:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from components.model_checks.check import Data, Facts, Model, NotApplicable
 from components.model_checks.host import Host, read_threshold
+from components.serving_check.model_process import ModelProcess
 from contracts.settings.data import DataConfig
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
@@ -157,6 +158,26 @@ def test_model_that_serving_check_refused_is_not_called(open_host, tmp_path):
             model.predict(TEXTS)
         with pytest.raises(NotApplicable, match="refused before"):
             model.tokens(TEXTS)
+
+
+def test_batches_share_one_deadline(open_host, tmp_path, monkeypatch):
+    monkeypatch.setattr("components.model_checks.host._BATCH", 1)
+    limits = []
+    receive = ModelProcess._receive
+
+    def record(self, phase, deadline, limit):
+        limits.append((deadline, limit))
+        return receive(self, phase, deadline, limit)
+
+    with open_host({"candidate": save(tmp_path / "model")}) as host:
+        candidate = Model("candidate", TASK, None, host.call)
+        candidate.outputs(TEXTS[:1])
+        monkeypatch.setattr(ModelProcess, "_receive", record)
+        host.limit(50, "checks.slow.timeout")
+        candidate.outputs(TEXTS)
+    assert len(limits) == len(TEXTS) - 1
+    ((_, limit),) = set(limits)
+    assert limit == "the 50 s of checks.slow.timeout"
 
 
 def not_finite(left, right):

@@ -103,6 +103,8 @@ def test_own_check_is_loaded_with_its_settings_and_imports(folder):
         ("broken_of_a_test:MyCheck", "cannot be imported: ZeroDivisionError: div"),
         ("json:MyCheck", "is a module of Python"),
         ("contracts:MyCheck", "is a module of this package"),
+        ("serving:MyCheck", "is a module of this package"),
+        ("yaml:MyCheck", "is a module of an installed package"),
     ],
 )
 def test_own_check_that_cannot_be_loaded_is_refused_by_name(folder, name, got):

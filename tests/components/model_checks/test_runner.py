@@ -63,6 +63,7 @@ class Hanging(Check):
 
     def run(self, model, data, settings):
         child = subprocess.Popen(["sleep", "600"])
+        print("asleep", flush=True)
         pathlib.Path(settings.file).write_text(str(child.pid))
         time.sleep(600)
 
@@ -85,11 +86,47 @@ class Leaving(Check):
         os._exit(3)
 
 
+class Orphaning(Check):
+    title = "Leaves a fork"
+
+    def run(self, model, data, settings):
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(3)
+
+
 class Wrong(Check):
     title = "Returns something else"
 
     def run(self, model, data, settings):
         return True
+
+
+class Sending(Check):
+    title = "Sends numbers instead of texts"
+
+    def run(self, model, data, settings):
+        model.predict([(1, 2)])
+
+
+class Unknown(Check):
+    title = "Sets an unknown status"
+
+    def run(self, model, data, settings):
+        assert model.predict([]) == []
+        result = CheckResult(status="passed", sentence="")
+        result.status = "good"
+        return result
+
+
+class Catching(Check):
+    title = "Catches an error of the model"
+
+    def run(self, model, data, settings):
+        try:
+            model.predict(data.rows().texts)
+        except RuntimeError as error:
+            return CheckResult(status="passed", sentence=str(error))
 
 
 class Inapplicable(Check):
@@ -176,14 +213,17 @@ def run(tmp_path, directory):
     return run
 
 
-def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd):
+def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd, caplog):
     file = tmp_path / "pid"
     results = run(
         {
             "Raising": {"action": "warn"},
             "Hanging": {"timeout": 1, "file": str(file)},
             "Leaving": {},
+            "Orphaning": {},
             "Wrong": {},
+            "Sending": {"action": "warn"},
+            "Unknown": {"action": "warn"},
             "Forking": {},
             "Inapplicable": {},
             "Printing": {},
@@ -194,7 +234,10 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd):
         "Raising": "warning",
         "Hanging": "refused",
         "Leaving": "refused",
+        "Orphaning": "refused",
         "Wrong": "refused",
+        "Sending": "warning",
+        "Unknown": "warning",
         "Forking": "passed",
         "Inapplicable": "not applicable",
         "Printing": "passed",
@@ -205,8 +248,12 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd):
         "did not end within the 1 s of checks.own_checks:Hanging.timeout"
         in results["Hanging"].message
     )
+    assert "Hanging.timeout; its output:\nasleep\n" in f"{caplog.text}\n"
     assert "ended its process: bye" in results["Leaving"].message
+    assert "ended its process: it wrote nothing" in results["Orphaning"].message
     assert "returned bool instead of CheckResult" in results["Wrong"].message
+    assert "'int' object has no attribute 'encode'" in results["Sending"].message
+    assert "cannot be read" in results["Unknown"].message
     assert results["Forking"].sentence == "the parent"
     assert results["Inapplicable"].message == "there is no weather"
     assert results["Passing"].message == "all equal"
@@ -251,6 +298,13 @@ def test_changed_check_reruns_alone(run, tmp_path):
     assert len(list(Path(cache).iterdir())) == 2
 
 
+def test_modules_of_the_working_directory_are_not_imported(run, tmp_path, monkeypatch):
+    for name in ("contracts.py", "difflib.py"):
+        (tmp_path / name).write_text("raise ImportError('another module')")
+    monkeypatch.chdir(tmp_path)
+    assert run({"Printing": {}})["Printing"].status == "passed"
+
+
 def not_finite(left, right):
     is_long = tf.expand_dims(tf.strings.length(left) == 3, 1)
     return tf.where(is_long, float("nan"), served.share(left, right))
@@ -273,6 +327,13 @@ def test_model_that_crashes_fails_its_check_and_no_other(run):
     assert results["Passing"].status == "warning"
     assert "died of SIGABRT" in results["Passing"].message
     assert results["Forking"].status == "passed"
+
+
+def test_result_of_a_check_whose_model_failed_is_not_kept(run, tmp_path):
+    cache, name = tmp_path / "cache", "own_checks:Catching"
+    results = run({"Catching": {}}, abort, cache=str(cache), keys={name: "a"})
+    assert "died of SIGABRT" in results["Catching"].sentence
+    assert not cache.exists()
 
 
 def test_result_is_equal_after_it_was_written_as_json(run):

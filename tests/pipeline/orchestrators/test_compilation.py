@@ -209,6 +209,8 @@ def test_all_but_what_reads_versions_and_the_report_are_cached(kubeflow, vertex)
             if task.get("cachingOptions", {}).get("enableCache")
         }
         assert set(tasks(job)) - cached == {"Champion", "Report"}
+        assert constants(job, "ModelChecks")["cache"] == f"{ROOT}/check_results"
+        assert "cache" not in constants(job, "Report")
 
 
 @pytest.mark.parametrize("orchestrator", ORCHESTRATORS)
@@ -295,6 +297,7 @@ def test_without_cache_and_retries_no_task_has_either(span_job):
     for task in tasks(job).values():
         assert "cachingOptions" not in task
         assert "retryPolicy" not in task
+    assert "cache" not in constants(job, "ModelChecks")
 
 
 def test_trainers_parameters_are_validated_at_the_start_of_a_run(kubeflow):

@@ -99,3 +99,12 @@ def test_pair_without_a_column_is_refused():
     words = "0.column: missing, but a row is a pair; allowed: sentence1, sentence2"
     with pytest.raises(SettingError, match=words):
         Invariance().validate(settings, TaskConfig(), [])
+
+
+def test_long_perturbations_that_start_alike_are_all_tested():
+    toy = Toy(rows={"eval": [("a film", 0)] * 60}, models={"candidate": by_word("bad")})
+    perturbations = [{"append": " long" * 20 + end} for end in (" bad", " fine")]
+    result = toy.run(Invariance(), perturbations=perturbations)
+    assert result.status == "refused"
+    assert [row[3] for row in result.table.rows] == [60, 0]
+    assert result.table.rows[1][0].endswith(" (2)")

@@ -122,10 +122,24 @@ def test_rows_that_are_in_train_are_a_warning(tmp_path):
         ("not bad at all",),
     ]
     assert list(CHECK.judge_data(settings, None, "eval", {}, [])) == []
-    found = [("one",), ("one",), ("two",), ("three",), ("four",)]
+    found = [("a dull film",), ("not bad at all",)]
     (finding,) = CHECK.judge_data(settings, None, "eval", {}, found)
     assert not finding.is_refused
     assert finding.message == (
-        "train: it has 5 rows of checks.required_rows.file, which test nothing there: "
-        "'one', 'two', 'three' and 1 more; remove them from train, or write other texts"
+        "train: it has 2 rows of checks.required_rows.file, which test nothing there: "
+        "number 2, 3 of the file; remove them from train, or write other texts"
+    )
+
+
+def fail(texts):
+    raise RuntimeError("loading the champion took 9 MiB of memory")
+
+
+def test_champion_that_fails_does_not_refuse_the_model(tmp_path):
+    toy = Toy(models={"candidate": by_word("fine"), "champion": fail})
+    result = toy.run(CHECK, file=write(tmp_path, ROWS[:2]))
+    assert result.status == "passed"
+    assert result.sentence.endswith(
+        "right; not compared with the champion: loading the champion took 9 MiB of "
+        "memory"
     )
