@@ -98,6 +98,8 @@ def _describe(
     if detail["type"] == "missing":
         advice = f"add it, or give `{key}=VALUE`"
         return UsageError(key, "missing", advice=advice, name=name)
+    if detail["type"] in ("model_type", "model_attributes_type"):
+        return UsageError(key, repr(value), "a mapping of settings", name=name)
     shown = repr(value) if location and not isinstance(value, dict) else None
     error = detail.get("ctx", {}).get("error")
     if isinstance(error, SettingError):
