@@ -108,6 +108,7 @@ class _Worker:
           Its result, and whether it came to an end by itself.
         """
         setting, timeout = f"checks.{check.name}.timeout", check.settings.timeout
+        written = self._log.seek(0, os.SEEK_END)
         try:
             with self._running():
                 deadline = time.monotonic() + timeout
@@ -123,11 +124,16 @@ class _Worker:
                 return CheckResult.model_validate_json(content[0]), True
             if kind == "not applicable":
                 return CheckResult(status="not applicable", sentence=content[0]), True
-            logger.error("the check %s failed:\n%s", check.name, content[0])
-            reason = "raised " + content[0].strip().splitlines()[-1]
+            logger.error("the check %s failed:\n%s", check.name, content[1])
+            reason = f"raised {content[0]}"
         except (_CheckError, EOFError, OSError) as error:
             self._end()
-            reason = str(error) or f"ended its process: {self._last_line()}"
+            self._log.seek(written)
+            lines = self._log.read().decode(errors="replace").strip().splitlines()
+            output = "\n".join(lines[-50:]) or "nothing"
+            logger.error("the check %s wrote:\n%s", check.name, output)
+            last = lines[-1][:500] if lines else "it wrote nothing"
+            reason = str(error) or f"ended its process: {last}"
         return (
             CheckResult(
                 status=check.settings.failed,
@@ -154,6 +160,7 @@ class _Worker:
                 self._process = psutil.Popen(
                     [
                         sys.executable,
+                        "-u",  # what a killed check has printed is logged
                         "-m",
                         __package__ + ".worker",
                         str(other.fileno()),
@@ -180,11 +187,6 @@ class _Worker:
         if not self._connection.poll(max(0.0, deadline - time.monotonic())):
             raise _CheckError(limit)
         return self._connection.recv()
-
-    def _last_line(self) -> str:
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1][:500] if lines else "it wrote nothing"
 
     def _end(self) -> None:
         """Ends the process, and what its checks have started."""

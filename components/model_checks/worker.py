@@ -6,7 +6,7 @@ It has no TensorFlow. It reads messages from a `multiprocessing.connection.Conne
 first the `Facts`, the directory of a user's own checks and the sections of the checks,
 then the name of each check to run. A check's calls of the component and its result are
 sent as tuples: ("call", method, arguments), ("result", JSON), ("not applicable", why)
-or ("error", traceback). The first one is ("ready",).
+or ("error", exception, traceback). The first one is ("ready",).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(descriptor: str) -> None:
             name = connection.recv()
         except EOFError:
             return
-        message: tuple[str, str]
+        message: tuple[str, ...]
         try:
             (configured,) = registry.configure({name: sections[name]}, directory)
             result = configured.check.run(model, data, configured.settings)
@@ -58,8 +58,9 @@ def main(descriptor: str) -> None:
             message = "result", result.model_dump_json()
         except NotApplicable as reason:
             message = "not applicable", str(reason)
-        except Exception:  # noqa: BLE001 (of a user's code)
-            message = "error", traceback.format_exc()
+        except Exception as error:  # noqa: BLE001 (of a user's code)
+            lines = "".join(traceback.format_exception_only(error)).split()
+            message = "error", " ".join(lines)[:500], traceback.format_exc()
         if os.getpid() != process:  # a process that the check has forked
             os._exit(0)
         connection.send(message)

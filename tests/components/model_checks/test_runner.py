@@ -64,6 +64,7 @@ class Hanging(Check):
     def run(self, model, data, settings):
         child = subprocess.Popen(["sleep", "600"])
         pathlib.Path(settings.file).write_text(str(child.pid))
+        print("waiting")
         time.sleep(600)
 
 
@@ -90,6 +91,13 @@ class Wrong(Check):
 
     def run(self, model, data, settings):
         return True
+
+
+class Invalid(Check):
+    title = "Returns an unknown status"
+
+    def run(self, model, data, settings):
+        return CheckResult(status="ok", sentence="fine")
 
 
 class Inapplicable(Check):
@@ -176,7 +184,7 @@ def run(tmp_path, directory):
     return run
 
 
-def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd):
+def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd, caplog):
     file = tmp_path / "pid"
     results = run(
         {
@@ -184,6 +192,7 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd):
             "Hanging": {"timeout": 1, "file": str(file)},
             "Leaving": {},
             "Wrong": {},
+            "Invalid": {},
             "Forking": {},
             "Inapplicable": {},
             "Printing": {},
@@ -195,6 +204,7 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd):
         "Hanging": "refused",
         "Leaving": "refused",
         "Wrong": "refused",
+        "Invalid": "refused",
         "Forking": "passed",
         "Inapplicable": "not applicable",
         "Printing": "passed",
@@ -207,11 +217,14 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd):
     )
     assert "ended its process: bye" in results["Leaving"].message
     assert "returned bool instead of CheckResult" in results["Wrong"].message
+    assert "ValidationError: 1 validation error for" in results["Invalid"].message
     assert results["Forking"].sentence == "the parent"
     assert results["Inapplicable"].message == "there is no weather"
     assert results["Passing"].message == "all equal"
     assert results["Passing"].title == "Predictions"
     assert results["Passing"].seconds > 0
+    assert "the check own_checks:Hanging wrote:\nwaiting" in caplog.text
+    assert "the check own_checks:Leaving wrote:\nbye" in caplog.text
     assert "to stdout" not in capfd.readouterr().out
     deadline = time.monotonic() + 10
     while psutil.pid_exists(int(file.read_text())):  # what it has started is ended
