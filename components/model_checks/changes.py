@@ -245,7 +245,7 @@ def judge(
     if excess:
         sentence += f", but {limit} allows {100 * most:g} %"
     elif len(changes) > 1:
-        sentence += f", the largest share of {len(changes)}"
+        sentence += f", the largest of {len(changes)} shares"
     cells: list[list[Cell]] = [
         [
             change.name,

@@ -180,14 +180,25 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
             loaded = _load(module, file, str(directory))
         else:
             loaded = importlib.import_module(module)
-        kind = getattr(loaded, class_name)
     except Exception as error:
+        advice = (
+            f"correct {file}"
+            if file
+            else "write MODULE:CLASS, with MODULE.py beside the recipe or an installed "
+            "module"
+        )
         raise SettingError(
             f"checks.{name}",
             f"cannot be imported: {type(error).__name__}: {error}",
-            advice="write MODULE:CLASS, with MODULE.py beside the recipe or an "
-            "installed module",
+            advice=advice,
         ) from error
+    kind = getattr(loaded, class_name, None)
+    if kind is None:
+        raise SettingError(
+            f"checks.{name}",
+            f"{module} has no class {class_name}",
+            advice=f"correct the name, or add the class to {file or module}",
+        )
     problem = ""
     if not (inspect.isclass(kind) and issubclass(kind, Check)):
         problem = "is not a class derived from Check"

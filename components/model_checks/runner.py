@@ -132,8 +132,8 @@ class _Worker:
                 return CheckResult.model_validate_json(content[0]), True
             if kind == "not applicable":
                 return CheckResult(status="not applicable", sentence=content[0]), True
-            logger.error("the check %s failed:\n%s", check.name, content[0])
-            reason = "raised " + content[0].strip().splitlines()[-1]
+            logger.error("the check %s failed:\n%s", check.name, content[1])
+            reason = f"raised {content[0]}"
         except _CheckError as error:
             reason = self._end(check.name, str(error))
         except (EOFError, OSError):
@@ -170,6 +170,7 @@ class _Worker:
                 self._process = psutil.Popen(
                     [
                         sys.executable,
+                        "-u",  # what a killed check has printed is logged
                         "-c",
                         _START,
                         "\n".join(sys.path),

@@ -4,8 +4,8 @@
 `multiprocessing.connection.Connection`: first the `Facts`, the directory of a user's
 own checks and the sections of the checks, then the name of each check to run. A check's
 calls of the component and its result are sent as tuples: ("call", method, arguments),
-("result", JSON), ("not applicable", why) or ("error", traceback). The first one is
-("ready",).
+("result", JSON), ("not applicable", why) or ("error", exception, traceback). The first
+one is ("ready",).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main(descriptor: str) -> None:
             name = connection.recv()
         except EOFError:
             return
-        message: tuple[str, str]
+        message: tuple[str, ...]
         try:
             # The process ends even if the component was killed while a check hangs.
             signal.alarm(sections[name]["timeout"] + _GRACE_SECONDS)
@@ -61,8 +61,9 @@ def main(descriptor: str) -> None:
             message = "result", result.model_dump_json()
         except NotApplicable as reason:
             message = "not applicable", str(reason)
-        except Exception:  # noqa: BLE001 (of a user's code)
-            message = "error", traceback.format_exc()
+        except Exception as error:  # noqa: BLE001 (of a user's code)
+            lines = "".join(traceback.format_exception_only(error)).split()
+            message = "error", " ".join(lines)[:500], traceback.format_exc()
         signal.alarm(0)
         if os.getpid() != process:  # a process that the check has forked
             os._exit(0)

@@ -119,7 +119,7 @@ def show_command(paths: OutputPaths, run: str, as_json: bool) -> None:
     if search:
         console.print(search.sentence, soft_wrap=True)
     if verdict:
-        lines = [f"verdict: {verdict.summary}"]
+        lines = [f"evaluator: {verdict.summary}"]
         if selection := describe_selection(verdict.splits):
             lines.append(selection)
         if override := verdict.override:

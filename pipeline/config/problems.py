@@ -16,7 +16,7 @@ from pipeline.config import typed_yaml
 _REMOVED = {"tuner.service": "Optuna proposes the settings"}  # key: what holds now
 # The checks of a model became a section of their own.
 RENAMED = {
-    "evaluator.linear_model": "checks.linear_model.action, with warn for report",
+    "evaluator.linear_model": "checks.linear_model.action; `report` is now `warn`",
     "evaluator.min_slice_rows": "checks.slices.min_rows and "
     "checks.linear_model.min_slice_rows",
     "evaluator.slice_thresholds": "checks.slices.thresholds",
@@ -98,6 +98,8 @@ def _describe(
     if detail["type"] == "missing":
         advice = f"add it, or give `{key}=VALUE`"
         return UsageError(key, "missing", advice=advice, name=name)
+    if detail["type"] in ("model_type", "model_attributes_type"):
+        return UsageError(key, repr(value), "a mapping of settings", name=name)
     shown = repr(value) if location and not isinstance(value, dict) else None
     error = detail.get("ctx", {}).get("error")
     if isinstance(error, SettingError):

@@ -121,9 +121,18 @@ def dump(settings: dict[str, Any]) -> str:
     return yaml.dump(settings, Dumper=_Dumper, sort_keys=False)
 
 
-def member(kind: Any, key: str) -> Any:
-    """Returns the type of the setting `key` in a section; `Any` if it is unknown."""
+def member(kind: Any, key: str | int) -> Any:
+    """Returns the type of the setting `key` in a section; `Any` if it is unknown.
+
+    Args:
+      kind: Type of the section, or of a list of sections.
+      key: Name of the setting, or index of the section in the list.
+    """
     for option in _options(kind):
+        if isinstance(key, int):
+            if get_origin(option) in (list, tuple):
+                return get_args(option)[0]
+            continue
         if get_origin(option) is dict:
             return get_args(option)[1]
         if isinstance(option, type) and issubclass(option, BaseModel):

@@ -65,6 +65,7 @@ class Hanging(Check):
         child = subprocess.Popen(["sleep", "600"])
         print("asleep", flush=True)
         pathlib.Path(settings.file).write_text(str(child.pid))
+        print("waiting")
         time.sleep(600)
 
 
@@ -127,6 +128,13 @@ class Catching(Check):
             model.predict(data.rows().texts)
         except RuntimeError as error:
             return CheckResult(status="passed", sentence=str(error))
+
+
+class Invalid(Check):
+    title = "Returns an unknown status"
+
+    def run(self, model, data, settings):
+        return CheckResult(status="ok", sentence="fine")
 
 
 class Inapplicable(Check):
@@ -224,6 +232,7 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd, caplog):
             "Wrong": {},
             "Sending": {"action": "warn"},
             "Unknown": {"action": "warn"},
+            "Invalid": {},
             "Forking": {},
             "Inapplicable": {},
             "Printing": {},
@@ -238,6 +247,7 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd, caplog):
         "Wrong": "refused",
         "Sending": "warning",
         "Unknown": "warning",
+        "Invalid": "refused",
         "Forking": "passed",
         "Inapplicable": "not applicable",
         "Printing": "passed",
@@ -248,12 +258,13 @@ def test_checks_call_the_model_and_harm_nobody(run, tmp_path, capfd, caplog):
         "did not end within the 1 s of checks.own_checks:Hanging.timeout"
         in results["Hanging"].message
     )
-    assert "Hanging.timeout; its output:\nasleep\n" in f"{caplog.text}\n"
+    assert "Hanging.timeout; its output:\nasleep\nwaiting\n" in f"{caplog.text}\n"
     assert "ended its process: bye" in results["Leaving"].message
     assert "ended its process: it wrote nothing" in results["Orphaning"].message
     assert "returned bool instead of CheckResult" in results["Wrong"].message
     assert "'int' object has no attribute 'encode'" in results["Sending"].message
     assert "cannot be read" in results["Unknown"].message
+    assert "ValidationError: 1 validation error for" in results["Invalid"].message
     assert results["Forking"].sentence == "the parent"
     assert results["Inapplicable"].message == "there is no weather"
     assert results["Passing"].message == "all equal"

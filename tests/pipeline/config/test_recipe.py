@@ -221,6 +221,8 @@ def test_settings_that_others_contradict_are_accepted_without_them(recipe, setti
         ("checks.required_rows.least=2", "allowed", "less than or equal to 1"),
         ("checks.required_rows.lest=1", "advice", "did you mean least?"),
         ("checks.required_row.least=1", "advice", "did you mean required_rows?"),
+        ("checks.invariance=[{typo: 1}]", "advice", "did you mean typos?"),
+        ("checks.invariance=[typos]", "allowed", "a mapping of settings"),
         ("checks={nonsense: {}}", "advice", "of your own is MODULE:CLASS"),
         *(
             (f"{TEST}; tuner.space={space}", field, part)

@@ -48,7 +48,7 @@ def test_model_that_does_not_change_passes():
     result = run(by_word("good"), UPPER, THANKS)
     assert result.status == "passed"
     assert result.sentence.startswith("the prediction changes in 0 of 40 rows (0.0 %")
-    assert result.sentence.endswith("with upper_case: true, the largest share of 2")
+    assert result.sentence.endswith("with upper_case: true, the largest of 2 shares")
 
 
 def test_few_rows_that_change_may_be_noise():

@@ -89,7 +89,7 @@ def test_model_that_uses_no_word_for_a_group_is_not():
     assert result.advice == ""
     assert {cells[2] for cells in read_table(result).values()} == {0}
     assert {cells[4] for cells in read_table(result).values()} == {0}
-    assert result.sentence.endswith("are swapped, the largest share of 3")
+    assert result.sentence.endswith("are swapped, the largest of 3 shares")
 
 
 def test_few_rows_that_change_may_be_noise():
