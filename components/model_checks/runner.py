@@ -146,7 +146,7 @@ class _Worker:
             CheckResult(
                 status=check.settings.failed,
                 sentence=f"the check {reason}",
-                advice="correct the check or its settings; the log of the run has more",
+                advice="correct the check or its settings; the log has more",
             ),
             False,
         )

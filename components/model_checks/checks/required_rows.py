@@ -99,7 +99,8 @@ class RequiredRows(Check):
             sentence=sentence + problem,
             advice=""
             if is_enough
-            else "add training rows that are like the missed ones, or correct the file",
+            else "see the missed rows in the report; add training rows like them, or "
+            "correct the file",
             figures={"rows": len(rows), "right": sum(is_right), "share": share},
             table=_group(rows, is_right),
             rows=missed,
