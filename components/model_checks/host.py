@@ -26,7 +26,12 @@ from components.model_checks.check import (
     Rows,
     Texts,
 )
-from components.serving_check.model_process import ModelError, ModelProcess
+from components.serving_check.model_process import (
+    CANDIDATE,
+    ModelError,
+    ModelProcess,
+    take_process,
+)
 from components.serving_check.rows import encode
 from contracts.metrics import Threshold
 from contracts.records.evaluation import Evaluation
@@ -38,7 +43,6 @@ from modules.data import slice_columns, slicing
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import RecordedPredictions
 
-CANDIDATE = "candidate"
 CHAMPION = "champion"
 _BATCH = 256  # rows of a request
 
@@ -89,7 +93,6 @@ class Host:
         self._unserved = unserved
         self._stack = contextlib.ExitStack()
         self._process: ModelProcess | None = None
-        self._loaded: dict[str, Any] = {}
         self._seconds, self._setting, self._start = 0.0, "", 0.0
         self._records: dict[tuple[str, int | None], list[bytes]] = {}
         self._recorded: dict[str, RecordedPredictions] = {}
@@ -126,7 +129,7 @@ class Host:
             return methods[method](*arguments)
         except ModelError as error:
             self._stack.close()  # a process that was killed
-            self._process, self._loaded = None, {}
+            self._process = None
             self.has_failed = True
             raise RuntimeError(str(error)) from error
 
@@ -309,8 +312,9 @@ class Host:
     def start(self) -> ModelProcess:
         """Starts the process of the models, if it does not run."""
         if self._process is None:
-            self._process = ModelProcess(self._settings.serving)
-            self._stack.enter_context(self._process)
+            model = self._paths.get(CANDIDATE, "")
+            limits = self._settings.serving
+            self._process = take_process(model, limits, self._stack)
         return self._process
 
     def _load(self, name: str) -> ModelProcess:
@@ -319,12 +323,11 @@ class Host:
             raise NotApplicable(self._unserved)
         process = self.start()
         process.limit(self._seconds, self._setting, self._start)
-        if name not in self._loaded:
+        if name not in process.loaded:
             # The memory of the process is limited.
-            for other in {*self._loaded} - {CANDIDATE, CHAMPION}:
+            for other in {*process.loaded} - {CANDIDATE, CHAMPION}:
                 process.unload(other)
-                del self._loaded[other]
-            self._loaded[name] = process.load(name, self._paths[name])["signatures"]
+            process.load(name, self._paths[name])
         return process
 
     def _inputs(self, texts: Sequence[Texts]) -> dict[str, list[Any]]:

@@ -9,14 +9,22 @@ from typing import Any
 import numpy as np
 
 from components.serving_check import text_ops
-from components.serving_check.model_process import ModelError, ModelProcess
+from components.serving_check.model_process import (
+    CANDIDATE,
+    ModelError,
+    ModelProcess,
+)
 from components.serving_check.request import ServingRequest, SignatureRequest
 from contracts.errors import named
 from contracts.records.serving import ServingReport
 
 
 def check_model(
-    model: str, request: ServingRequest, *, python: str = sys.executable
+    model: str,
+    request: ServingRequest,
+    *,
+    python: str = sys.executable,
+    keeps_process: bool = False,
 ) -> ServingReport:
     """Loads a copy of a model in a clean process and calls its signatures.
 
@@ -24,6 +32,8 @@ def check_model(
       model: Directory of the SavedModel, local or remote.
       request: The request to send.
       python: Interpreter of an environment with TensorFlow and tensorflow-text.
+      keeps_process: Whether the process of a model that predicts is kept for
+        `take_process`.
 
     Returns:
       The report. A model that fails, crashes or hangs is not blessed.
@@ -38,14 +48,16 @@ def check_model(
     with ModelProcess(limits, python) as process:
         process.limit(limits.timeout_seconds)
         try:
-            unknown_ops = process.find_unknown_ops(model)
-            loaded = process.load("model", model)
+            unknown_ops = process.find_unknown_ops(CANDIDATE, model)
+            loaded = process.load(CANDIDATE, model)
             load_seconds = loaded["seconds"]
             for signature in request.signatures:
                 mismatches = _find_mismatches(loaded["signatures"], signature)
                 problems += mismatches
                 if not mismatches:
                     predictions[signature.name] = _call(process, signature)
+            if keeps_process:
+                process.keep()
         except ModelError as error:
             failures = [str(error)]
     reasons = text_ops.find_missing(unknown_ops, limits.tf_serving_version)
@@ -103,7 +115,7 @@ def _call(process: ModelProcess, signature: SignatureRequest) -> dict[str, Any]:
     """Calls a signature with all rows; if timed, again and with each row separately."""
     phase, output = f"calling {signature.name}", signature.output
     run: dict[str, Any] = {
-        "model": "model",
+        "model": CANDIDATE,
         "signature": signature.name,
         "inputs": signature.inputs,
         "outputs": [output],

@@ -46,7 +46,8 @@ def ServingCheck(
     config = Sections.parse(settings)
     split = artifact_utils.get_split_uri([examples], config.evaluator.gate_split)
     request = rows.build_request(uris.join(split, "*"), model_run.uri, config)
-    report = check.check_model(path_utils.serving_model_path(model.uri), request)
+    candidate = path_utils.serving_model_path(model.uri)
+    report = check.check_model(candidate, request, keeps_process=True)
     _write(blessing, "request.json", request.model_dump_json(indent=1))
     report.write(blessing.uri)
     if examples_to_try := rows.select_examples(request):

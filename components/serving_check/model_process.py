@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import multiprocessing
@@ -34,6 +35,7 @@ _SET = {
     "TF_USE_LEGACY_KERAS": "1",
 }
 _LOG = "probe.log"
+CANDIDATE = "candidate"  # the name of the model that may be pushed
 
 
 class ModelError(Exception):
@@ -52,6 +54,7 @@ class ModelProcess:
 
     Attributes:
       peak_memory_bytes: Highest observed resident memory of the process.
+      loaded: The directories of the loaded models by name.
     """
 
     def __init__(self, limits: ServingConfig, python: str = sys.executable) -> None:
@@ -60,6 +63,7 @@ class ModelProcess:
         self._stack = contextlib.ExitStack()
         self._deadline = 0.0
         self.peak_memory_bytes = 0
+        self.loaded: dict[str, str] = {}
 
     def __enter__(self) -> ModelProcess:
         self._directory = self._stack.enter_context(tempfile.TemporaryDirectory())
@@ -92,16 +96,17 @@ class ModelProcess:
         self._deadline = (time.monotonic() if start is None else start) + seconds
         self._limit = f"the {seconds:.4g} s of {setting}"
 
-    def find_unknown_ops(self, model: str) -> list[str]:
+    def find_unknown_ops(self, name: str, model: str) -> list[str]:
         """Copies a model; returns its ops that TensorFlow lacks without its text ops.
 
         Args:
+          name: What other calls name it by.
           model: Directory of the SavedModel, local or remote.
 
         Raises:
           ModelError: The graph cannot be read.
         """
-        directory = self._copy("model", model)
+        directory = self._copy(name, model)
         return self._call("reading the graph", "find_unknown_ops", model=directory)
 
     def load(self, name: str, model: str) -> dict[str, Any]:
@@ -117,12 +122,25 @@ class ModelProcess:
         directory = self._copy(name, model)
         with self._importing():
             self._call("importing tensorflow-text", "import_text")
-        return self._call(f"loading the {name}", "load", name=name, model=directory)
+        phase = f"loading the {'model' if name == CANDIDATE else name}"
+        loaded = self._call(phase, "load", name=name, model=directory)
+        self.loaded[name] = model
+        return loaded
 
     def unload(self, name: str) -> None:
         """Unloads a model, and deletes its copy."""
         self._call(f"unloading the {name}", "unload", name=name)
         shutil.rmtree(os.path.join(self._directory, name))
+        del self.loaded[name]
+
+    def keep(self) -> None:
+        """Leaves the process running after the context, for `take_process`.
+
+        The next component in this process need not import TensorFlow and load the model
+        again. Only one is kept; it ends with this process, or with `end_kept`.
+        """
+        end_kept()
+        _kept[self] = self._stack.pop_all()
 
     def call(self, phase: str, operation: str = "call", **arguments: Any) -> Any:
         """Calls a function of `probe`; see there.
@@ -217,6 +235,33 @@ class ModelProcess:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self._process.kill()
         self._process.wait()
+
+
+_kept: dict[ModelProcess, contextlib.ExitStack] = {}
+
+
+def take_process(
+    model: str, limits: ServingConfig, stack: contextlib.ExitStack
+) -> ModelProcess:
+    """Returns the process that was kept with a candidate, or a new one.
+
+    Args:
+      model: Directory of the candidate.
+      limits: The limits of a new process.
+      stack: Ends the process.
+    """
+    for process in _kept:
+        if process.loaded.get(CANDIDATE) == model:
+            stack.push(_kept.pop(process))
+            return process
+    return stack.enter_context(ModelProcess(limits))
+
+
+@atexit.register
+def end_kept() -> None:
+    """Ends the process that was kept, if there is one."""
+    for process in [*_kept]:
+        _kept.pop(process).close()
 
 
 def start_process(python: str, connection: Connection, directory: str) -> psutil.Popen:

@@ -198,6 +198,7 @@ def _run(config: Config, run: Run, progress: RunProgress) -> None:
         from tfx import v1 as tfx
 
         from components.data_gate import DataAnomaliesError
+        from components.serving_check import model_process
         from pipeline.pipeline import create_pipeline
         from report.data_part import describe_refused_data
         from report.report_files import write_report
@@ -231,6 +232,8 @@ def _run(config: Config, run: Run, progress: RunProgress) -> None:
     except DataAnomaliesError as error:
         write_report(str(directory), error.report)
         raise _with_report(error, directory) from error
+    finally:
+        model_process.end_kept()  # if ModelChecks was cached
     record.tfx_run_id = MetadataReader.of_file(paths.metadata).latest_run_id()
     page, data_verdict = run.page, run.data_verdict
     assert page is not None

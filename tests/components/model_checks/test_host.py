@@ -10,9 +10,11 @@ import tensorflow as tf
 from components.model_checks.check import Data, Facts, Model, NotApplicable
 from components.model_checks.host import Host, read_threshold
 from components.serving_check.model_process import ModelProcess
+from components.serving_check import model_process
 from contracts.settings.data import DataConfig
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
+from contracts.settings.serving import ServingConfig
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model, served_versions
 from tests import exported as exported_lib
@@ -182,6 +184,30 @@ def test_batches_share_one_deadline(open_host, tmp_path, monkeypatch):
 
 def not_finite(left, right):
     return tf.fill([tf.size(left), 2], np.float32("nan"))
+
+
+def test_process_of_the_serving_check_is_taken_with_its_model(open_host, tmp_path):
+    model, other = save(tmp_path / "new"), save(tmp_path / "other")
+    kept = []
+    for _ in range(2):
+        with model_process.ModelProcess(ServingConfig()) as process:
+            process.limit(60)
+            process.load(model_process.CANDIDATE, model)
+            process.keep()
+        kept.append(process._process)
+    assert kept[0].poll() is not None  # only the last one is kept
+    with open_host({"candidate": other}) as host:
+        Model("candidate", TASK, None, host.call).outputs(TEXTS)
+    assert kept[1].poll() is None
+    with open_host({"candidate": model}) as host:
+        assert host.start() is process
+        Model("candidate", TASK, None, host.call).outputs(TEXTS)
+    assert kept[1].poll() is not None
+    with model_process.ModelProcess(ServingConfig()) as process:
+        process.limit(60)
+        process.keep()
+    model_process.end_kept()
+    assert process._process.poll() is not None
 
 
 def test_older_versions_are_called_or_have_a_problem(open_host, tmp_path):

@@ -55,9 +55,9 @@ def test_column_that_the_model_does_not_need_has_no_benefit():
 def test_each_column_is_sent_with_the_texts_of_other_rows():
     rows = [((f"first {index}", f"second {index}"), index % 2) for index in range(20)]
     toy, _, _ = measure(rows=rows)
-    outputs = (arguments[1] for name, arguments in toy.calls if name == "outputs")
-    sent, *permuted = outputs
-    assert sent == [texts for texts, _ in rows]
+    sent = [texts for texts, _ in rows]  # their predictions are recorded
+    permuted = [arguments[1] for name, arguments in toy.calls if name == "outputs"]
+    assert len(permuted) == 2
     for column, texts in enumerate(permuted):
         for new, old in zip(texts, sent, strict=True):
             assert new[column] != old[column]
