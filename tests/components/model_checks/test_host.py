@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from components.model_checks.check import Data, Facts, Model, NotApplicable
 from components.model_checks.host import Host, read_threshold
-from components.serving_check.model_process import ModelProcess
 from components.serving_check import model_process
+from components.serving_check.model_process import ModelProcess
 from contracts.settings.data import DataConfig
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
