@@ -54,12 +54,12 @@ def main() -> int:
     warnings.simplefilter("ignore")
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     from components.serving_check import ServingRequest, check_model
+    from components.serving_check.model_process import ModelProcess
 
-    report = check_model(
-        arguments.model,
-        ServingRequest.model_validate_json(arguments.request.read_text()),
-        python=str(interpreter(arguments.environment)),
-    )
+    request = ServingRequest.model_validate_json(arguments.request.read_text())
+    python = str(interpreter(arguments.environment))
+    with ModelProcess(request.settings.serving, python) as process:
+        report = check_model(arguments.model, request, process)
     print(report.model_dump_json(indent=1))
     return 0 if report.blessed else 1
 

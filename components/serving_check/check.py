@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,20 +19,14 @@ from contracts.records.serving import ServingReport
 
 
 def check_model(
-    model: str,
-    request: ServingRequest,
-    *,
-    python: str = sys.executable,
-    keeps_process: bool = False,
+    model: str, request: ServingRequest, process: ModelProcess
 ) -> ServingReport:
     """Loads a copy of a model in a clean process and calls its signatures.
 
     Args:
       model: Directory of the SavedModel, local or remote.
       request: The request to send.
-      python: Interpreter of an environment with TensorFlow and tensorflow-text.
-      keeps_process: Whether the process of a model that predicts is kept for
-        `take_process`.
+      process: The process, in its context.
 
     Returns:
       The report. A model that fails, crashes or hangs is not blessed.
@@ -45,21 +38,18 @@ def check_model(
     text_version = text_ops.text_version(limits.tf_serving_version)
     unknown_ops, problems, load_seconds = [], [], None
     failures, predictions = [], dict[str, Any]()
-    with ModelProcess(limits, python) as process:
-        process.limit(limits.timeout_seconds)
-        try:
-            unknown_ops = process.find_unknown_ops(CANDIDATE, model)
-            loaded = process.load(CANDIDATE, model)
-            load_seconds = loaded["seconds"]
-            for signature in request.signatures:
-                mismatches = _find_mismatches(loaded["signatures"], signature)
-                problems += mismatches
-                if not mismatches:
-                    predictions[signature.name] = _call(process, signature)
-            if keeps_process:
-                process.keep()
-        except ModelError as error:
-            failures = [str(error)]
+    process.limit(limits.timeout_seconds)
+    try:
+        unknown_ops = process.find_unknown_ops(CANDIDATE, model)
+        loaded = process.load(CANDIDATE, model)
+        load_seconds = loaded["seconds"]
+        for signature in request.signatures:
+            mismatches = _find_mismatches(loaded["signatures"], signature)
+            problems += mismatches
+            if not mismatches:
+                predictions[signature.name] = _call(process, signature)
+    except ModelError as error:
+        failures = [str(error)]
     reasons = text_ops.find_missing(unknown_ops, limits.tf_serving_version)
     reasons += [named(problem, "E-serving-output") for problem in problems]
     reasons += [named(failure, "E-serving-failed") for failure in failures]

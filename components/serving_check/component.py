@@ -8,6 +8,7 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
 from components.serving_check import check, rows
+from components.serving_check.model_process import ModelProcess
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import uris
 from contracts.verdicts import SERVING_EXAMPLES_FILE
@@ -45,9 +46,13 @@ def ServingCheck(
     del fingerprint
     config = Sections.parse(settings)
     split = artifact_utils.get_split_uri([examples], config.evaluator.gate_split)
-    request = rows.build_request(uris.join(split, "*"), model_run.uri, config)
     candidate = path_utils.serving_model_path(model.uri)
-    report = check.check_model(candidate, request, keeps_process=True)
+    with ModelProcess(config.serving) as process:
+        # It imports TensorFlow meanwhile.
+        request = rows.build_request(uris.join(split, "*"), model_run.uri, config)
+        report = check.check_model(candidate, request, process)
+        if report.blessed:
+            process.keep()
     _write(blessing, "request.json", request.model_dump_json(indent=1))
     report.write(blessing.uri)
     if examples_to_try := rows.select_examples(request):

@@ -17,6 +17,7 @@ from components.serving_check import (
     rows,
     text_ops,
 )
+from components.serving_check.model_process import ModelProcess
 from contracts.settings.sections import Sections
 from tests import exported as exported_lib
 from tests import records, served, warm_probe
@@ -430,6 +431,10 @@ def test_process_inherits_nothing_from_its_caller(tmp_path, monkeypatch):
     request = ServingRequest(
         settings=Sections.parse(served.settings_of()), ids=[], signatures=[]
     )
-    with pytest.raises(RuntimeError, match=r"got -I (/\S+) \1 \[\]$") as error:
-        check_model(str(tmp_path), request, python=str(fake))
+    limits = request.settings.serving
+    with (
+        pytest.raises(RuntimeError, match=r"got -I (/\S+) \1 \[\]$") as error,
+        ModelProcess(limits, str(fake)) as process,
+    ):
+        check_model(str(tmp_path), request, process)
     assert str(fake) in str(error.value)
