@@ -57,7 +57,7 @@ def test_model_that_fails_required_rows_is_not_pushed_until_fewer_are_required(
     assert code == exit_status.REFUSED, output
     last = output.splitlines()[-1]
     sentence = "1 of 2 required rows is predicted right, and least is 1"
-    assert last.startswith(f"refused: {sentence}; add training rows")
+    assert last.startswith(f"refused: {sentence}; see the missed rows in the report")
     assert "train: it has 2 rows of checks.required_rows.file" in output
     assert sorted(finished.paths.pushed.iterdir()) == served
     assert finished.executed() == {"DataGate", *COMPARED}
