@@ -9,11 +9,12 @@ from typing import Any
 from tensorflow_model_analysis.proto import config_pb2
 from tfx import types
 from tfx import v1 as tfx
-from tfx.components.evaluator import constants, executor
+from tfx.components.evaluator import executor
 from tfx.components.util import model_utils
 from tfx.types import artifact_utils, standard_component_specs
-from tfx.utils import io_utils, path_utils, proto_utils
+from tfx.utils import path_utils, proto_utils
 
+from components import blessings
 from components.artifacts import NOT_COMPARED
 from components.evaluator import verdict
 from components.evaluator.slices import read_slices
@@ -21,7 +22,6 @@ from contracts import metrics as task_metrics
 from contracts.records.evaluation import Verdict, lowest
 from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
-from contracts.storage import uris
 from contracts.verdicts import PUSHED_DESTINATION
 from modules.evaluation import eval_config
 
@@ -104,7 +104,8 @@ class Executor(executor.Executor):
             result.blessed = False
         elif any(metric.ignores_champion for metric in metrics):
             result.blessed = True
-        _write_blessing(blessing, is_blessed=result.blessed)
+        # It replaces the one that TFX's Evaluator wrote.
+        blessings.write_blessing(blessing, blessings.MODEL, is_blessed=result.blessed)
         result.write(outputs[VERDICT_KEY].uri)
 
 
@@ -140,17 +141,3 @@ def add_bounds(config: config_pb2.EvalConfig, bounds: EvaluatorConfig) -> None:
             change = threshold.change_threshold
             change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
             change.absolute.value = lowest(-bounds.max_regression[name])
-
-
-def _write_blessing(blessing: types.Artifact, *, is_blessed: bool) -> None:
-    """Replaces the blessing that TFX's Evaluator wrote."""
-    names = constants.NOT_BLESSED_FILE_NAME, constants.BLESSED_FILE_NAME
-    for name in names:
-        path = uris.join(blessing.uri, name)
-        if tfx.dsl.io.fileio.exists(path):
-            tfx.dsl.io.fileio.remove(path)
-    io_utils.write_string_file(uris.join(blessing.uri, names[is_blessed]), "")
-    blessing.set_int_custom_property(
-        constants.ARTIFACT_PROPERTY_BLESSED_KEY,
-        constants.BLESSED_VALUE if is_blessed else constants.NOT_BLESSED_VALUE,
-    )

@@ -8,11 +8,11 @@ from typing import Any
 from tfx import types
 from tfx import v1 as tfx
 from tfx.components.util import model_utils
-from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.types import standard_artifacts as standard
 from tfx.utils import io_utils, path_utils
 
+from components import blessings
 from components.artifacts import NOT_COMPARED, ModelVerdict
 from components.model_checks import host, registry
 from components.model_checks.check import Facts
@@ -92,20 +92,13 @@ def ModelChecks(
     )
     report = ChecksReport(results=results)
     io_utils.copy_dir(infra_blessing.uri, blessing.uri)
-    for name in ("INFRA_BLESSED", "INFRA_NOT_BLESSED"):
-        path = uris.join(blessing.uri, name)
-        if fileio.exists(path):
-            fileio.remove(path)
     report.write(blessing.uri)
     is_blessed = (
         not unserved
         and model_utils.is_model_blessed(model_blessing)
         and not report.refusals
     )
-    # The file and the property that InfraValidator sets.
-    name = "INFRA_BLESSED" if is_blessed else "INFRA_NOT_BLESSED"
-    io_utils.write_string_file(uris.join(blessing.uri, name), "")
-    blessing.set_int_custom_property("blessed", int(is_blessed))
+    blessings.write_blessing(blessing, blessings.INFRA, is_blessed=is_blessed)
     for refusal in report.refusals:
         logger.error("the model is not blessed: %s", refusal)
     for warning in report.warnings:
@@ -131,7 +124,7 @@ def run(
     """Runs the checks of a run of the pipeline.
 
     Args:
-      checks: JSON of the checks; see `registry.parse`.
+      checks: JSON of the checks that run now; see `registry.parse`.
       config: The settings in `READS`.
       examples: The raw Examples.
       model_run: The Trainer's.
@@ -145,6 +138,9 @@ def run(
       pushed: Directory of the pushed versions; None before the push.
       splitting: As in `Facts`.
     """
+    content = json.loads(checks)
+    if not content["sections"]:
+        return []
     verdict = Verdict.read(model_verdict.uri)
     assert verdict  # the Evaluator has ended
     digest = exported_model.read_digest(model_run.uri)
@@ -181,7 +177,6 @@ def run(
         versions,
         splitting,
     ]
-    content = json.loads(checks)
     keys = {
         name: fingerprints.of_json([content["fingerprints"][name], section, *inputs])
         for name, section in content["sections"].items()
@@ -206,15 +201,7 @@ def run(
         directory = registry.fetch(content["directory"], folder)
         configured = registry.configure(content["sections"], directory)
         results = run_checks(
-            [
-                check
-                for check in configured
-                if check.check.runs_after_push == (pushed is not None)
-            ],
-            called,
-            directory=directory,
-            cache=cache,
-            keys=keys,
+            configured, called, directory=directory, cache=cache, keys=keys
         )
     if pushed is not None:
         # The model is pushed or refused already.

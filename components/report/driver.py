@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from tfx.dsl.components.base import base_driver
 from tfx.orchestration import metadata
@@ -53,10 +54,11 @@ class RunFacts(base_driver.BaseDriver, portable_driver.BaseDriver):
         properties = output.exec_properties
         properties[COMPONENTS_KEY].string_value = json.dumps(components)
         properties[LAST_FAILURE_KEY].int_value = max(failures, default=0)
-        (trained,) = execution_info.input_dict["model_run"]
-        others = served_versions.list_others(
-            execution_info.exec_properties["pushed"],
-            exported_model.read_digest(trained.uri).identity,
-        )
+        parameters = execution_info.exec_properties
+        others: Iterable[str] = ()
+        if json.loads(parameters["checks"])["sections"]:
+            (trained,) = execution_info.input_dict["model_run"]
+            identity = exported_model.read_digest(trained.uri).identity
+            others = served_versions.list_others(parameters["pushed"], identity)
         properties[VERSIONS_KEY].string_value = ",".join(others)
         return output

@@ -7,6 +7,7 @@ from tfx import v1 as tfx
 from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
+from components import blessings
 from components.serving_check import check, rows
 from components.serving_check.model_process import ModelProcess
 from contracts.settings.sections import Reads, Sections
@@ -58,9 +59,7 @@ def ServingCheck(
     if examples_to_try := rows.select_examples(request):
         content = json.dumps({"instances": examples_to_try}, indent=1)
         _write(blessing, SERVING_EXAMPLES_FILE, content)
-    # The file and the property that InfraValidator sets.
-    _write(blessing, "INFRA_BLESSED" if report.blessed else "INFRA_NOT_BLESSED", "")
-    blessing.set_int_custom_property("blessed", int(report.blessed))
+    blessings.write_blessing(blessing, blessings.INFRA, is_blessed=report.blessed)
     for reason in report.reasons:
         logger.error("the model is not blessed: %s", reason)
 
