@@ -19,7 +19,6 @@ TOKENIZER_FILE = "tokenizer.json"
 SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 ADDED_TOKENS_FILE = "added_tokens.json"
 
-LOWER_CASE_KEY = "do_lower_case"
 TYPES_KEY = "type_vocab_size"
 # Sizes have the same keys in both formats (google-research/bert, `BertConfig`).
 SIZE_KEYS = (

@@ -9,27 +9,15 @@ from __future__ import annotations
 
 import collections
 import functools
-import string
-import unicodedata
-from collections.abc import Iterator
 
 import flatbuffers
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from contracts.tokenization import TokenizerSettings, list_replacements
 from modules.data import tokenizer_files
-from modules.data.tokenizer_files import TokenizerSettings
 
-# As in Hugging Face's `tokenizers`. BERT's own code begins the sixth range at 0x2B820.
-_CHINESE = (
-    *(range(0x3400, 0x4DC0), range(0x4E00, 0xA000), range(0xF900, 0xFB00)),
-    *(range(0x20000, 0x2A6E0), range(0x2A700, 0x2B820), range(0x2B920, 0x2CEB0)),
-    range(0x2F800, 0x2FA20),
-)
-# Without the surrogates, and without the planes that have no characters.
-_CODE_POINTS = (range(0xD800), range(0xE000, 0x40000), range(0xE0000, 0x110000))
-_PUNCTUATION = frozenset(string.punctuation)  # BERT's also has ASCII's symbols
 _REPLACED = 0x40000000  # flag of a replacement in the trie
 _VALUE = 0x80000000  # flag of a unit that is a value
 _HAS_VALUE = 0x100  # flag of a unit that points to a value
@@ -51,7 +39,7 @@ def build_normalizer(settings: TokenizerSettings) -> np.ndarray:
     text = bytearray()
     offsets: dict[bytes, int] = {}
     values = {}
-    for character, replacement in _list_replacements(settings):
+    for character, replacement in list_replacements(settings):
         content = replacement.encode()
         if content not in offsets:
             offsets[content] = len(text)
@@ -68,40 +56,6 @@ def build_normalizer(settings: TokenizerSettings) -> np.ndarray:
     builder.PrependUOffsetTRelativeSlot(3, normalized_string_pool, 0)
     builder.Finish(builder.EndObject())
     return np.frombuffer(bytes(builder.Output()), np.uint8)
-
-
-def _list_replacements(settings: TokenizerSettings) -> Iterator[tuple[str, str]]:
-    """Yields each character that does not stay as it is, and its replacement."""
-    category = unicodedata.category
-    for code in (code for codes in _CODE_POINTS for code in codes):
-        character = chr(code)
-        kind = category(character)
-        if character in "\t\n\r" or kind in ("Zs", "Zl", "Zp"):
-            yield character, " "
-            continue
-        if kind in ("Cc", "Cf", "Co") or character == "\ufffd":
-            yield character, ""
-            continue
-        normalized = character
-        if settings.strip_accents:
-            decomposed = unicodedata.normalize("NFD", character)
-            normalized = "".join(c for c in decomposed if category(c) != "Mn")
-        if settings.do_lower_case:
-            # Character by character, so that a final sigma has no other form.
-            normalized = "".join(c.lower() for c in normalized)
-        if not normalized.isalnum():
-            normalized = "".join(
-                f" {c} " if c in _PUNCTUATION or category(c).startswith("P") else c
-                for c in normalized
-            )
-        if (
-            settings.tokenize_chinese_chars
-            and code >= _CHINESE[0].start
-            and any(code in codes for codes in _CHINESE)
-        ):
-            normalized = f" {normalized} "
-        if normalized != character:
-            yield character, normalized
 
 
 def _build_trie(values: dict[int, int]) -> np.ndarray:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
+from contracts.tokenization import LOWER_CASE_KEY, TokenizerSettings
 from modules.encoder_files import (
     ADDED_TOKENS_FILE,
-    LOWER_CASE_KEY,
     MASK_TOKEN,
     SPECIAL_TOKENS,
     SPECIAL_TOKENS_FILE,
@@ -50,42 +49,6 @@ _SUPPORTED = {
 # BERT's example: what precedes, separates and follows texts A and B, and their types.
 SINGLE = [("[CLS]", 0), ("A", 0), ("[SEP]", 0)]
 PAIR = [*SINGLE, ("B", 1), ("[SEP]", 1)]
-
-
-@dataclasses.dataclass(frozen=True)
-class TokenizerSettings:
-    """How a BERT tokenizer splits text into words, under Hugging Face's names.
-
-    Attributes:
-      do_lower_case: Whether characters become lower case.
-      strip_accents: Whether characters are decomposed (NFD) and lose their accents.
-      tokenize_chinese_chars: Whether each CJK character is a word.
-      max_input_chars_per_word: A word with more characters is unknown.
-    """
-
-    do_lower_case: bool
-    strip_accents: bool
-    tokenize_chinese_chars: bool = True
-    max_input_chars_per_word: int = 100
-
-    @classmethod
-    def of(cls, settings: dict[str, Any], words: Iterable[str]) -> TokenizerSettings:
-        """Completes the settings of an encoder.
-
-        Args:
-          settings: Those that the encoder has, among other keys. None is no value.
-          words: The vocabulary. Without `do_lower_case`, a capital letter in any word
-            means that case is kept. Markers such as `[CLS]`, and `<S>` of Google's
-            Chinese BERT, do not count.
-        """
-        names = [field.name for field in dataclasses.fields(cls)]
-        values = {k: settings[k] for k in names if settings.get(k) is not None}
-        if LOWER_CASE_KEY not in values:
-            values[LOWER_CASE_KEY] = not any(
-                word != word.lower() and not re.fullmatch(r"\[.*\]|<.*>", word)
-                for word in words
-            )
-        return cls(**{"strip_accents": values[LOWER_CASE_KEY], **values})
 
 
 def list_files(directory: str) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from contracts.storage import files
+from contracts.tokenization import TokenizerSettings
 from modules.data import tokenizer_files
-from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import restoring, saved_model
 from modules.encoder.directory import (
     EncoderDirectory,

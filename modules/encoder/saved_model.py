@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from contracts.tokenization import LOWER_CASE_KEY
 from contracts.versions.exported_model import ASSETS, GRAPH_FILE, VARIABLES
 from modules.encoder.model import (
     POSITION_EMBEDDING,
@@ -29,7 +30,6 @@ from modules.encoder.restoring import (
 )
 from modules.encoder.saved_graph import READABLE_HANDLES, SavedGraph
 from modules.encoder_files import (
-    LOWER_CASE_KEY,
     VOCAB_FILE,
     list_files,
     missing,

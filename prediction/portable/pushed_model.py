@@ -14,10 +14,10 @@ from contracts.metrics import Threshold
 from contracts.storage import files, uris
 from contracts.task.definition import find_described_kind
 from contracts.task.label_kind import LabelKind
+from contracts.tokenization import TokenizerSettings
 from contracts.versions import exported_model, served_versions
 from contracts.versions.exported_model import SCORE, VARIABLES
 from modules.data import tokenizer_files
-from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import hugging_face
 from modules.encoder.model import Shape, check_tensors, variable_shapes
 from modules.encoder.restoring import ROOT, ObjectCheckpoint

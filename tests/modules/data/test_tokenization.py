@@ -14,9 +14,9 @@ from official.nlp.tools import tokenization as garden
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from contracts.packing import Packing
+from contracts.tokenization import TokenizerSettings
 from modules.data import preprocessing, tokenization
 from modules.data.tokenization import BertTokenizer
-from modules.data.tokenizer_files import TokenizerSettings
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow

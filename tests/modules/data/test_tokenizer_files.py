@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from contracts.tokenization import TokenizerSettings
 from modules.data import tokenizer_files
-from modules.data.tokenizer_files import TokenizerSettings
 from tests import tiny
 from tests.modules.encoder import sources
 

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from official.legacy.bert import configs
 
+from contracts.tokenization import TokenizerSettings
 from modules.data import preprocessing, tokenizer_files
-from modules.data.tokenizer_files import TokenizerSettings
 from modules.encoder import conversion
 from modules.encoder.directory import open_encoder
 from modules.encoder.model import build_encoder

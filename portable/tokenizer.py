@@ -1,0 +1,109 @@
+"""BERT's tokenizer without TensorFlow; its tokens are those of the exported graph."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tokenizers
+
+from portable.characters import Normalizer
+
+Text = str | bytes
+
+
+class Tokens(NamedTuple):
+    """The tokens of a text.
+
+    Attributes:
+      ids: Their ids.
+      starts: Where in the text each starts, in bytes.
+      ends: Where each ends, in bytes.
+    """
+
+    ids: list[int]
+    starts: list[int]
+    ends: list[int]
+
+
+class Tokenizer:
+    """Normalizes text, splits it into words, and each word into WordPiece tokens.
+
+    Hugging Face's `tokenizers` finds the tokens of a word. It normalizes text with
+    other tables of Unicode than the graph, so the replacements of the folder are used.
+
+    Args:
+      file: A `tokenizer.json` of a WordPiece model.
+      normalizer: What each character becomes.
+
+    Raises:
+      ValueError: The file is not a tokenizer.
+    """
+
+    def __init__(self, file: str, normalizer: Normalizer) -> None:
+        try:
+            tokenizer = tokenizers.Tokenizer.from_file(file)
+        except Exception as error:  # `tokenizers` raises no type of its own
+            raise ValueError(str(error)) from error
+        # Only white space is left to split at.
+        tokenizer.normalizer = tokenizers.normalizers.Sequence([])
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self._tokenizer = tokenizer
+        self._normalizer = normalizer
+
+    @property
+    def size(self) -> int:
+        """The number of tokens."""
+        return self._tokenizer.get_vocab_size()
+
+    def id_of(self, token: str) -> int | None:
+        """Returns the id of a token; None if the vocabulary lacks it."""
+        return self._tokenizer.token_to_id(token)
+
+    def token_of(self, token_id: int) -> str:
+        """Returns the token of an id."""
+        return self._tokenizer.id_to_token(token_id) or ""
+
+    def tokenize(self, texts: Sequence[Text]) -> list[list[int]]:
+        """Returns the ids of the tokens of each text.
+
+        Args:
+          texts: Bytes that are not UTF-8 are dropped.
+        """
+        normalized = [_to_text(text).translate(self._normalizer) for text in texts]
+        encodings = self._tokenizer.encode_batch_fast(
+            normalized, add_special_tokens=False
+        )
+        return [encoding.ids for encoding in encodings]
+
+    def tokenize_with_offsets(self, texts: Sequence[Text]) -> list[Tokens]:
+        """Returns the tokens of each text, and where they are."""
+        return [self._locate(_to_text(text)) for text in texts]
+
+    def _locate(self, text: str) -> Tokens:
+        pieces = []
+        offsets: list[int] = []  # of each normalized character, and the text's end
+        position = 0
+        for character in text:
+            piece = character.translate(self._normalizer)
+            pieces.append(piece)
+            offsets += [position] * len(piece)
+            position += len(character.encode(errors="replace"))
+        offsets.append(position)
+        encoding = self._tokenizer.encode("".join(pieces), add_special_tokens=False)
+        return Tokens(
+            encoding.ids,
+            [offsets[start] for start, _ in encoding.offsets],
+            # A token ends where the next character starts that is not dropped.
+            [
+                offsets[bisect.bisect_right(offsets, offsets[end - 1])]
+                for _, end in encoding.offsets
+            ],
+        )
+
+
+def _to_text(text: Text) -> str:
+    return text if isinstance(text, str) else text.decode(errors="replace")
