@@ -49,6 +49,7 @@ class Tokenizer:
         # Only white space is left to split at.
         tokenizer.normalizer = tokenizers.normalizers.Sequence([])
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        tokenizer.encode_special_tokens = True  # as text
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
