@@ -11,15 +11,14 @@ from tfx import types
 from tfx import v1 as tfx
 from tfx.components.pusher import executor
 from tfx.dsl.components.base import executor_spec
-from tfx.dsl.io import fileio
 from tfx.orchestration.portable import data_types
 from tfx.proto import pusher_pb2
 from tfx.types import artifact_utils, standard_component_specs
-from tfx.utils import io_utils, proto_utils
+from tfx.utils import proto_utils
 
 from components.version_driver import VERSION_KEY, VersionDriver
 from contracts.storage import files, uris
-from contracts.verdicts import COMMITS, SERVING_EXAMPLES_FILE, WITHDRAWN_VERSION
+from contracts.verdicts import COMMITS, WITHDRAWN_VERSION
 from contracts.versions import served_versions
 
 COMMITS_FILE = "commits_file"  # a key of `custom_config`
@@ -28,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
-    """Pushes a blessed model, with example rows and the commits of the run."""
+    """Pushes a blessed model, with the files of its blessing and the run's commits."""
 
     def Do(
         self,
@@ -61,15 +60,10 @@ class Executor(executor.Executor):
         version = exec_properties.get(VERSION_KEY) or served_versions.choose_version(
             directory, model
         )
-        examples = None
         blessings = input_dict.get(standard_component_specs.INFRA_BLESSING_KEY)
-        if blessings:
-            blessing = artifact_utils.get_single_instance(blessings)
-            path = uris.join(blessing.uri, SERVING_EXAMPLES_FILE)
-            if fileio.exists(path):
-                examples = io_utils.read_string_file(path)
+        blessing = blessings and artifact_utils.get_single_instance(blessings).uri
         served_versions.push(
-            model, directory, version, examples=examples, commits=commits
+            model, directory, version, blessing=blessing or None, commits=commits
         )
         destination = uris.join(directory, version)
         # A copy of the model that is served already keeps the commits of its push.

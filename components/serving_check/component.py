@@ -8,11 +8,11 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
 from components import blessings
-from components.serving_check import check, rows
+from components.serving_check import check, portable_folder, rows
 from components.serving_check.model_process import ModelProcess
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import uris
-from contracts.verdicts import SERVING_EXAMPLES_FILE
+from contracts.verdicts import PORTABLE_DIRECTORY, SERVING_EXAMPLES_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,8 @@ def ServingCheck(
       model_run: The Trainer's, with its predictions on the split.
       blessing: Read by ModelChecks. Contains `serving_check.json`, the result with
         reasons and measurements, and `request.json`, the request that was sent.
-        `examples.json` has the rows that are pushed with the model, if there are any.
+        `examples.json` has the rows that are pushed with the model, if there are any,
+        and `onnx` the portable folder, with `serving.portable`.
       settings: JSON of the settings in `READS`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
 
@@ -52,6 +53,10 @@ def ServingCheck(
         # It imports TensorFlow meanwhile.
         request = rows.build_request(uris.join(split, "*"), model_run.uri, config)
         report = check.check_model(candidate, request, process)
+        if report.blessed and config.serving.portable:
+            folder = uris.join(blessing.uri, PORTABLE_DIRECTORY)
+            reasons = portable_folder.write(candidate, folder, request, process)
+            report = report.model_copy(update={"reasons": reasons})
         if report.blessed:
             process.keep()
     _write(blessing, "request.json", request.model_dump_json(indent=1))

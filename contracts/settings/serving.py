@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import NonNegativeInt, PositiveInt, field_validator
+from pydantic import NonNegativeInt, PositiveInt, field_validator, model_validator
 
+from contracts.errors import SettingError
 from contracts.section import Settings
 
 
@@ -23,6 +24,9 @@ class ServingConfig(Settings):
       examples: How many of these rows are pushed with the model, as examples on the
         page of `serve`. 0 pushes none: set it if clients of the model must not see the
         data. It applies to the next version; pushed versions keep their examples.
+      portable: Whether a version is also pushed as a folder for ONNX Runtime, `onnx` in
+        the version's directory, which `bert-runtime` serves without TensorFlow. It is
+        compared with the model on `rows`: a model that differs is not pushed.
       max_memory_bytes: Maximum memory of the process.
       timeout_seconds: Maximum time to load the model and to predict.
     """
@@ -31,6 +35,7 @@ class ServingConfig(Settings):
     tf_serving_version: Literal["2.16", "2.17", "2.18", "2.19", "2.20"] = "2.16"
     rows: PositiveInt = 64
     examples: NonNegativeInt = 6
+    portable: bool = False
     max_memory_bytes: PositiveInt = 8 << 30
     timeout_seconds: PositiveInt = 600
 
@@ -39,3 +44,14 @@ class ServingConfig(Settings):
     def _read_number(cls, version: Any) -> Any:
         # Python callers may pass a number; YAML keeps the text of `2.20`.
         return f"{version:.2f}" if isinstance(version, float) else version
+
+    @model_validator(mode="after")
+    def _check_portable(self) -> ServingConfig:
+        if self.portable and self.precision != "float32":
+            raise SettingError(
+                "portable",
+                f"true, with `precision` {self.precision}: ONNX Runtime computes in "
+                "float32, so its predictions would differ",
+                advice="leave one of the two out",
+            )
+        return self

@@ -34,6 +34,7 @@ from typing import Any
 from contracts import fingerprint
 from contracts.errors import UsageError
 from contracts.storage import files, uris
+from contracts.verdicts import PORTABLE_DIRECTORY, SERVING_EXAMPLES_FILE
 from contracts.versions import exported_model
 from contracts.versions.exported_model import EXTRA_ASSETS, GRAPH_FILE, VARIABLES
 
@@ -243,7 +244,7 @@ def push(
     directory: str,
     version: str,
     *,
-    examples: str | None = None,
+    blessing: str | None = None,
     commits: Mapping[str, Any] | None = None,
 ) -> None:
     """Copies a model into a directory as a version, completely or not at all.
@@ -255,7 +256,8 @@ def push(
       model: Directory of a SavedModel.
       directory: Contains the versions.
       version: The number of the new version.
-      examples: Content of `EXAMPLES_FILE`; None writes no such file.
+      blessing: Directory of the `InfraBlessing`, whose examples and portable folder
+        become files of the version; None without one.
       commits: The `contracts.commits.Commits` of the run, which the manifest names.
 
     Raises:
@@ -293,10 +295,16 @@ def push(
             advice="check the storage and run the pipeline again",
             name="E-storage-failed",
         )
-    if examples is not None:
-        path = uris.join(incomplete, EXAMPLES_FILE)
-        files.write(path, examples)
-        manifest[EXAMPLES_FILE] = _describe_file(path)
+    if blessing:
+        examples = uris.join(blessing, SERVING_EXAMPLES_FILE)
+        if files.size(examples) is not None:
+            files.copy(examples, uris.join(incomplete, EXAMPLES_FILE))
+        portable = uris.join(blessing, PORTABLE_DIRECTORY)
+        if files.is_directory(portable):
+            files.copy_directory(portable, uris.join(incomplete, PORTABLE_DIRECTORY))
+        for name in files.list_files(incomplete):
+            if name not in manifest:
+                manifest[name] = _describe_file(uris.join(incomplete, name))
     path = uris.join(incomplete, MANIFEST_FILE)
     content = {"files": manifest, **({"commits": commits} if commits else {})}
     files.write_record(path, content)

@@ -88,14 +88,12 @@ def _push(run: Run, model: str, release: Release) -> None:
 
     The journal, which the caller writes, has the record of an incomplete override.
     """
-    # The rows to try the model with, which AtomicPusher would push, too.
-    blessing = Path(run.artifacts[tfx_names.INFRA_BLESSING].uri)
-    rows = blessing / verdicts.SERVING_EXAMPLES_FILE
-    examples = rows.read_text(encoding="utf-8") if rows.is_file() else None
+    # Its files would be pushed by AtomicPusher, too.
+    blessing = run.artifacts[tfx_names.INFRA_BLESSING].uri
     record, version = run.record, str(release.version)
     commits = record.commits.model_dump(mode="json") if record.commits else None
     directory = str(run.paths.pushed)
-    served_versions.push(model, directory, version, examples=examples, commits=commits)
+    served_versions.push(model, directory, version, blessing=blessing, commits=commits)
     _write_metadata(run, release)
     recorded = release.model_dump(mode="json", include=set(Override.model_fields))
     assert run.verdict is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from contracts import written_files
+from contracts import verdicts, written_files
 from contracts.records.evaluation import Verdict
 from contracts.versions import served_versions
 from ingest.examples.preparation import find_examples
@@ -91,12 +91,15 @@ def _write_model(directory: Path, name: str) -> Path:
 
 
 def _prepare_push(work: Path) -> None:
+    (work / "blessing").mkdir()
+    (work / "blessing" / verdicts.SERVING_EXAMPLES_FILE).write_text("[]")
     _push(_write_model(work / "first", "first"), work, "100")
     _write_model(work / "second", "second")
 
 
 def _push(model: Path, work: Path, version: str) -> None:
-    served_versions.push(str(model), str(work / "served"), version, examples="[]")
+    blessing = str(work / "blessing")
+    served_versions.push(str(model), str(work / "served"), version, blessing=blessing)
 
 
 def _prepare_damaged_push(work: Path) -> None:
