@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from contracts import row_values
 from contracts.storage import files
 from contracts.task.definition import input_name
 from contracts.versions import served_versions
@@ -17,7 +18,6 @@ from contracts.versions.exported_model import (
 )
 from ingest.examples import tf_examples
 from ingest.rows.row_errors import RowError
-from modules.data import row_values
 from prediction.predictor import not_pushed, read_description
 
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}

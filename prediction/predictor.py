@@ -10,6 +10,7 @@ from typing import Any
 
 from contracts.errors import UsageError
 from contracts.storage import uris
+from contracts.task import abstention
 from contracts.versions import exported_model, served_versions
 from contracts.versions.exported_model import (
     CLASS,
@@ -20,7 +21,6 @@ from contracts.versions.exported_model import (
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
 )
-from modules.evaluation import abstention
 
 logger = logging.getLogger(__name__)
 

@@ -18,12 +18,12 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from contracts.errors import UsageError
+from contracts.row_values import find_surrogate
 from contracts.settings.data import DataConfig, FileFormat
 from contracts.storage import uris
 from ingest.rows import json_conversion, text_lines
 from ingest.rows.formats import FORMATS, format_of
 from ingest.rows.row_errors import FileError, Row, RowError
-from modules.data.row_values import find_surrogate
 
 DEFAULTS = DataConfig()
 _ROWS_AT_A_TIME = 1024

@@ -15,9 +15,9 @@ import numpy as np
 
 from contracts import wording
 from contracts.errors import UsageError
+from contracts.row_values import find_surrogate, is_missing
 from ingest.rows import readers
 from ingest.rows.row_errors import RowError
-from modules.data.row_values import find_surrogate, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd

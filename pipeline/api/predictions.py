@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts import row_values
 from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
-from modules.data import row_values
 from pipeline.api.arguments import MinProbability, checked
 from pipeline.api.data_frames import Texts, describe_row, refuse_levels, refuse_repeated
 from pipeline.api.looking import Run

@@ -10,12 +10,11 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from contracts import wording
+from contracts import row_values, wording
 from contracts.errors import UsageError
 from contracts.settings.data import FileFormat
 from ingest.rows.formats import ARROW, FORMATS, SPREADSHEETS, format_of
 from modules import environment
-from modules.data import row_values
 from pipeline.api.arguments import MinProbability
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
