@@ -16,7 +16,6 @@ import numpy as np
 from contracts import wording
 from contracts.errors import UsageError
 from contracts.row_values import find_surrogate, is_missing
-from ingest.rows import readers
 from ingest.rows.row_errors import RowError
 
 if TYPE_CHECKING:
@@ -138,6 +137,8 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
     import pyarrow as pa
     from pyarrow import parquet
 
+    from ingest.rows import arrow_readers
+
     if not isinstance(frame, pd.DataFrame):
         raise _refused(
             type(frame).__name__,
@@ -175,7 +176,7 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
             if not _is_simple(column.type):
                 file = io.BytesIO()
                 parquet.write_table(pa.table([column], ["values"]), file)
-                for _, row in readers.read_parquet(file):
+                for _, row in arrow_readers.read_parquet(file):
                     if isinstance(row, RowError):
                         raise row
         except _ERRORS as error:

@@ -187,7 +187,7 @@ def test_value_of_parquet_that_python_cannot_hold_is_refused(longer, tmp_path):
 def test_corrupt_page_of_parquet_loses_the_rest_of_its_row_group(
     longer, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("ingest.rows.readers._ROWS_AT_A_TIME", 100)
+    monkeypatch.setattr("ingest.rows.arrow_readers._ROWS_AT_A_TIME", 100)
     path = tmp_path / "in.parquet"
     rows = [{**GOOD, "text": f"text {n}", "n": n} for n in range(1000)]
     layout = {"write_batch_size": 100, "data_page_size": 500, "use_dictionary": False}
