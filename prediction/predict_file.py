@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -17,15 +17,14 @@ from ingest.rows import formats, readers
 from ingest.rows.row_errors import Location, Row, RowError
 from ingest.rows.row_file import RowFile
 from prediction import serializers
-from prediction.model_description import texts_of
 from prediction.predictor import (
     PREDICTION,
     Predictor,
     add_columns,
     example_columns,
-    find_model,
     split_batches,
 )
+from prediction.texts import texts_of
 
 WRITTEN_FORMATS = (formats.CSV, formats.TSV, formats.JSONL)
 
@@ -43,26 +42,27 @@ class Counts(NamedTuple):
 
 
 def predict_file(
-    model: str,
+    find: Callable[[], str],
+    load: Callable[[str], Predictor],
     source: str,
     destination: str,
     settings: DataConfig = readers.DEFAULTS,
-    min_probability: float | None = None,
 ) -> Counts:
     """Predicts the rows of a file, keeping their columns and their order.
 
     Args:
-      model: A SavedModel, or a directory of its versions.
+      find: Returns the directory of the model. It is called when the arguments are
+        checked.
+      load: Loads the model of a directory.
       source: A file of text, gzipped or not.
       destination: `.csv`, `.tsv` or `.jsonl`, gzipped with `.gz`: the columns of the
-        source, and those of `Prediction.as_columns`; see `predictor.add_columns`. It
+        source, and those of `Prediction.as_columns`; see `predictor.add_columns`.
+        `prediction` of a row without a class is empty, or null in JSON. The file
         appears when it is complete.
       settings: How the source is read.
-      min_probability: As for `Predictor`. `prediction` of a row without a class is
-        empty, or null in JSON.
 
     Raises:
-      UsageError: There is no SavedModel, or a row cannot be read, predicted or written.
+      UsageError: There is no model, or a row cannot be read, predicted or written.
         The destination cannot be written. Or it cannot be replaced; the predictions
         are kept next to it.
     """
@@ -96,10 +96,10 @@ def predict_file(
             name="E-format-unknown",
         )
     source_file = RowFile(source, input_format, settings)
-    directory = find_model(model)
+    directory = find()
     target = os.path.realpath(destination)  # of a symbolic link, which is kept
     output_directory.make_for_file(Path(target), "destination")
-    predictor = Predictor(directory, min_probability)
+    predictor = load(directory)
     predictions = _predict(predictor, source_file.read())
     serializer: serializers.JsonLines | serializers.Table | None = None
     count = abstained = 0

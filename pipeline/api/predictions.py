@@ -17,12 +17,9 @@ from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
-from prediction.predictor import (
-    Predictor,
-    example_columns,
-    find_model,
-    rename_taken,
-)
+from prediction.predictor import example_columns, rename_taken
+from prediction.saved_model.model_directory import find_model
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +58,7 @@ def predict(
         model = model.require_pushed()
     directory = find_model(str(model))
     with quiet():
-        predictor = Predictor(directory, min_probability)
+        predictor = SavedModelPredictor(directory, min_probability)
     columns = predictor.columns
     takes = f"{' and '.join(columns)}, which the model takes"
     if isinstance(texts, pd.DataFrame):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.console import Console
 from prediction.predict_file import WRITTEN_FORMATS, predict_file
-from prediction.predictor import Predictor, find_model
+from prediction.saved_model.model_directory import find_model
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from report.formatting import duration
 
 _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
@@ -128,8 +130,10 @@ def predict_command(
             name="E-options-conflict",
         )
     environment.set_up(quiet=True)
+    find = functools.partial(find_model, model)
+    load = functools.partial(SavedModelPredictor, min_probability=min_probability)
     if source and destination:
-        counts = predict_file(model, source, destination, reading, min_probability)
+        counts = predict_file(find, load, source, destination, reading)
         described = _describe_abstained(*counts, min_probability)
         click.echo(
             f"{wording.count(counts.rows, 'prediction')}{described} written to "
@@ -145,7 +149,7 @@ def predict_command(
                 advice="correct it",
                 name="E-text-refused",
             )
-    predictor = Predictor(find_model(model), min_probability)
+    predictor = load(find())
     predictions = list(predictor.predict(rows))
     values = ["class", "probability"]
     if predictor.is_score or predictor.labels:
