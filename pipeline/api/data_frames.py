@@ -17,6 +17,7 @@ from contracts import wording
 from contracts.errors import UsageError
 from contracts.row_values import find_surrogate, is_missing
 from ingest.rows.row_errors import RowError
+from prediction.frames import describe_row, refuse_levels, refuse_repeated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,28 +99,6 @@ class FrameFile:
             *fields, name = error.args
             named = (field and self.name_rows(field) for field in fields)
             raise UsageError(*named, name=name) from error
-
-
-def refuse_levels(argument: str, frame: pd.DataFrame) -> None:
-    """Refuses the DataFrame of an argument if its columns have several levels."""
-    if frame.columns.nlevels > 1:
-        raise UsageError(
-            argument,
-            f"the columns of the DataFrame have {frame.columns.nlevels} levels",
-            advice="give them one name each, such as with frame.columns.map('_'.join)",
-            name="E-frame-refused",
-        )
-
-
-def refuse_repeated(argument: str, names: Iterable[str]) -> None:
-    """Refuses the DataFrame of an argument if several columns have a name."""
-    for name in names:
-        raise UsageError(
-            argument,
-            f"several columns of the DataFrame are named {name!r}",
-            advice="rename or drop all but one",
-            name="E-frame-refused",
-        )
 
 
 def _refused(got: str, advice: str) -> UsageError:
@@ -247,13 +226,3 @@ def _as_text(value: Any) -> str | None:
         text = "_".join(str(value).split())[:_SHOWN]
         value = None if is_missing(text) else text
     return value and value.encode("utf-8", "backslashreplace").decode()
-
-
-def describe_row(position: int, index: pd.Index | None) -> str:
-    """Returns where a row is: its position from 0, and its label in the index."""
-    import pandas as pd
-
-    if index is None or index.equals(pd.RangeIndex(len(index))):
-        return f"row {position}"
-    (label,) = index[position : position + 1].tolist()
-    return f"row {position} (index {label!r})"
