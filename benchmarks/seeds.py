@@ -24,8 +24,9 @@ import click
 from benchmarks import rounds
 from benchmarks.first_step import newest_artifact
 from contracts.storage import files, uris
+from contracts.task import abstention
 from contracts.task.definition import TaskConfig
-from modules.evaluation import abstention, prediction_files
+from modules.evaluation import prediction_files
 from modules.training.model_run import METRICS_FILE
 from pipeline import exit_status
 from pipeline.config.recipe import load_config, parse_override

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import modules as modules  # sets TF_USE_LEGACY_KERAS before TensorFlow is imported
+from ingest import remote as remote  # registers the readers of remote files
 
 if TYPE_CHECKING:
     from contracts.errors import DataRefusedError as DataRefusedError

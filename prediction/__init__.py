@@ -1,3 +1,1 @@
-"""Predictions of a pushed model."""
-
-import modules as modules  # registers the reader of remote files
+"""Predictions of a model for texts and for files."""

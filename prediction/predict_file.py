@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -17,15 +19,14 @@ from ingest.rows import formats, readers
 from ingest.rows.row_errors import Location, Row, RowError
 from ingest.rows.row_file import RowFile
 from prediction import serializers
-from prediction.model_description import texts_of
 from prediction.predictor import (
     PREDICTION,
     Predictor,
     add_columns,
     example_columns,
-    find_model,
     split_batches,
 )
+from prediction.texts import texts_of
 
 WRITTEN_FORMATS = (formats.CSV, formats.TSV, formats.JSONL)
 
@@ -43,26 +44,31 @@ class Counts(NamedTuple):
 
 
 def predict_file(
-    model: str,
+    find: Callable[[], str],
+    load: Callable[[str], Predictor],
     source: str,
     destination: str,
     settings: DataConfig = readers.DEFAULTS,
-    min_probability: float | None = None,
+    *,
+    can_write_directories: bool = True,
 ) -> Counts:
     """Predicts the rows of a file, keeping their columns and their order.
 
     Args:
-      model: A SavedModel, or a directory of its versions.
+      find: Returns the directory of the model. It is called when the arguments are
+        checked.
+      load: Loads the model of a directory.
       source: A file of text, gzipped or not.
       destination: `.csv`, `.tsv` or `.jsonl`, gzipped with `.gz`: the columns of the
-        source, and those of `Prediction.as_columns`; see `predictor.add_columns`. It
+        source, and those of `Prediction.as_columns`; see `predictor.add_columns`.
+        `prediction` of a row without a class is empty, or null in JSON. The file
         appears when it is complete.
       settings: How the source is read.
-      min_probability: As for `Predictor`. `prediction` of a row without a class is
-        empty, or null in JSON.
+      can_write_directories: Whether the caller also predicts into a directory, which
+        the advice of errors names then.
 
     Raises:
-      UsageError: There is no SavedModel, or a row cannot be read, predicted or written.
+      UsageError: There is no model, or a row cannot be read, predicted or written.
         The destination cannot be written. Or it cannot be replaced; the predictions
         are kept next to it.
     """
@@ -72,7 +78,9 @@ def predict_file(
                 name,
                 path,
                 "a local file",
-                "or name a directory with `destination`: then both may be remote",
+                "or name a directory with `destination`: then both may be remote"
+                if can_write_directories
+                else None,
                 name="E-local-path-required",
             )
     if not os.path.isfile(source):
@@ -82,9 +90,14 @@ def predict_file(
         raise UsageError(
             "source",
             source,
-            "a .csv, .tsv, .jsonl, .parquet or .arrow file for one output file",
-            "set the format of another name with `input_format`, or name a directory "
-            "with `destination`",
+            "a .csv, .tsv, .jsonl, .parquet or .arrow file"
+            + (" for one output file" if can_write_directories else ""),
+            "set the format of another name with `input_format`"
+            + (
+                ", or name a directory with `destination`"
+                if can_write_directories
+                else ""
+            ),
             name="E-format-unknown",
         )
     file_format = formats.format_of(destination)
@@ -95,12 +108,18 @@ def predict_file(
             ".csv, .tsv and .jsonl, and .gz after them",
             name="E-format-unknown",
         )
+    refusing = functools.partial(
+        _usage_errors,
+        advice="name a directory with `destination` to predict the other rows"
+        if can_write_directories
+        else "correct the row, or remove it",
+    )
     source_file = RowFile(source, input_format, settings)
-    directory = find_model(model)
+    directory = find()
     target = os.path.realpath(destination)  # of a symbolic link, which is kept
     output_directory.make_for_file(Path(target), "destination")
-    predictor = Predictor(directory, min_probability)
-    predictions = _predict(predictor, source_file.read())
+    predictor = load(directory)
+    predictions = _predict(predictor, source_file.read(), refusing)
     serializer: serializers.JsonLines | serializers.Table | None = None
     count = abstained = 0
     with contextlib.ExitStack() as stack:
@@ -113,7 +132,7 @@ def predict_file(
             count += 1
             abstained += predicted[PREDICTION] is None
             columns = add_columns(row, predicted)
-            with _usage_errors(location):
+            with refusing(location):
                 if serializer is None and file_format in formats.DELIMITED:
                     serializer = serializers.Table(columns, file_format)
                     file.write(serializer.header + b"\n")
@@ -121,7 +140,7 @@ def predict_file(
                 file.write(serializer.serialize(columns) + b"\n")
         names = source_file.read_columns() if not count else []
         if names and file_format in formats.DELIMITED:
-            with _usage_errors(Location(source, 1)):
+            with refusing(Location(source, 1)):
                 texts_of(dict.fromkeys(names, "a text"), predictor.columns)
                 predicted = example_columns(
                     is_score=predictor.is_score, labels=predictor.labels
@@ -142,13 +161,15 @@ def predict_file(
 
 
 def _predict(
-    predictor: Predictor, rows: Iterator[tuple[Location, Row]]
+    predictor: Predictor,
+    rows: Iterator[tuple[Location, Row]],
+    refusing: Callable[[Location], AbstractContextManager[None]],
 ) -> Iterator[tuple[Location, dict[str, Any], dict[str, Any]]]:
     """Yields locations, rows, and the columns of their predictions."""
     for batch in split_batches(rows):
         texts = []
         for location, row in batch:
-            with _usage_errors(location):
+            with refusing(location):
                 if isinstance(row, RowError):
                     raise row
                 texts.append(texts_of(row, predictor.columns))
@@ -158,13 +179,13 @@ def _predict(
 
 
 @contextlib.contextmanager
-def _usage_errors(location: Location) -> Iterator[None]:
+def _usage_errors(location: Location, advice: str) -> Iterator[None]:
     try:
         yield
     except RowError as error:
         raise UsageError(
             str(location),
             str(error),
-            advice="name a directory with `destination` to predict the other rows",
+            advice=advice,
             name="E-rows-refused",
         ) from error

@@ -1,28 +1,24 @@
-"""Loads a model and predicts with it."""
+"""The predictions of a loaded model, whatever kind of model it is."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import itertools
-import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from contracts.errors import UsageError
-from contracts.storage import uris
-from contracts.versions import exported_model, served_versions
+from contracts.task import abstention
 from contracts.versions.exported_model import (
     CLASS,
     CLASS_ID,
     LABELS,
     PROBABILITIES,
     SCORE,
-    SERVE_EXAMPLES,
-    SERVING_DEFAULT,
 )
-from modules.evaluation import abstention
-
-logger = logging.getLogger(__name__)
 
 # Columns of predicted rows.
 PREDICTION = "prediction"
@@ -60,28 +56,6 @@ class Prediction:
             PREDICTION: self.value,
             PROBABILITY: round(self.probability, _DECIMALS),
         }
-
-
-def not_pushed(directory: str, absent: str) -> UsageError:
-    """Returns the error of a SavedModel that this pipeline did not push."""
-    return UsageError(
-        "model",
-        f"{directory} has no {absent}",
-        advice="give a model that this pipeline pushed",
-        name="E-model-not-found",
-    )
-
-
-def read_description(directory: str) -> dict[str, Any]:
-    """Reads the description of a SavedModel, as `write_description` writes it.
-
-    Raises:
-      UsageError: The model has none.
-    """
-    described = exported_model.read_description(directory)
-    if described is None:
-        raise not_pushed(directory, exported_model.DESCRIPTION_FILE)
-    return described
 
 
 def example_columns(
@@ -122,54 +96,6 @@ def add_columns(row: Mapping[str, Any], predicted: dict[str, Any]) -> dict[str, 
     return {names.get(name, name): value for name, value in row.items()} | predicted
 
 
-def find_model(directory: str) -> str:
-    """Returns the directory of a SavedModel, or of the newest of its versions.
-
-    The contents of its files are compared with the version's manifest.
-
-    Args:
-      directory: Local, or remote (`gs://`).
-
-    Raises:
-      UsageError: There is no complete SavedModel, it cannot be read, a file differs
-        from what was pushed, or TensorFlow would read its path as a file pattern.
-    """
-    uris.refuse_pattern("model", directory)
-    try:
-        if served_versions.is_saved_model(directory):
-            if problem := served_versions.find_problem(directory):
-                raise served_versions.VersionError(
-                    directory,
-                    f"incomplete: {problem}",
-                    advice="give another version",
-                    name="E-model-damaged",
-                )
-            return _verify(directory)
-        for version in served_versions.list_complete(directory):
-            return _verify(uris.join(directory, version))
-    except OSError as error:
-        raise UsageError(
-            "model",
-            f"{error.filename} cannot be read: {error.strerror}",
-            advice="make it readable",
-            name="E-storage-failed",
-        ) from error
-    raise UsageError(
-        "model",
-        f"{directory} has no SavedModel",
-        advice="give the directory after `pushed` in the last line of the output of "
-        "`run`",
-        name="E-model-not-found",
-    )
-
-
-def _verify(version: str) -> str:
-    """Returns a version whose files are those that were pushed."""
-    if unchecked := served_versions.verify(version):
-        logger.warning("%s", unchecked)
-    return version
-
-
 def check_min_probability(
     min_probability: float | None, *, is_score: bool, labels: tuple[str, ...] | None
 ) -> None:
@@ -189,43 +115,46 @@ def check_min_probability(
     )
 
 
-class Predictor:
-    """A loaded SavedModel.
+class Predictor(abc.ABC):
+    """A loaded model of any kind.
 
     Args:
-      directory: The SavedModel.
+      columns: Its text columns, in the order of the task.
+      is_score: Whether it predicts a score instead of a class.
+      labels: The names of several labels, in their order; None for any other.
       min_probability: A class that is less probable is not predicted; None predicts
         every row.
 
     Attributes:
-      columns: Its text columns, in the order of the task.
-      signatures: Its signatures by name.
-      is_score: Whether it predicts a score instead of a class.
-      labels: The names of several labels, in their order; None for any other.
+      columns: See above.
+      is_score: See above.
+      labels: See above.
 
     Raises:
-      UsageError: There is a least probability, and the model predicts no class. Or the
-        names of its labels are missing.
+      UsageError: There is a least probability, and the model predicts no class.
     """
 
-    def __init__(self, directory: str, min_probability: float | None = None) -> None:
-        import tensorflow as tf  # takes seconds; the settings are checked before
-        import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
-
-        self._tf = tf
-        self._model = tf.saved_model.load(directory)
-        self.signatures = self._model.signatures
-        # A signature sorts its arguments by name; `text_columns` has the task's order.
-        self.columns = [name.decode() for name in self._model.text_columns().numpy()]
-        outputs = self.signatures[SERVING_DEFAULT].structured_outputs
-        self.is_score = SCORE in outputs
-        self.labels = None
-        if LABELS in outputs:
-            self.labels = tuple(read_description(directory)["classes"])
-        check_min_probability(
-            min_probability, is_score=self.is_score, labels=self.labels
-        )
+    def __init__(
+        self,
+        columns: Sequence[str],
+        *,
+        is_score: bool,
+        labels: tuple[str, ...] | None,
+        min_probability: float | None,
+    ) -> None:
+        check_min_probability(min_probability, is_score=is_score, labels=labels)
+        self.columns = list(columns)
+        self.is_score = is_score
+        self.labels = labels
         self._min_probability = min_probability
+
+    @abc.abstractmethod
+    def outputs(self, texts: Mapping[str, Sequence[str]]) -> Mapping[str, np.ndarray]:
+        """Returns the outputs of the signature `serving_default` by name.
+
+        Args:
+          texts: The texts of the rows by column.
+        """
 
     def predict(self, rows: Iterable[tuple[str, ...]]) -> Iterator[Prediction]:
         """Predicts texts in the order of the task's columns.
@@ -255,20 +184,17 @@ class Predictor:
           batch: Texts in the order of the columns.
           columns: The model's text columns in any order.
         """
-        values = zip(columns, zip(*batch, strict=True), strict=True)
-        inputs = {name: self._tf.constant(texts) for name, texts in values}
-        return self._to_predictions(self.signatures[SERVING_DEFAULT](**inputs))
+        columns_of_texts = zip(*batch, strict=True)
+        return self.to_predictions(
+            self.outputs(dict(zip(columns, columns_of_texts, strict=True)))
+        )
 
-    def predict_examples(self, batch: Sequence[bytes]) -> list[Prediction]:
-        """Predicts serialized `tf.Example`s in one call of `serve_examples`."""
-        examples = self._tf.constant(batch)
-        return self._to_predictions(self.signatures[SERVE_EXAMPLES](examples=examples))
-
-    def _to_predictions(self, outputs: dict[str, Any]) -> list[Prediction]:
+    def to_predictions(self, outputs: Mapping[str, np.ndarray]) -> list[Prediction]:
+        """Returns the prediction of each row of a model's outputs."""
         if self.is_score:
-            return [Prediction(float(score)) for score in outputs[SCORE].numpy()]
+            return [Prediction(float(score)) for score in outputs[SCORE]]
         if self.labels:
-            columns = (outputs[name].numpy() for name in (LABELS, PROBABILITIES))
+            columns = (outputs[name] for name in (LABELS, PROBABILITIES))
             return [
                 Prediction(
                     list(itertools.compress(self.labels, is_set)),
@@ -278,7 +204,7 @@ class Predictor:
             ]
         # A model with a threshold may predict the less probable class of two.
         names, class_ids, probabilities = (
-            outputs[name].numpy() for name in (CLASS, CLASS_ID, PROBABILITIES)
+            outputs[name] for name in (CLASS, CLASS_ID, PROBABILITIES)
         )
         is_abstained = [False] * len(names)
         if self._min_probability is not None:

@@ -26,8 +26,8 @@ from contracts.records.probabilities import (
 from contracts.records.serving import ServingReport
 from contracts.run_states import DATA_REFUSED, Outcome
 from contracts.settings.evaluator import describe_selection
+from contracts.task import abstention
 from contracts.task.definition import EVAL_SPLIT, TaskConfig
-from modules.evaluation import abstention
 from modules.training.trials import Trial
 from report import formatting
 

@@ -22,7 +22,7 @@ import yaml
 from contracts import metrics, wording
 from contracts.records.checks import sort_results
 from contracts.records.evaluation import MetricVerdict
-from modules.evaluation import abstention
+from contracts.task import abstention
 from report import formatting
 from report.content import Report
 

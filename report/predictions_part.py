@@ -11,9 +11,10 @@ from sklearn import metrics as sklearn_metrics
 from contracts import metrics
 from contracts.packing import Packing
 from contracts.storage import files
+from contracts.task import abstention
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, row_facts
-from modules.evaluation import abstention, calibration
+from modules.evaluation import calibration
 from modules.evaluation.prediction_files import RecordedPredictions
 from report.content import (
     Abstention,

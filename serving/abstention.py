@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from contracts.task.abstention import abstains
 from serving.errors import invalid
 from serving.signatures import Signature, Tensors
 
@@ -58,14 +59,12 @@ def read_min_probability(
 def abstain(outputs: Tensors, min_probability: float) -> tuple[Tensors, int]:
     """Masks the class of each row that is less probable.
 
-    The rule is that of `modules.evaluation.abstention`.
-
     Returns:
       The outputs, and the number of rows without a class.
     """
-    class_ids = outputs["class_id"][:, np.newaxis]
-    probabilities = np.take_along_axis(outputs[_PROBABILITIES], class_ids, axis=1)
-    is_abstained = ~(probabilities[:, 0] >= min_probability)
+    is_abstained = abstains(
+        outputs[_PROBABILITIES], outputs["class_id"], min_probability
+    )
     masked: dict[str, np.ndarray] = {
         name: np.ma.masked_array(outputs[name], is_abstained) for name in CLASS_OUTPUTS
     }

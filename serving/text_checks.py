@@ -105,7 +105,7 @@ class TextChecks:
             is_of_text = columns == index
             tokens = is_of_text.sum(axis=1)
             faults = {
-                # As `modules.data.row_values.is_empty`: the tokenizer drops all of it.
+                # As `contracts.row_values.is_empty`: the tokenizer drops all of it.
                 EMPTY: (tokens + cut[:, index] == 0).sum(),
                 CUT: (cut[:, index] > 0).sum(),
                 UNREADABLE: sum(not _is_utf8(text) for text in column),

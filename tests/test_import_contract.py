@@ -25,7 +25,7 @@ WRONG_IMPORTS = [
     ("modules/training/loop.py", "pipeline.exit_status"),
     ("modules/training/loop.py", "report.content"),
     ("report/page.py", "ingest.rows.formats"),
-    ("ingest/remote_errors.py", "pipeline.config.paths"),
+    ("ingest/remote/remote_errors.py", "pipeline.config.paths"),
     ("ingest/rows/formats.py", "report.content"),
     ("prediction/predictor.py", "report.content"),
     ("prediction/predictor.py", "pipeline.beam"),

@@ -19,10 +19,10 @@ from tfx import v1 as tfx
 from tfx_bsl.coders import example_coder
 
 from components import examples
+from contracts.row_values import is_empty
 from contracts.settings.data_gate import NOT_EMPTY_TAG
 from modules.data.judgment import SHOWN
 from modules.data.row_facts import hash_record
-from modules.data.row_values import is_empty
 
 # The kind of the faults that TFDV finds and describes.
 INVALID = "Invalid"

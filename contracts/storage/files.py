@@ -90,13 +90,18 @@ def register_remote(remote: RemoteFiles) -> None:
 
 def _remote(path: str) -> RemoteFiles:
     if not _registered:
-        raise UsageError(
-            path,
-            "only an installation with TensorFlow reads remote files",
-            advice="copy it to this machine",
-            name="E-storage-failed",
-        )
+        raise unreachable(path)
     return _registered[0]
+
+
+def unreachable(path: str) -> UsageError:
+    """Returns the error about a remote file without a package that reads it."""
+    return UsageError(
+        path,
+        "only an installation with TensorFlow reads remote files",
+        advice="copy it to this machine",
+        name="E-storage-failed",
+    )
 
 
 class FormatError(UsageError, ValueError):

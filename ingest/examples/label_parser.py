@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from contracts import row_values
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from contracts.task.label_cells import CellError, canonical_label, to_text
 from contracts.task.label_kind import Label
 from ingest.rows.row_errors import RowError
-from modules.data import row_values
 
 
 class NotAnIndexError(Exception):

@@ -9,6 +9,7 @@ from typing import Any
 from contracts import wording
 from contracts.errors import SettingError, UsageError
 from contracts.records.labelled_rows import LabelledRow
+from contracts.row_values import is_missing
 from contracts.settings.data import DataConfig
 from contracts.task.definition import TaskConfig
 from contracts.task.label_cells import to_text
@@ -18,7 +19,6 @@ from ingest.examples.sources import Source, open_source
 from ingest.examples.text_source import find_class_names
 from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import FileError, RowError
-from modules.data.row_values import is_missing
 
 # The columns of a row with a score, and those that any row may have.
 _SCORES = ("lowest", "highest")

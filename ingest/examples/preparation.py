@@ -20,7 +20,6 @@ from contracts.task.definition import (
     TRAIN_SPLIT,
     TaskConfig,
 )
-from ingest import remote_errors
 from ingest.examples import (
     sources,
     spans,
@@ -48,6 +47,7 @@ from ingest.examples.tfrecords import (
     list_examples,
     write_records,
 )
+from ingest.remote import remote_errors
 from ingest.rows.formats import TFRECORD
 from ingest.rows.readers import DEFAULTS
 from ingest.rows.row_errors import RowError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from contracts import row_values
 from contracts.errors import UsageError
 from contracts.settings.data import DataConfig, check_slice_columns
 from contracts.task.definition import TaskConfig
@@ -12,7 +13,6 @@ from contracts.task.label_cells import canonical_label, to_text
 from ingest.examples.label_parser import Label, LabelParser, read_column
 from ingest.examples.splits import by_index
 from ingest.rows.row_errors import RowError
-from modules.data import row_values
 
 
 class RowParser:

@@ -14,11 +14,11 @@ from contracts.errors import UsageError
 from contracts.settings.data import DataConfig, FileFormat
 from contracts.storage.files import refuse_missing_shards
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
-from ingest.examples import splits, tf_examples
+from ingest.examples import hugging_face_datasets, splits, tf_examples
 from ingest.examples.data_card import CARD_FILE
 from ingest.examples.splits import LocatedRow, Row
 from ingest.examples.tfrecords import RECORDS
-from ingest.rows import class_folders, hugging_face_datasets, readers
+from ingest.rows import class_folders, readers
 from ingest.rows.class_folders import ClassFolders
 from ingest.rows.delimited import LeftOutError
 from ingest.rows.formats import (

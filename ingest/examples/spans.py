@@ -9,8 +9,8 @@ from collections import defaultdict
 from contracts.errors import SettingError, UsageError
 from contracts.settings.data import SPAN
 from contracts.storage import files, uris
-from ingest import remote_errors
 from ingest.examples.splits import Report, duplicate_error
+from ingest.remote import remote_errors
 
 # TFX's other notations, which are not supported.
 _OTHERS = re.compile(r"\{(?:SPAN:\d*|VERSION(?::\d*)?|YYYY|MM|DD)\}")

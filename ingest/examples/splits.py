@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from contracts import row_values
 from contracts.errors import UsageError
 from contracts.settings.data import REQUIRED_SPLITS, SPLITS, TEST
 from contracts.task.definition import (
@@ -17,7 +18,6 @@ from contracts.task.definition import (
 from contracts.task.label_cells import canonical_label, to_text
 from ingest.rows.row_errors import Location, RowError
 from ingest.rows.spool import Spool
-from modules.data import row_values
 
 # Splits by the names that other libraries give them. MNLI's mismatched pairs and its
 # training split have different genres.

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from contracts.errors import UsageError
 from contracts.settings.data import TEST, DataConfig
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from ingest.examples import splits, splitting
+from ingest.examples import hugging_face_datasets, splits, splitting
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.sources import Source
 from ingest.examples.splits import GoodRow, Report, Row, by_index
-from ingest.rows import hugging_face_datasets
 from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import RowError
 

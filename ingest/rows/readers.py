@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import itertools
 import json
 import os
 import re
-import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-import google_crc32c
-import pyarrow as pa
-from pyarrow import parquet
-
 from contracts.errors import UsageError
+from contracts.row_values import find_surrogate
 from contracts.settings.data import DataConfig, FileFormat
 from contracts.storage import uris
-from ingest.rows import json_conversion, text_lines
+from ingest.rows import json_conversion, remote_rows, text_lines
 from ingest.rows.formats import FORMATS, format_of
 from ingest.rows.row_errors import FileError, Row, RowError
-from modules.data.row_values import find_surrogate
 
 DEFAULTS = DataConfig()
-_ROWS_AT_A_TIME = 1024
-_PIECE_BYTES = 1 << 24
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _ARRAY = re.compile(r"\[\s*\{")  # of objects
-_ARROW_ERRORS = (pa.ArrowException, OSError)
-_BINARY = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
-# Of a TFRecord: https://www.tensorflow.org/tutorials/load_data/tfrecord
-_HEADER = struct.Struct("<QI")  # length of the record, and its checksum
-_CHECKSUM = struct.Struct("<I")
-_MASK_DELTA = 0xA282EAD8
-_MOST_BYTES = 1 << 31  # of a serialized protocol buffer
-# Raised for values that Python cannot represent: invalid UTF-8, dates after 9999,
-# unknown time zones.
-_UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
 
 
 def find_files(
@@ -90,14 +72,7 @@ def _match(source: str) -> tuple[list[str], bool]:
         pattern = f"{glob.escape(source)}/*" if is_directory else source
         paths = glob.glob(pattern, recursive=True)
         return sorted(filter(os.path.isfile, paths)), is_directory
-    # Every command imports this file, and `--help` must not wait for Beam.
-    from apache_beam.io.filesystems import FileSystems
-
-    files = FileSystems.match([source.rstrip("/")])[0].metadata_list
-    is_directory = not files
-    if is_directory:
-        files = FileSystems.match([FileSystems.join(source, "*")])[0].metadata_list
-    return sorted(file.path for file in files), is_directory
+    return remote_rows.match(source)
 
 
 def read_json_lines(
@@ -192,174 +167,3 @@ def _refuse_surrogates(row: dict[str, Any]) -> None:
         if problem := find_surrogate(column) or find_surrogate(text):
             name = column.encode(errors="backslashreplace").decode()
             raise RowError(f"column {name} is not Unicode text: it {problem}")
-
-
-def read_parquet(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
-    """Yields the number of each row from 1, and the row or why it cannot be read."""
-    first = 1
-    with raising_value_errors():
-        table = parquet.ParquetFile(file)
-        _refuse_repeated_columns(table.schema_arrow)
-        for group in range(table.num_row_groups):
-            yield from enumerate(_read_group(table, group), start=first)
-            first += table.metadata.row_group(group).num_rows
-
-
-def _read_group(table: parquet.ParquetFile, group: int) -> Iterator[Row]:
-    """Yields the rows of a row group; after a corrupt page, an error for each row."""
-    left = table.metadata.row_group(group).num_rows
-    try:
-        for batch in table.iter_batches(_ROWS_AT_A_TIME, row_groups=[group]):
-            yield from _read_batch(batch)
-            left -= batch.num_rows
-    except _ARROW_ERRORS as error:
-        if not _is_damage(error):
-            raise
-        for _ in range(left):
-            yield RowError(f"the row group cannot be read from here: {error}")
-
-
-@contextlib.contextmanager
-def raising_value_errors() -> Iterator[None]:
-    """Turns pyarrow's errors about the content of a file into value errors."""
-    try:
-        yield
-    except _ARROW_ERRORS as error:
-        if not _is_damage(error):
-            raise
-        raise ValueError(str(error)) from error
-
-
-def _refuse_repeated_columns(schema: pa.Schema) -> None:
-    """Refuses columns of one name, of which a row would keep the last."""
-    repeated = find_repeated(schema.names)
-    if repeated:
-        raise ValueError(
-            f"it has the column {repeated} more than once; rename or remove the others"
-        )
-
-
-def _is_damage(error: Exception) -> bool:
-    """Returns whether an error of pyarrow is about the content of a file.
-
-    For corrupt pages pyarrow raises OSError itself, without a number. Errors of the
-    file system fail the bundle, and Beam retries it.
-    """
-    if isinstance(error, MemoryError):  # ArrowMemoryError is an ArrowException too
-        return False
-    return not isinstance(error, OSError) or (
-        type(error) is OSError and not error.errno
-    )
-
-
-def _read_batch(batch: pa.RecordBatch) -> list[Any]:
-    _validate(batch)
-    try:
-        return batch.to_pylist()
-    except MemoryError:
-        raise
-    except _UNREADABLE:
-        return [_read_row(batch, index) for index in range(batch.num_rows)]
-
-
-def _validate(batch: pa.RecordBatch) -> None:
-    """Refuses offsets outside of a column, on which pyarrow aborts the process.
-
-    Invalid UTF-8, which the full validation refuses too, is reported by row.
-
-    Raises:
-      pa.ArrowInvalid: The batch is corrupt.
-    """
-    try:
-        batch.validate(full=True)
-    except pa.ArrowInvalid:
-        for column in batch.columns:
-            if column.type in _BINARY:
-                buffers, offset = column.buffers(), column.offset
-                column = pa.Array.from_buffers(
-                    _BINARY[column.type], len(column), buffers, offset=offset
-                )
-            column.validate(full=True)
-
-
-def _read_row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
-    row = {}
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            row[name] = column[index].as_py()
-        except MemoryError:
-            raise
-        except _UNREADABLE as error:
-            return RowError(f"column {name} has a value that cannot be read: {error}")
-    return row
-
-
-def read_arrow(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
-    """Reads Arrow's streaming format, as Hugging Face `datasets` writes it."""
-    first = 1
-    with raising_value_errors():
-        stream = open_arrow(file)
-        _refuse_repeated_columns(stream.schema)
-        for batch in stream:
-            for start in range(0, batch.num_rows, _ROWS_AT_A_TIME):
-                rows = _read_batch(batch.slice(start, _ROWS_AT_A_TIME))
-                yield from enumerate(rows, start=first + start)
-            first += batch.num_rows
-
-
-def open_arrow(file: IO[bytes]) -> pa.ipc.RecordBatchStreamReader:
-    """Opens a file of Arrow's streaming format."""
-    return pa.ipc.open_stream(pa.PythonFile(_InPieces(file), mode="r"))
-
-
-class _InPieces:
-    """A file that takes no memory for bytes that it does not have.
-
-    A corrupt length makes pyarrow request exabytes.
-    """
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    def read(self, size: int) -> bytes:
-        pieces = []
-        while size and (piece := self._file.read(min(size, _PIECE_BYTES))):
-            pieces.append(piece)
-            size -= len(piece)
-        return b"".join(pieces)
-
-
-def read_examples(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
-    """Yields the number of each record of a TFRecord file from 1, and the record.
-
-    TensorFlow and Beam take a gzip file that is cut between two records for a complete
-    one; the gzip module does not.
-
-    Raises:
-      ValueError: A record is truncated, or its checksum is wrong.
-    """
-    number = 0
-    while header := file.read(_HEADER.size):
-        if len(header) < _HEADER.size:
-            raise ValueError("the record is truncated")
-        length, checksum = _HEADER.unpack(header)
-        if not _is_intact(header[: -_CHECKSUM.size], checksum):
-            raise ValueError("the checksum of the record's length is wrong")
-        if length > _MOST_BYTES:
-            raise ValueError(f"the record has {length} bytes; at most 2 GiB are read")
-        content = file.read(length + _CHECKSUM.size)
-        if len(content) < length + _CHECKSUM.size:
-            raise ValueError("the record is truncated")
-        record = content[:length]
-        if not _is_intact(record, *_CHECKSUM.unpack(content[length:])):
-            raise ValueError("the checksum of the record's content is wrong")
-        number += 1
-        yield number, record
-
-
-def _is_intact(content: bytes, checksum: int) -> bool:
-    """Returns whether a masked CRC-32C is that of the content."""
-    crc = google_crc32c.value(content)
-    return (crc >> 15 | crc << 17) + _MASK_DELTA & 0xFFFFFFFF == checksum

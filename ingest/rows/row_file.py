@@ -6,18 +6,17 @@ import contextlib
 import dataclasses
 import gzip
 import hashlib
+import importlib.util
 import io
 from collections.abc import Iterator
 from typing import IO, cast
-
-from pyarrow import parquet
 
 from contracts import fingerprint, wording
 from contracts.errors import UsageError
 from contracts.settings.data import DataConfig, FileFormat
 from contracts.storage import uris
 from contracts.task.definition import TaskConfig
-from ingest.rows import delimited, dialects, readers
+from ingest.rows import delimited, dialects, readers, remote_rows
 from ingest.rows.encoding_advice import advise
 from ingest.rows.formats import ARROW, CSV, DELIMITED, JSONL, PARQUET, TFRECORD
 from ingest.rows.row_errors import (
@@ -31,6 +30,7 @@ from ingest.rows.row_errors import (
 )
 
 _BUFFER_BYTES = 1 << 20
+_OF_PYARROW = (PARQUET, ARROW)
 
 
 class RowFile:
@@ -43,7 +43,8 @@ class RowFile:
         of the columns of a file without a header.
 
     Raises:
-      UsageError: `data.columns` is set, and the format has names of columns.
+      UsageError: `data.columns` is set, and the format has names of columns. Or the
+        package that reads the format is not installed.
     """
 
     def __init__(
@@ -54,6 +55,13 @@ class RowFile:
     ) -> None:
         if settings.columns and file_format not in DELIMITED:
             raise columns_error(path, file_format)
+        if file_format in _OF_PYARROW and not importlib.util.find_spec("pyarrow"):
+            raise UsageError(
+                path,
+                f"it is {file_format.capitalize()}, which needs pyarrow",
+                advice="run `pip install pyarrow`, or write .csv, .tsv or .jsonl",
+                name="E-format-unknown",
+            )
         self.path = path
         self.file_format = file_format
         self._settings = settings
@@ -93,11 +101,10 @@ class RowFile:
         with self._refusing_damage(), self._open() as file:
             if self.file_format in DELIMITED:
                 return delimited.read_columns(file, self._find_dialect(file))
-            with readers.raising_value_errors():
-                if self.file_format == PARQUET:
-                    return list(parquet.read_schema(file).names)
-                if self.file_format == ARROW:
-                    return list(readers.open_arrow(file).schema.names)
+            if self.file_format in _OF_PYARROW:
+                from ingest.rows import arrow_readers
+
+                return list(arrow_readers.read_schema(file, self.file_format).names)
         return []
 
     def read(self, task: TaskConfig | None = None) -> Iterator[tuple[Location, Row]]:
@@ -162,7 +169,9 @@ class RowFile:
     def _read(self, task: TaskConfig | None) -> Iterator[tuple[int, Row]]:
         with self._open() as file:
             if self.file_format == TFRECORD:
-                yield from readers.read_examples(file)
+                from ingest.rows import record_reader
+
+                yield from record_reader.read_examples(file)
             elif self.file_format in DELIMITED:
                 dialect = self._find_dialect(file)
                 yield from delimited.read_table(file, dialect, task)
@@ -170,10 +179,10 @@ class RowFile:
                 yield from readers.read_json_lines(
                     file, self._settings.encoding, self.path
                 )
-            elif self.file_format == PARQUET:
-                yield from readers.read_parquet(file)
-            elif self.file_format == ARROW:
-                yield from readers.read_arrow(file)
+            elif self.file_format in _OF_PYARROW:
+                from ingest.rows import arrow_readers
+
+                yield from arrow_readers.read(file, self.file_format)
 
     def _find_dialect(self, file: IO[bytes]) -> dialects.Dialect:
         if self._dialect is not None:
@@ -254,11 +263,7 @@ def open_packed(path: str) -> IO[bytes]:
     if uris.is_local(path):
         with _naming_vanished_file(path):
             return open(path, "rb", buffering=0)
-    # Every command imports this file, and `--help` must not wait for Beam.
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    return remote_rows.open_file(path)
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from contracts.row_values import find_surrogate
 from ingest.rows.row_errors import EncodingError, RowError
-from modules.data.row_values import find_surrogate
 
 # The codecs that skip them; the mark of UTF-32 starts with one of UTF-16.
 _MARKS = {

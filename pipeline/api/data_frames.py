@@ -15,9 +15,9 @@ import numpy as np
 
 from contracts import wording
 from contracts.errors import UsageError
-from ingest.rows import readers
+from contracts.row_values import find_surrogate, is_missing
 from ingest.rows.row_errors import RowError
-from modules.data.row_values import find_surrogate, is_missing
+from prediction.frames import describe_row, refuse_levels, refuse_repeated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,28 +101,6 @@ class FrameFile:
             raise UsageError(*named, name=name) from error
 
 
-def refuse_levels(argument: str, frame: pd.DataFrame) -> None:
-    """Refuses the DataFrame of an argument if its columns have several levels."""
-    if frame.columns.nlevels > 1:
-        raise UsageError(
-            argument,
-            f"the columns of the DataFrame have {frame.columns.nlevels} levels",
-            advice="give them one name each, such as with frame.columns.map('_'.join)",
-            name="E-frame-refused",
-        )
-
-
-def refuse_repeated(argument: str, names: Iterable[str]) -> None:
-    """Refuses the DataFrame of an argument if several columns have a name."""
-    for name in names:
-        raise UsageError(
-            argument,
-            f"several columns of the DataFrame are named {name!r}",
-            advice="rename or drop all but one",
-            name="E-frame-refused",
-        )
-
-
 def _refused(got: str, advice: str) -> UsageError:
     return UsageError("data", got, advice=advice, name="E-frame-refused")
 
@@ -137,6 +115,8 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
     import pandas as pd
     import pyarrow as pa
     from pyarrow import parquet
+
+    from ingest.rows import arrow_readers
 
     if not isinstance(frame, pd.DataFrame):
         raise _refused(
@@ -175,7 +155,7 @@ def write(frame: pd.DataFrame, directory: Path) -> FrameFile:
             if not _is_simple(column.type):
                 file = io.BytesIO()
                 parquet.write_table(pa.table([column], ["values"]), file)
-                for _, row in readers.read_parquet(file):
+                for _, row in arrow_readers.read_parquet(file):
                     if isinstance(row, RowError):
                         raise row
         except _ERRORS as error:
@@ -246,13 +226,3 @@ def _as_text(value: Any) -> str | None:
         text = "_".join(str(value).split())[:_SHOWN]
         value = None if is_missing(text) else text
     return value and value.encode("utf-8", "backslashreplace").decode()
-
-
-def describe_row(position: int, index: pd.Index | None) -> str:
-    """Returns where a row is: its position from 0, and its label in the index."""
-    import pandas as pd
-
-    if index is None or index.equals(pd.RangeIndex(len(index))):
-        return f"row {position}"
-    (label,) = index[position : position + 1].tolist()
-    return f"row {position} (index {label!r})"

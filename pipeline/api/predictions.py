@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts.errors import UsageError
 from contracts.settings.data import DataConfig
-from modules.data import row_values
 from pipeline.api.arguments import MinProbability, checked
-from pipeline.api.data_frames import Texts, describe_row, refuse_levels, refuse_repeated
+from pipeline.api.data_frames import Texts
 from pipeline.api.looking import Run
 from pipeline.api.notebook import without_interactive_beam
 from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
-from prediction.predictor import (
-    Predictor,
-    example_columns,
-    find_model,
-    rename_taken,
-)
+from prediction.saved_model.model_directory import find_model
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
+from prediction.texts import predict_frame, read_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,69 +49,15 @@ def predict(
       UsageError: The run pushed no model, there is no such model, the model takes
         other texts, or a text is empty.
     """
-    import pandas as pd
+    import pandas as pd  # noqa: F401 (`predict_frame` uses it)
 
     if isinstance(model, Run):
         model = model.require_pushed()
     directory = find_model(str(model))
     with quiet():
-        predictor = Predictor(directory, min_probability)
-    columns = predictor.columns
-    takes = f"{' and '.join(columns)}, which the model takes"
-    if isinstance(texts, pd.DataFrame):
-        frame = texts
-        refuse_levels("texts", frame)
-        missing = [name for name in columns if name not in frame.columns]
-        if missing:
-            raise UsageError(
-                "texts",
-                f"the DataFrame has no column {missing[0]!r}, but "
-                f"{', '.join(map(str, frame.columns))}",
-                takes,
-                name="E-column-missing",
-            )
-        repeated = frame.columns[frame.columns.duplicated()]
-        refuse_repeated("texts", repeated.intersection(columns))
-        rows = list(frame[columns].itertuples(index=False, name=None))
-    else:
-        if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
-            raise UsageError(
-                "texts",
-                type(texts).__name__,
-                "a list of texts, such as predict(model, [text])",
-                name="E-text-refused",
-            )
-        index = texts.index if isinstance(texts, pd.Series) else None
-        rows = []
-        for position, row in enumerate(texts):
-            values = (row,) if isinstance(row, str) else row
-            if not isinstance(values, tuple | list) or len(values) != len(columns):
-                raise UsageError(
-                    "texts",
-                    f"{describe_row(position, index)} is {row!r}",
-                    takes,
-                    name="E-text-refused",
-                )
-            rows.append(tuple(values))
-        frame = pd.DataFrame(rows, index=index, columns=columns)
-    for position, row in enumerate(rows):
-        for name, value in zip(columns, row, strict=True):
-            problem = row_values.find_text_problem(value, allows_marks=True)
-            if problem:
-                place = describe_row(position, frame.index)
-                raise UsageError(
-                    "texts",
-                    f"{place}: {name} {problem}",
-                    advice="correct the text",
-                    name="E-text-refused",
-                )
-    names = example_columns(is_score=predictor.is_score, labels=predictor.labels)
-    predicted_values = [
-        prediction.as_columns() for prediction in predictor.predict(rows)
-    ]
-    kept = frame.rename(columns=rename_taken(frame.columns, names))
-    predicted = pd.DataFrame(predicted_values, index=kept.index, columns=list(names))
-    return pd.concat([kept, predicted], axis=1)
+        predictor = SavedModelPredictor(directory, min_probability)
+    given = read_texts(texts, predictor.columns, "predict(model, [text])")
+    return predict_frame(predictor, given)
 
 
 @checked

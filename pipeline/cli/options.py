@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import TypeAdapter
 
+from bert_runtime.cli.options import FloatRange as FloatRange
+from bert_runtime.cli.options import allowed as allowed
 from contracts.errors import UsageError
 from pipeline.api.arguments import check_output
 from pipeline.cli import completion
@@ -21,19 +21,6 @@ _Decorator = Callable[[Any], Any]
 # Settings that an option of many commands overrides.
 OVERRIDING = {"data.source": "data", "encoder.source": "encoder", "output": "output"}
 _SAMPLE = str(DEFAULT_CONFIG.relative_to(REPOSITORY))
-
-
-class FloatRange(click.FloatRange):
-    """A range of numbers, which NaN is not in."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
-        """Returns the number."""
-        number = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return number
 
 
 class NewFile(click.Path):
@@ -55,20 +42,6 @@ class NewFile(click.Path):
                 name="E-no-such-directory",
             )
         return path
-
-
-def allowed(kind: Any) -> click.ParamType[Any]:
-    """Returns the type of an option from the annotation of Python's argument."""
-    schema = TypeAdapter(kind).json_schema()
-    if "enum" in schema:
-        return click.Choice(schema["enum"])
-    of_number = click.IntRange if schema["type"] == "integer" else FloatRange
-    return of_number(
-        schema.get("minimum", schema.get("exclusiveMinimum")),
-        schema.get("maximum", schema.get("exclusiveMaximum")),
-        min_open="exclusiveMinimum" in schema,
-        max_open="exclusiveMaximum" in schema,
-    )
 
 
 def config_option(description: str, default: Path | None = None) -> _Decorator:

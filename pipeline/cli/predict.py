@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,19 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from bert_runtime.cli import predict as shared
 from contracts import wording
 from contracts.errors import UsageError
 from contracts.settings.data import FileFormat
 from ingest.rows.formats import ARROW, FORMATS, SPREADSHEETS, format_of
 from modules import environment
-from modules.data import row_values
-from pipeline.api.arguments import MinProbability
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.console import Console
 from prediction.predict_file import WRITTEN_FORMATS, predict_file
-from prediction.predictor import Predictor, find_model
+from prediction.saved_model.model_directory import find_model
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from report.formatting import duration
 
 _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
@@ -30,10 +30,8 @@ _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
 
 @click.command("predict")
 @click.option("--model", required=True, metavar="DIR", help="A pushed model.")
-@click.option("--text", multiple=True, help="A text. Repeatable.")
-@click.option(
-    "--pair", nargs=2, multiple=True, metavar="A B", help="Two texts. Repeatable."
-)
+@shared.TEXT
+@shared.PAIR
 @click.option(
     "--input",
     "source",
@@ -59,12 +57,7 @@ _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
     type=click.Choice([name for name in FORMATS if name != ARROW]),
     help="Format of --output. Default: that of --input.",
 )
-@click.option(
-    "--min-probability",
-    type=options.allowed(MinProbability),
-    metavar="P",
-    help="Predict no class with a probability below P.",
-)
+@shared.MIN_PROBABILITY
 @click.option(
     "--batch-rows", type=click.IntRange(min=1), help="Rows per call of the model."
 )
@@ -94,17 +87,7 @@ def predict_command(
     section `data` of the recipe sets how the files are read, such as --set
     data.encoding=cp1252, and `beam` where Beam runs.
     """
-    if [bool(text), bool(pair), bool(source)].count(True) != 1:
-        raise UsageError(
-            advice="give one of `text=TEXT` (for a model of single sentences), "
-            "`pair=A B` (for a model of pairs) and `source=FILE`",
-            name="E-options-conflict",
-        )
-    if bool(source) != bool(destination):
-        raise UsageError(
-            advice="give both `source=FILE` and `destination=FILE`",
-            name="E-options-conflict",
-        )
+    shared.check_request(text, pair, source, destination)
     reading = recipe.load_data(config_file, overrides)
     # The recipe's format belongs to the recipe's own data.
     reading = reading.model_copy(update={"format": input_format})
@@ -129,55 +112,21 @@ def predict_command(
             name="E-options-conflict",
         )
     environment.set_up(quiet=True)
+    find = functools.partial(find_model, model)
+    load = functools.partial(SavedModelPredictor, min_probability=min_probability)
     if source and destination:
-        counts = predict_file(model, source, destination, reading, min_probability)
-        described = _describe_abstained(*counts, min_probability)
-        click.echo(
-            f"{wording.count(counts.rows, 'prediction')}{described} written to "
-            f"{destination}"
-        )
+        counts = predict_file(find, load, source, destination, reading)
+        click.echo(shared.describe_file(counts, destination, min_probability))
         return
-    rows: list[tuple[str, ...]] = [*pair, *((single,) for single in text)]
-    for value in itertools.chain.from_iterable(rows):
-        if problem := row_values.find_text_problem(value, allows_marks=True):
-            raise UsageError(
-                "pair" if pair else "text",
-                f"the text {problem}",
-                advice="correct it",
-                name="E-text-refused",
-            )
-    predictor = Predictor(find_model(model), min_probability)
+    rows = shared.check_texts(text, pair)
+    predictor = load(find())
     predictions = list(predictor.predict(rows))
-    values = ["class", "probability"]
-    if predictor.is_score or predictor.labels:
-        values = ["score" if predictor.is_score else "labels"]
-    table = Table(*("text" for _ in rows[0]), *values)
+    table = Table(*("text" for _ in rows[0]), *shared.name_cells(predictor))
     for texts, prediction in zip(rows, predictions, strict=True):
-        match prediction.value:
-            case float(score):
-                cells = [f"{score:.3f}"]
-            case list(labels):
-                shares = prediction.probabilities
-                cells = [", ".join(f"{name} ({shares[name]:.3f})" for name in labels)]
-            case class_name:
-                cells = [class_name or "", f"{prediction.probability:.3f}"]
-        table.add_row(*texts, *cells)
+        table.add_row(*texts, *shared.show_cells(prediction))
     Console().print(table)
-    abstained = sum(prediction.value is None for prediction in predictions)
-    described = _describe_abstained(len(rows), abstained, min_probability)
-    if described:
-        click.echo(f"{wording.count(len(rows), 'prediction')}{described}")
-
-
-def _describe_abstained(
-    rows: int, abstained: int, min_probability: float | None
-) -> str:
-    if min_probability is None:
-        return ""
-    return (
-        f" ({abstained} of {rows} without a class: probability below "
-        f"{min_probability:g})"
-    )
+    if abstained := shared.describe_abstained(predictions, min_probability):
+        click.echo(abstained)
 
 
 def _predict_files(
@@ -207,7 +156,7 @@ def _predict_files(
             ),
         )
     refused = f", {summary.refused} refused" if summary.refused else ""
-    abstained = _describe_abstained(
+    abstained = shared.count_abstained(
         summary.predicted, summary.abstained, settings["min_probability"]
     )
     click.echo(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from contracts.errors import SettingError, UsageError
+from contracts import setting_problems
+from contracts.errors import UsageError
 from contracts.section import Settings
 from pipeline.config import typed_yaml
 
@@ -27,7 +27,6 @@ RENAMED = {
     "evaluator.older_version_rows": "checks.older_versions.rows",
     "serving.max_latency_ratio": "checks.latency.max_ratio",
 }
-_EXPECTED = re.compile(r"\w+ should (?:be |have |match )?(.+?)(?: after validation.*)?")
 
 
 def find(
@@ -51,7 +50,7 @@ def find_unknown(
     for number, part in enumerate(location, 1):
         known = typed_yaml.members(kind)
         if known is not None and part not in known:
-            key = _join(section, *location[:number])
+            key = setting_problems.join(section, *location[:number])
             if key in _REMOVED:
                 got = f"removed: {_REMOVED[key]}"
                 return UsageError(key, got, advice="leave it out", name=name)
@@ -91,7 +90,7 @@ def _describe(
     detail: Any, model: type[Settings], section: str, name: str
 ) -> UsageError:
     location, value = detail["loc"], detail["input"]
-    key = _join(section, *location)
+    key = setting_problems.join(section, *location)
     if detail["type"] == "extra_forbidden":
         unknown = find_unknown(model, location, section, name)
         return unknown or UsageError(key, "unknown key", name=name)
@@ -100,18 +99,4 @@ def _describe(
         return UsageError(key, "missing", advice=advice, name=name)
     if detail["type"] in ("model_type", "model_attributes_type"):
         return UsageError(key, repr(value), "a mapping of settings", name=name)
-    shown = repr(value) if location and not isinstance(value, dict) else None
-    error = detail.get("ctx", {}).get("error")
-    if isinstance(error, SettingError):
-        key, got = _join(key, error.setting or ""), error.got
-        if not error.setting:
-            got = ": ".join(filter(None, [shown, got])) or None
-        return UsageError(key or None, got, error.allowed, error.advice, name=name)
-    if expected := _EXPECTED.fullmatch(detail["msg"]):
-        return UsageError(key, repr(value), expected[1], name=name)
-    got = ": ".join(filter(None, [shown, detail["msg"]]))
-    return UsageError(key or None, got, name=name)
-
-
-def _join(*parts: Any) -> str:
-    return ".".join(str(part) for part in parts if part != "")
+    return setting_problems.describe(detail, section, name)

@@ -16,6 +16,7 @@ from components.model_checks import registry
 from contracts import metrics
 from contracts.errors import SettingError
 from contracts.packing import Packing
+from contracts.row_values import find_surrogate
 from contracts.section import Settings
 from contracts.settings import cluster
 from contracts.settings.checks import CheckSettings
@@ -29,7 +30,6 @@ from contracts.settings.tuner import TunerConfig
 from contracts.storage import uris
 from contracts.task.definition import EVAL_SPLIT, INPUT_NAME, TaskConfig, input_name
 from ingest.examples.halving import Halving
-from modules.data.row_values import find_surrogate
 from pipeline.config import policy, problems, secrets, typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig

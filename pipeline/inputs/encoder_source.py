@@ -15,7 +15,7 @@ from contracts import fingerprint, wording, written_files
 from contracts.errors import SettingError, UsageError
 from contracts.packing import MIN_SEQ_LENGTH
 from contracts.storage import uris
-from ingest import remote_errors
+from ingest.remote import remote_errors
 from ingest.working_directory import (
     DestinationExistsError,
     WorkingDirectory,

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from contracts import row_values
 from contracts.task import label_cells
 from contracts.task.definition import LARGEST_SCORE
 from contracts.task.label_cells import PREFIX, CellError, canonical_label, to_text
 from ingest.rows.row_errors import RowError
-from modules.data import row_values
 
 # Chinese, Japanese and Korean, which are written without spaces.
 _WIDE = re.compile("[\u2e80-\U0010ffff]")

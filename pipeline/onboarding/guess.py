@@ -17,10 +17,10 @@ import numpy as np
 
 from contracts import metrics
 from contracts.errors import UsageError
+from contracts.row_values import FLAGS
 from contracts.task import label_cells
 from contracts.task.definition import TaskConfig
 from contracts.task.label_cells import canonical_label
-from modules.data.row_values import FLAGS
 from pipeline.config.recipe import make_task
 from pipeline.onboarding.columns import (
     LISTS,

@@ -27,11 +27,11 @@ from typing import Any, Literal
 import pydantic
 
 from contracts.errors import UsageError
+from contracts.row_values import find_surrogate
 from contracts.storage import files, json_lines
 from contracts.verdicts import PUSHED_DESTINATION
 from contracts.versions import served_versions
 from contracts.versions.served_versions import WITHDRAWN
-from modules.data.row_values import find_surrogate
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import NAME_PATTERN
 from pipeline.config.tfx_names import PUSHED_MODEL_TYPE

@@ -15,10 +15,12 @@ from ingest.examples import tf_examples
 from ingest.rows import formats
 from ingest.rows.row_errors import Location, Row, RowError
 from ingest.rows.row_file import RowFile
-from prediction import serializers
+from prediction.batch import output_formats
 from prediction.batch.saved_model_handler import SavedModelHandler
-from prediction.model_description import ModelDescription, check_features, texts_of
 from prediction.predictor import PREDICTION, add_columns, rename_taken
+from prediction.saved_model.model_description import ModelDescription, check_features
+from prediction.serializers import Table
+from prediction.texts import texts_of
 
 PREDICTIONS = "predictions"
 REFUSED = "refused"
@@ -56,7 +58,7 @@ class Job:
     file_format: FileFormat
     paths: list[str]
     settings: DataConfig
-    serializer: serializers.RowSerializer
+    serializer: output_formats.RowSerializer
     extension: str
     directory: str
     suffix: str
@@ -92,7 +94,7 @@ class Job:
           RowError: The format cannot hold the row.
         """
         if isinstance(row, bytes):
-            if isinstance(self.serializer, serializers.Examples):
+            if isinstance(self.serializer, output_formats.Examples):
                 example = tf_examples.parse(row)
                 features = example.features.feature
                 for name, new in rename_taken(features, predicted).items():
@@ -154,17 +156,17 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
 
 def _write_rows(job: Job) -> beam.PTransform:
     prefix, serializer = job.path(PREDICTIONS), job.serializer
-    if isinstance(serializer, serializers.Parquet):
+    if isinstance(serializer, output_formats.Parquet):
         return beam.io.WriteToParquet(
             prefix, serializer.schema, file_name_suffix=job.extension, codec="snappy"
         )
-    if isinstance(serializer, serializers.Examples):
+    if isinstance(serializer, output_formats.Examples):
         return beam.io.WriteToTFRecord(prefix, file_name_suffix=job.extension)
     return beam.io.WriteToText(
         prefix,
         file_name_suffix=job.extension,
         coder=beam.coders.BytesCoder(),
-        header=serializer.header if isinstance(serializer, serializers.Table) else None,
+        header=serializer.header if isinstance(serializer, Table) else None,
     )
 
 

@@ -24,17 +24,14 @@ from ingest.examples import tf_examples
 from ingest.rows import formats, readers
 from ingest.rows.row_errors import Location, Row, RowError
 from ingest.rows.row_file import RowFile
-from prediction import serializers
 from prediction.batch import destination as destination_lib
-from prediction.batch import execution
+from prediction.batch import execution, output_formats
 from prediction.batch import job as job_lib
 from prediction.batch.job import Job
-from prediction.model_description import (
-    ModelDescription,
-    describe_model,
-    texts_of,
-)
-from prediction.predictor import check_min_probability, example_columns, find_model
+from prediction.predictor import check_min_probability, example_columns
+from prediction.saved_model.model_description import ModelDescription, describe_model
+from prediction.saved_model.model_directory import find_model
+from prediction.texts import texts_of
 
 _FIRST_ROWS = 100
 
@@ -220,7 +217,7 @@ def _plan(
                     name="E-column-missing",
                 ) from error
     try:
-        serializer = serializers.create(output_format, known, predicted, schema)
+        serializer = output_formats.create(output_format, known, predicted, schema)
     except RowError as error:
         raise UsageError(
             "output_format",

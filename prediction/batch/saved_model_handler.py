@@ -9,8 +9,8 @@ from apache_beam.ml.inference import base
 
 from ingest.rows.row_errors import RowError
 from modules import environment
-from prediction import predictor
-from prediction.model_description import ModelDescription
+from prediction.saved_model.model_description import ModelDescription
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 
 
 class SavedModelHandler(base.ModelHandler):
@@ -40,15 +40,15 @@ class SavedModelHandler(base.ModelHandler):
         self._min_probability = min_probability
         self._takes_examples = takes_examples
 
-    def load_model(self) -> predictor.Predictor:
+    def load_model(self) -> SavedModelPredictor:
         """Loads the model, which Beam shares between the threads of a process."""
         environment.set_up(quiet=True)
-        return predictor.Predictor(self._model.directory, self._min_probability)
+        return SavedModelPredictor(self._model.directory, self._min_probability)
 
     def run_inference(
         self,
         batch: Sequence[Any],
-        model: predictor.Predictor,
+        model: SavedModelPredictor,
         inference_args: dict[str, Any] | None = None,
     ) -> Iterable[dict[str, Any] | RowError]:
         """Predicts a batch. If the model fails on a row, the others are predicted."""

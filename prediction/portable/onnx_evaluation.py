@@ -28,7 +28,8 @@ from ingest.rows.row_file import RowFile
 from modules.data.preprocessing import ENCODER_INPUTS
 from prediction.portable import bert_graph
 from prediction.portable.pushed_model import PushedModel
-from prediction.predictor import Predictor, split_batches
+from prediction.predictor import split_batches
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 
 SERVED = "served"
 
@@ -184,7 +185,7 @@ def _predict(
     """Returns the served logits, or scores float32[rows, 1], and the token ids."""
     import tensorflow as tf  # takes seconds; the files are read before
 
-    predictor = Predictor(model.directory)
+    predictor = SavedModelPredictor(model.directory)
     logits, inputs = [], []
     for batch in split_batches(examples):
         feeds = {EXAMPLES: tf.constant(batch)}

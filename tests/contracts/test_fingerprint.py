@@ -350,7 +350,7 @@ def test_rewording_messages_reruns_no_component(properties, unedited, monkeypatc
     [
         ("ingest/rows/delimited.py", "RowError(", "FileError(", True),
         ("contracts/settings/data.py", '"pipe": "|"', '"pipe": "/"', True),
-        ("modules/data/row_values.py", "return ", "return not ", True),
+        ("contracts/row_values.py", "return ", "return not ", True),
         ("pipeline/config/paths.py", '"examples"', '"records"', False),
         ("prediction/serializers.py", "return ", "return not ", False),
     ],

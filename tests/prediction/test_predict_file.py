@@ -11,16 +11,13 @@ from pyarrow import parquet
 
 from contracts.settings.data import DataConfig
 from contracts.versions import served_versions
-from prediction.predict_file import predict_file
 from prediction.predictor import Predictor
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from tests.prediction.batch.conftest import write_rows
+from tests.prediction.predicting import predict_file as predict
 from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
-
-
-def predict(model, source, target, **options):
-    return predict_file(str(model), str(source), str(target), **options)
 
 
 IMPROBABLE = "left,right\nsame,same\nlonger,x\n"
@@ -251,7 +248,7 @@ def test_output_that_cannot_be_written_is_refused_before_the_model_is_loaded(
     source = tmp_path / "in.tsv"
     source.write_text("left\tright\na\tb\n")
     (tmp_path / "directory.tsv").mkdir()
-    monkeypatch.setattr("prediction.predict_file.Predictor", None)
+    monkeypatch.setattr(SavedModelPredictor, "__init__", None)
     with refused("E-storage-failed"):
         predict(served, source, tmp_path / target)
 

@@ -1,25 +1,11 @@
 """Serializing rows with predictions."""
 
-import types
-
 import hypothesis
-import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
 from ingest.rows.row_file import RowFile
 from prediction import serializers
-
-
-def test_lack_of_memory_refuses_no_row(monkeypatch):
-    def allocate(*_, **__):
-        return pa.allocate_buffer(1 << 62)  # more memory than there is
-
-    serializer = serializers.Parquet(pa.schema({"left": pa.string()}))
-    monkeypatch.setattr(pa, "RecordBatch", types.SimpleNamespace(from_pylist=allocate))
-    with pytest.raises(MemoryError):
-        serializer.serialize({"left": "a"})
-
 
 # NUL: Python 3.10 reads no CSV with it.
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))

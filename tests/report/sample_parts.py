@@ -23,7 +23,7 @@ from contracts.records.probabilities import (
     TemperatureScaling,
 )
 from contracts.records.serving import ServingReport
-from modules.evaluation.abstention import Point
+from contracts.task.abstention import Point
 from modules.training.trials import Trial
 from report.content import (
     Abstention,

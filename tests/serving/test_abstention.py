@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modules.evaluation import abstention
+from contracts.task import abstention
 from serving.abstention import abstain
 from tests.exported import PAIRS
 from tests.serving.conftest import check_refused

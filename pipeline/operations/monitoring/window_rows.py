@@ -30,7 +30,9 @@ from modules.data.preprocessing import INPUT_MASK, INPUT_WORD_IDS
 from modules.encoder.model import WORD_EMBEDDINGS
 from pipeline.operations.monitoring.delayed_labels import PredictedRow, Texts
 from pipeline.operations.monitoring.drift import Window
-from prediction.predictor import Predictor, not_pushed, split_batches
+from prediction.predictor import split_batches
+from prediction.saved_model.model_directory import not_pushed
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from serving import sampling
 
 
@@ -46,7 +48,7 @@ class ServedModel:
     """
 
     def __init__(self, directory: str) -> None:
-        self._predictor = Predictor(directory)
+        self._predictor = SavedModelPredictor(directory)
         signatures = self._predictor.signatures
         if TOKENIZE not in signatures or TRANSFORM_FEATURES not in signatures:
             raise not_pushed(directory, f"signature {TOKENIZE}")

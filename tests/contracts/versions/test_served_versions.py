@@ -18,7 +18,7 @@ from contracts.versions import served_versions
 from contracts.versions.served_versions import VersionError
 from pipeline.config.paths import OutputPaths
 from pipeline.operations.releases import list_pushed, roll_back
-from prediction.predictor import find_model
+from prediction.saved_model.model_directory import find_model
 from serving import discovery
 from tests.nightly import nightly
 from tests.refusals import refused

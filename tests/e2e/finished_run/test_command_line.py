@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from contracts.fingerprint import FIRST_PARTY
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
-from prediction import predictor
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from tests import records
 from tests.e2e import warm_command
 from tests.e2e.commands import run as command_line
@@ -79,7 +79,7 @@ def test_pushed_model_predicts_a_pair(finished):
     pair = ("--pair", "A cat.", "The cat!")
     shown = CliRunner().invoke(main, ["predict", "--model", pushed, *pair])
     assert shown.exit_code == 0, shown.output
-    (expected,) = predictor.Predictor(pushed).predict([("A cat.", "The cat!")])
+    (expected,) = SavedModelPredictor(pushed).predict([("A cat.", "The cat!")])
     assert table_rows(shown) == [
         ["A cat.", "The cat!", str(expected.value), f"{expected.probability:.3f}"]
     ]

@@ -10,7 +10,7 @@ from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.config import tfx_names
 from pipeline.operations.runs import RunList
-from prediction import predictor
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from report.content import Report
 from tests.e2e import failing_checks
 from tests.e2e.check_results import find
@@ -66,7 +66,7 @@ def test_model_that_fails_required_rows_is_not_pushed_until_fewer_are_required(
     assert run.state == "refused"
     (row,) = find(Report.read(str(run.directory)).checks, "required_rows").rows
     assert list(row.texts.values()) == TEXTS
-    model = predictor.Predictor(str(finished.run.pushed))
+    model = SavedModelPredictor(str(finished.run.pushed))
     (predicted,) = model.predict([TEXTS])
     assert row.facts["prediction"] == predicted.value != row.facts["label"]
     probability = row.facts[f"P({predicted.value})"]

@@ -1,6 +1,7 @@
 """Finding files, and reading their rows."""
 
 import re
+import sys
 import types
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from pyarrow import parquet
 
 from contracts.settings.data import DataConfig
 from ingest.examples import tf_examples
-from ingest.rows import readers
+from ingest.rows import readers, remote_rows
 from ingest.rows.row_errors import FileError, RowError
 from ingest.rows.row_file import RowFile
 from tests.prediction.batch.conftest import write_rows
@@ -159,3 +160,28 @@ def test_row_with_a_lone_surrogate_is_refused_and_the_next_is_read(
     assert isinstance(refused, RowError)
     assert r"has a lone surrogate, '\ud83d', at character" in str(refused)
     assert row["a"] == "b"
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "arrow"])
+def test_file_that_needs_a_missing_package_is_refused_by_name(
+    tmp_path, monkeypatch, file_format
+):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = str(tmp_path / f"in.{file_format}")
+    with refused(
+        "E-format-unknown",
+        setting=path,
+        got=f"it is {file_format.capitalize()}, which needs pyarrow",
+        advice="run `pip install pyarrow`, or write .csv, .tsv or .jsonl",
+    ):
+        RowFile(path, file_format)
+
+
+def test_remote_file_is_refused_without_a_package_that_reads_it(monkeypatch):
+    monkeypatch.setattr(remote_rows, "_registered", [])
+    path = "gs://bucket/in.csv"
+    got = "only an installation with TensorFlow reads remote files"
+    with refused("E-storage-failed", setting=path, got=got):
+        readers.find_files(path)
+    with refused("E-storage-failed", setting=path, got=got):
+        list(RowFile(path, "csv").read())

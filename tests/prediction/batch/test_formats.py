@@ -8,7 +8,6 @@ import pytest
 from pyarrow import parquet
 
 from contracts.settings.data import DataConfig
-from prediction.predict_file import predict_file
 from tests import exported
 from tests.nightly import nightly
 from tests.prediction.batch.conftest import (
@@ -18,6 +17,7 @@ from tests.prediction.batch.conftest import (
     write_rows,
 )
 from tests.prediction.batch.in_process import predict_files
+from tests.prediction.predicting import predict_file
 from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def check(target, file_format, expected):
 
 def predict_without_beam(model, directory, rows):
     source, target = directory / "rows.jsonl", directory / "expected.jsonl"
-    predict_file(model, str(write_rows(source, rows)), str(target))
+    predict_file(model, write_rows(source, rows), target)
     return read_shards(directory, "jsonl", "expected")
 
 
@@ -175,7 +175,7 @@ def test_labels_and_their_probabilities_are_columns(labeller, tmp_path, output_f
     predicted.sort(key=lambda row: row["n"])
     labels = [["with a", "with b"], ["with b"], []]
     if output_format == "csv":
-        labels = [",".join(names) for names in labels]
+        labels = ["|".join(names) for names in labels]
     elif output_format == "tfrecord":  # lists of one value and of none
         labels = [labels[0], "with b", None]
     assert [row["prediction"] for row in predicted] == labels

@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from ingest.examples import tf_examples
 from prediction.batch import job
+from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from tests.nightly import nightly
 from tests.prediction.batch.conftest import read_shards, write_examples, write_rows
 from tests.prediction.batch.in_process import predict_files
@@ -187,7 +188,7 @@ def test_value_of_parquet_that_python_cannot_hold_is_refused(longer, tmp_path):
 def test_corrupt_page_of_parquet_loses_the_rest_of_its_row_group(
     longer, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("ingest.rows.readers._ROWS_AT_A_TIME", 100)
+    monkeypatch.setattr("ingest.rows.arrow_readers._ROWS_AT_A_TIME", 100)
     path = tmp_path / "in.parquet"
     rows = [{**GOOD, "text": f"text {n}", "n": n} for n in range(1000)]
     layout = {"write_batch_size": 100, "data_page_size": 500, "use_dictionary": False}
@@ -255,7 +256,7 @@ def test_files_of_other_columns_are_refused_before_the_model_is_loaded(
     longer, tmp_path, monkeypatch, name
 ):
     source = write_rows(tmp_path / name, [{"left": "a", "wrong": "b"}] * 3)
-    monkeypatch.setattr("prediction.predictor.Predictor", None)
+    monkeypatch.setattr(SavedModelPredictor, "__init__", None)
     got = re.compile("^none of the first 3 rows.* right; the model")
     with refused("E-rows-refused", setting="source", got=got):
         predict_files(longer, str(source), str(tmp_path / "out"))

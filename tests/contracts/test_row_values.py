@@ -2,8 +2,8 @@
 
 import pytest
 
+from contracts import row_values
 from contracts.task.definition import TaskConfig
-from modules.data import row_values
 
 CLASSES = TaskConfig(text_columns=["text"], classes=["no", "yes"])
 SCORES = TaskConfig(text_columns=["text"], label_range=[1, 5])

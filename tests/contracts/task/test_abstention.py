@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from modules.evaluation import abstention
+from contracts.task import abstention
 
 NAN = math.nan
 # A threshold of 0.3 predicts the class 1 for the second row.

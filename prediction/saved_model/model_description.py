@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from contracts import row_values
 from contracts.storage import files
-from contracts.task.definition import input_name
 from contracts.versions import served_versions
 from contracts.versions.exported_model import (
     LABELS,
@@ -17,8 +17,7 @@ from contracts.versions.exported_model import (
 )
 from ingest.examples import tf_examples
 from ingest.rows.row_errors import RowError
-from modules.data import row_values
-from prediction.predictor import not_pushed, read_description
+from prediction.saved_model.model_directory import not_pushed, read_description
 
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}
 
@@ -83,30 +82,6 @@ def describe_model(directory: str) -> ModelDescription:
         if LABELS in signature.outputs
         else None,
     )
-
-
-def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
-    """Returns the texts of a row in the order of the model's columns.
-
-    A column may have the original name of a column that `init` renamed for the model.
-
-    Raises:
-      RowError: A column is missing, not text, or has no visible character.
-    """
-    texts = []
-    for column in columns:
-        names = [name for name in row if column in (name, input_name(name))]
-        name = column if column in row else names[0] if len(names) == 1 else None
-        if name is None:
-            raise RowError(
-                f"no column {column}; the model takes text in {' and '.join(columns)}, "
-                f"the row has {', '.join(row) or 'no columns'}"
-            )
-        problem = row_values.find_text_problem(row[name], allows_marks=True)
-        if problem:
-            raise RowError(f"column {name} {problem}")
-        texts.append(row[name])
-    return tuple(texts)
 
 
 def check_features(serialized: bytes, expected: Mapping[str, Feature]) -> None:

@@ -9,13 +9,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import parquet
-
 from contracts.errors import UsageError
 from contracts.settings.data import FileFormat
+from ingest.rows import arrow_readers
 from ingest.rows.formats import ARROW, PARQUET
-from ingest.rows.readers import raising_value_errors
 
 _SPLITS_FILE = "dataset_dict.json"
 _STATE_FILE = "state.json"
@@ -51,12 +48,8 @@ def class_names(path: str, file_format: FileFormat, column: str) -> list[str] | 
     if file_format not in (PARQUET, ARROW):
         return None
     try:
-        with raising_value_errors():
-            if file_format == PARQUET:
-                schema = parquet.read_schema(path)
-            else:
-                with pa.OSFile(path) as file:
-                    schema = pa.ipc.open_stream(file).schema
+        with open(path, "rb") as file:
+            schema = arrow_readers.read_schema(file, file_format)
         metadata: dict[str, Any] = json.loads((schema.metadata or {})[b"huggingface"])
         feature = metadata["info"]["features"][column]
         # Of several labels, it is a `Sequence` or a `List` of a `ClassLabel`.

@@ -1,0 +1,3 @@
+"""Predictions of SavedModels, which TensorFlow loads."""
+
+import modules as modules  # registers the reader of remote files

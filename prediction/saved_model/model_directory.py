@@ -1,0 +1,82 @@
+"""Finds a pushed model, and reads its description."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from contracts.errors import UsageError
+from contracts.storage import uris
+from contracts.versions import exported_model, served_versions
+
+logger = logging.getLogger(__name__)
+
+
+def not_pushed(directory: str, absent: str) -> UsageError:
+    """Returns the error of a SavedModel that this pipeline did not push."""
+    return UsageError(
+        "model",
+        f"{directory} has no {absent}",
+        advice="give a model that this pipeline pushed",
+        name="E-model-not-found",
+    )
+
+
+def read_description(directory: str) -> dict[str, Any]:
+    """Reads the description of a SavedModel, as `write_description` writes it.
+
+    Raises:
+      UsageError: The model has none.
+    """
+    described = exported_model.read_description(directory)
+    if described is None:
+        raise not_pushed(directory, exported_model.DESCRIPTION_FILE)
+    return described
+
+
+def find_model(directory: str) -> str:
+    """Returns the directory of a SavedModel, or of the newest of its versions.
+
+    The contents of its files are compared with the version's manifest.
+
+    Args:
+      directory: Local, or remote (`gs://`).
+
+    Raises:
+      UsageError: There is no complete SavedModel, it cannot be read, a file differs
+        from what was pushed, or TensorFlow would read its path as a file pattern.
+    """
+    uris.refuse_pattern("model", directory)
+    try:
+        if served_versions.is_saved_model(directory):
+            if problem := served_versions.find_problem(directory):
+                raise served_versions.VersionError(
+                    directory,
+                    f"incomplete: {problem}",
+                    advice="give another version",
+                    name="E-model-damaged",
+                )
+            return _verify(directory)
+        for version in served_versions.list_complete(directory):
+            return _verify(uris.join(directory, version))
+    except OSError as error:
+        raise UsageError(
+            "model",
+            f"{error.filename} cannot be read: {error.strerror}",
+            advice="make it readable",
+            name="E-storage-failed",
+        ) from error
+    raise UsageError(
+        "model",
+        f"{directory} has no SavedModel",
+        advice="give the directory after `pushed` in the last line of the output of "
+        "`run`",
+        name="E-model-not-found",
+    )
+
+
+def _verify(version: str) -> str:
+    """Returns a version whose files are those that were pushed."""
+    if unchecked := served_versions.verify(version):
+        logger.warning("%s", unchecked)
+    return version
