@@ -23,6 +23,7 @@ FIRST_PARTY = (
     "ingest",
     "modules",
     "pipeline",
+    "portable",
     "prediction",
     "report",
 )

@@ -1,0 +1,1 @@
+"""Predicts with and serves an exported model, without TensorFlow."""
