@@ -28,11 +28,14 @@ RUN --mount=type=cache,target=/root/.cache \
 
 FROM packages AS project
 COPY LICENSE pyproject.toml setup.py ./
+COPY bert_runtime bert_runtime/
 COPY components components/
 COPY contracts contracts/
+COPY deploy/runtime/pyproject.toml deploy/runtime/setup.py deploy/runtime/
 COPY ingest ingest/
 COPY modules modules/
 COPY pipeline pipeline/
+COPY portable portable/
 COPY prediction prediction/
 COPY report report/
 COPY sample_data sample_data/

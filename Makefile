@@ -24,7 +24,7 @@ WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-faults test-newest \
   test-newest-fast baseline baseline-newest coverage fuzz audit bench bench-gpu lint types \
-  format docs docs-serve lock image push-image check-image clean
+  format docs docs-serve lock runtime image push-image check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -39,7 +39,8 @@ ifneq ($(STACK),$(shell cat $(INSTALLED) 2>/dev/null))
 endif
 endif
 
-$(INSTALLED): stacks/stacks.txt $(wildcard stacks/*/requirements.lock) setup.py tools/install.sh
+$(INSTALLED): stacks/stacks.txt $(wildcard stacks/*/requirements.lock) setup.py deploy/runtime/setup.py \
+  tools/install.sh
 	@STACK="$(STACK)" bash tools/install.sh
 
 run: $(INSTALLED)  ## run the pipeline; ARGS="..." goes to `pipeline run`
@@ -165,6 +166,12 @@ docs-serve: .venv-docs/.installed build/mermaid/mermaid.min.js  ## show the site
 # Versions that still fit stay; ARGS=--upgrade upgrades all.
 lock: $(INSTALLED)  ## compile all .lock files from their .in files; prints what changed
 	@bash tools/lock.sh $(ARGS)
+
+# Needs no .venv: a Python with pip, which fetches setuptools.
+PYTHON ?= python3
+runtime:  ## build the wheel bert-pipeline-runtime in dist/
+	@$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	  --wheel-dir dist ./deploy/runtime
 
 # The commit in the image's label `revision` and in `bert-pipeline --version`.
 REVISION = $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)

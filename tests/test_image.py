@@ -14,13 +14,13 @@ from types import SimpleNamespace
 import pytest
 from packaging.requirements import Requirement
 
-from contracts.fingerprint import FIRST_PARTY
 from pipeline.cli import version
 from tools import check_image, image_rules
 
 ROOT = Path(__file__).parent.parent
 FILES = ("Dockerfile", ".dockerignore", "LICENSE", "pyproject.toml", "setup.py")
-FOLDERS = (*FIRST_PARTY, "sample_data", "serving", "stacks")
+PACKAGES = {name.partition(".")[0] for name in image_rules.find_packages(ROOT)}
+FOLDERS = (*PACKAGES, "deploy/runtime", "stacks")
 STACK = image_rules.newest_stack(ROOT)
 PYTHON = "{}.{}".format(*sys.version_info)
 
@@ -115,7 +115,7 @@ def test_a_fault_of_the_dockerfile_is_reported(project, old, new, complaint):
             "!modules\n",
             "!modules/*.py\n",
             image_rules.packages_are_in_context,
-            "modules/encoder/model.py is in setup.py's",
+            "modules/encoder/model.py is in a package",
         ),
         *(
             (old, new, image_rules.context_is_clean, f"lets in a file like {file}")
@@ -138,7 +138,7 @@ def test_a_new_package_outside_of_the_build_context_is_reported(project):
     (project / "plugins/__init__.py").touch()
     with edited(project / "setup.py", '"serving",', '"serving", "plugins",'):
         (complaint,) = complaints(project)
-    assert "plugins/__init__.py is in setup.py's packages" in complaint
+    assert "plugins/__init__.py is in a package" in complaint
 
 
 def test_only_the_gpu_image_has_nvidias_libraries():
@@ -238,9 +238,15 @@ def image(tmp_path, monkeypatch):
     (root / "tools/install_image.sh").write_text('development="pytest"\n')
     (root / "stacks/stacks.txt").write_text(f"# Comment.\n1.16 2.17 {PYTHON} 3.1\n")
     (root / "stacks/1.16/requirements.lock").write_text("tfx==1.16\npytest==9.2\n")
-    (root / "setup.py").write_text(
-        "from setuptools import setup\nsetup(name='x', packages=['modules'])\n"
-    )
+    (root / "deploy/runtime").mkdir(parents=True)
+    for folder, name, packages in (
+        (".", version.PROJECT, ["modules"]),
+        ("deploy/runtime", "bert-pipeline-runtime", []),
+    ):
+        (root / folder / "setup.py").write_text(
+            "from setuptools import setup\n"
+            f"setup(name={name!r}, packages={packages!r})\n"
+        )
     monkeypatch.setattr(check_image, "ROOT", root)
     prefix = tmp_path / "usr-local"
     image = SimpleNamespace(

@@ -38,9 +38,10 @@ STACKS = [name for name, *_ in stacks()]
 def project(tmp_path):
     """A clone without a .venv, in a folder with a space in its name."""
     project = tmp_path / "a clone"
-    (project / "tools").mkdir(parents=True)
+    project.mkdir()
     shutil.copytree(ROOT / "stacks", project / "stacks")
-    for name in ("Makefile", "setup.py", "tools/install.sh"):
+    for name in ("Makefile", "setup.py", "deploy/runtime/setup.py", "tools/install.sh"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, project / name)
     return project
 
@@ -191,7 +192,7 @@ def test_another_machine(install, project):
 def test_another_c_library(install, project, reply, named):
     line = complaint(install({"getconf": reply, "python3.11": PYTHON_311}), project)
     assert named in line
-    assert "glibc 2.17 or later" in line
+    assert "glibc 2.28 or later" in line
     assert "such as Debian 13" in line
 
 
@@ -312,7 +313,10 @@ def test_setup_py_allows_what_is_locked(monkeypatch, stack, python):
     runpy.run_path("setup.py")
     assert SpecifierSet(stated["python_requires"]).contains(f"{python}.1")
     assert f"Programming Language :: Python :: {python}" in stated["classifiers"]
-    for requirement in map(Requirement, stated["install_requires"]):
+    runtime = runpy.run_path("deploy/runtime/setup.py")
+    required, *others = stated["install_requires"]
+    assert required == f"{runtime['NAME']}=={stated['version']}"
+    for requirement in map(Requirement, (*others, *runtime["REQUIREMENTS"])):
         if not requirement.marker or requirement.marker.evaluate(environment):
             assert requirement.specifier.contains(locked[requirement.name]), requirement
 

@@ -1,10 +1,9 @@
 """Lists known vulnerabilities of all locked packages: `make audit`.
 
-pip-audit asks a database for each package of the locks of both stacks, and of the lock
-of ONNX Runtime, which `export` installs. What it reports is judged with
-tools/vulnerabilities.yaml, whose exceptions have a reason and an end. A package that
-the database does not know counts as unchecked, which fails: pip-audit itself would pass
-it.
+pip-audit asks a database for each package of the locks of both stacks and of the
+runtime. What it reports is judged with tools/vulnerabilities.yaml, whose exceptions
+have a reason and an end. A package that the database does not know counts as unchecked,
+which fails: pip-audit itself would pass it.
 
 pip-audit has its own environment, .venv-audit, made of tools/audit.txt:
     uv pip compile tools/audit.in --universal --python-version 3.10 --generate-hashes \
@@ -202,13 +201,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     locks = [
         path.relative_to(ROOT)
-        for pattern in ("stacks/*/*.lock", "prediction/portable/*.lock")
+        for pattern in ("stacks/*/*.lock", "deploy/runtime/locks/*.lock")
         for path in sorted(ROOT.glob(pattern))
     ]
     try:
         exceptions = read_exceptions(ROOT / EXCEPTIONS_FILE)
         packages = read_locks(ROOT / lock for lock in locks)
-        packages = {pin: Path(p).parent.name for pin, p in packages.items()}
+        packages = {pin: Path(p).parts[1] for pin, p in packages.items()}
         answers = [
             ask(options.pip_audit, part, options.service)
             for part in split_versions(packages)

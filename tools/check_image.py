@@ -19,7 +19,6 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from pipeline import entrypoint
-from pipeline.cli.version import PROJECT
 from pipeline.config.paths import REPOSITORY as ROOT
 from tools import image_rules
 from tools.image_content import INSTALL_SCRIPT, Image
@@ -51,7 +50,8 @@ def packages_are_the_locks(image: Image) -> Iterator[str]:
         str(canonicalize_name(distribution.name)): distribution.version
         for distribution in _distributions(image)
     }
-    for name in sorted(installed.keys() - locked.keys() - {PROJECT, "pip"}):
+    projects = image_rules.find_projects(ROOT).keys()
+    for name in sorted(installed.keys() - locked.keys() - projects - {"pip"}):
         yield f"{name} {installed[name]} is not a locked package of the image"
     for name in sorted(locked):
         if name not in installed:
@@ -97,7 +97,7 @@ def sbom_lists_the_packages(image: Image) -> Iterator[str]:
 
 
 def project_is_whole(image: Image) -> Iterator[str]:
-    """The project's files are the modules of setup.py's packages, and their data."""
+    """The project's files are the modules of its packages, and their data."""
     base = image.site_packages.relative_to(image.prefix)
     installed = {
         str(file.relative_to(base))
@@ -111,7 +111,8 @@ def project_is_whole(image: Image) -> Iterator[str]:
     }
     for file in sorted(modules - installed):
         yield f"{file} is missing"
-    information = f"{PROJECT.replace('-', '_')}-"
+    projects = image_rules.find_projects(ROOT)
+    information = tuple(f"{name.replace('-', '_')}-" for name in projects)
     for file in sorted(installed - set(image_rules.build_context(image.context))):
         if not file.startswith(information):
             yield f"{file} is not part of the project"

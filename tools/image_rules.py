@@ -34,10 +34,13 @@ DECOYS = (
     "tests/test_image.py",
 )
 BEAM_IMAGE = "apache/beam_python{}_sdk:{}"
+# Prints a line for each of the projects, of which the runtime is one.
 PRINT_PACKAGES = """
 import setuptools
 from distutils.core import run_setup
-print(*run_setup("setup.py", stop_after="init").packages)
+for script in ("setup.py", "deploy/runtime/setup.py"):
+    project = run_setup(script, stop_after="init")
+    print(project.get_name(), *project.packages)
 """
 
 
@@ -137,15 +140,21 @@ def build_context(root: Path) -> list[str]:
     return sorted(path for path in allowed if (root / path).is_file())
 
 
-def find_packages(root: Path) -> list[str]:
-    """Returns the packages of a checkout's setup.py."""
-    return subprocess.run(
+def find_projects(root: Path) -> dict[str, list[str]]:
+    """Returns the packages of each setup.py of a checkout, by the project's name."""
+    output = subprocess.run(
         [sys.executable, "-c", PRINT_PACKAGES],
         cwd=root,
         check=True,
         capture_output=True,
         text=True,
-    ).stdout.split()
+    ).stdout
+    return {name: packages for name, *packages in map(str.split, output.splitlines())}
+
+
+def find_packages(root: Path) -> list[str]:
+    """Returns the packages of all projects of a checkout."""
+    return [name for packages in find_projects(root).values() for name in packages]
 
 
 def no_frontend_is_fetched(root: Path) -> Iterator[str]:
@@ -191,12 +200,12 @@ def _is_below(path: str, source: str) -> bool:
 
 
 def packages_are_in_context(root: Path) -> Iterator[str]:
-    """.dockerignore lets in all modules of setup.py's packages."""
+    """.dockerignore lets in all modules of both projects."""
     context = set(build_context(root))
     for package in find_packages(root):
         for file in sorted((root / package.replace(".", "/")).glob("*.py")):
             if (path := str(file.relative_to(root))) not in context:
-                yield f"{path} is in setup.py's packages, but .dockerignore excludes it"
+                yield f"{path} is in a package, but .dockerignore excludes it"
 
 
 def context_is_clean(root: Path) -> Iterator[str]:

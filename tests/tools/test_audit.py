@@ -136,14 +136,16 @@ def test_unreachable_database_is_one_line_and_no_success(tmp_path, capsys):
     assert errors.count("\n") == 1
 
 
-def test_lock_of_onnx_runtime_is_audited_too(tmp_path, capsys):
+def test_locks_of_the_runtime_are_audited_too(tmp_path, capsys):
     program = tmp_path / "pip-audit"
     program.write_text("#!/bin/sh\necho '{\"dependencies\": []}'\n")
     program.chmod(0o755)
     assert audit.main(["--pip-audit", str(program)]) == 1
-    assert " packages of 5 locks, " in capsys.readouterr().out
-    lock = REPOSITORY / "prediction" / "portable" / "onnxruntime.lock"
-    assert any(pin.startswith("onnxruntime==") for pin in audit.read_locks([lock]))
+    locks = list((REPOSITORY / "deploy/runtime/locks").iterdir())
+    assert f" packages of {4 + len(locks)} locks, " in capsys.readouterr().out
+    assert {"huggingface-hub", "onnxruntime"} <= {
+        pin.partition("==")[0] for pin in audit.read_locks(locks)
+    }
 
 
 def test_missing_program_is_one_line_with_what_installs_it(tmp_path, capsys):

@@ -11,7 +11,6 @@ ROOT = Path(__file__).parent.parent.parent
 # Of environments that do not belong to a stack.
 APART = (
     "benchmarks/peers/requirements.lock",
-    "prediction/portable/onnxruntime.lock",
     "tools/docs/requirements.lock",
 )
 # Records its input. Resolving for a glibc it chooses version RICH of package `rich`;
@@ -140,7 +139,7 @@ def test_a_stack_is_resolved_for_its_pythons_with_its_own_overrides(project):
 @pytest.mark.parametrize(
     ("stack", "platform", "pythons"),
     [
-        ("1.16", "x86_64-manylinux_2_17", ("3.10", "3.11")),
+        ("1.16", "x86_64-manylinux_2_28", ("3.10", "3.11")),
         ("1.21", "x86_64-manylinux_2_39", ("3.12", "3.13")),
     ],
 )
