@@ -136,7 +136,7 @@ def find_model(directory: str) -> str:
     """
     uris.refuse_pattern("model", directory)
     try:
-        if served_versions.is_saved_model(directory):
+        if served_versions.is_model(directory):
             if problem := served_versions.find_problem(directory):
                 raise served_versions.VersionError(
                     directory,
@@ -147,6 +147,7 @@ def find_model(directory: str) -> str:
             return _verify(directory)
         for version in served_versions.list_complete(directory):
             return _verify(uris.join(directory, version))
+        served_versions.refuse_other_kind(directory, served_versions.GRAPH_FILE)
     except OSError as error:
         raise UsageError(
             "model",

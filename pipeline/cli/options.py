@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
+from bert_runtime.cli.options import FloatRange
 from contracts.errors import UsageError
 from pipeline.api.arguments import check_output
 from pipeline.cli import completion
@@ -21,19 +21,6 @@ _Decorator = Callable[[Any], Any]
 # Settings that an option of many commands overrides.
 OVERRIDING = {"data.source": "data", "encoder.source": "encoder", "output": "output"}
 _SAMPLE = str(DEFAULT_CONFIG.relative_to(REPOSITORY))
-
-
-class FloatRange(click.FloatRange):
-    """A range of numbers, which NaN is not in."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
-        """Returns the number."""
-        number = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return number
 
 
 class NewFile(click.Path):
@@ -121,19 +108,6 @@ ENCODER = click.option(
     metavar="DIR",
     shell_complete=completion.complete_path,
     help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
-)
-HOST = click.option(
-    "--host",
-    default="127.0.0.1",
-    help="Address to listen on; 0.0.0.0 listens on all addresses.",
-)
-ALLOWED_HOSTS = click.option(
-    "--allowed-host",
-    "allowed_hosts",
-    multiple=True,
-    metavar="HOST",
-    help="Further host name for HTTP requests, and for pages that send them; "
-    "*.example.com allows all subdomains. Repeatable.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
 

@@ -1,0 +1,1 @@
+"""Predicts with exported models and serves them, with ONNX Runtime."""
