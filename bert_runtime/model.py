@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_runtime.arguments import MinProbability, Threads, checked
+from contracts.versions.exported_model import PORTABLE_FILE
+from portable.folder import INT8_FILE, ONNX_FILE
+from prediction.model_directory import find_model
 from prediction.predictor import Predictor
 from prediction.texts import predict_frame, predict_rows, read_texts
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_FILE = "model.onnx"
-_INT8_FILE = "model.int8.onnx"
 
 
 class Model:
@@ -89,7 +89,7 @@ class RuntimePredictor(Predictor):
         self,
         directory: str,
         min_probability: float | None = None,
-        file: str = _FILE,
+        file: str = ONNX_FILE,
         threads: int | None = None,
     ) -> None:
         from portable.model import (
@@ -119,5 +119,6 @@ def open_predictor(
     threads: int | None,
 ) -> Predictor:
     """Loads the model of a folder; see `Model`."""
-    file = _INT8_FILE if is_int8 else _FILE
-    return RuntimePredictor(folder, min_probability, file, threads)
+    directory = find_model(folder, PORTABLE_FILE)
+    file = INT8_FILE if is_int8 else ONNX_FILE
+    return RuntimePredictor(directory, min_probability, file, threads)

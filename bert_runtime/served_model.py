@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from contracts.storage import files
 from contracts.versions import exported_model, served_versions
 from contracts.versions.exported_model import (
     CLASS,
@@ -18,7 +17,6 @@ from contracts.versions.exported_model import (
     END,
     LABELS,
     LOGITS,
-    PORTABLE_DIRECTORY,
     PORTABLE_FILE,
     PROBABILITIES,
     SCORE,
@@ -85,7 +83,6 @@ class PortableServedModel(ServedModel):
             )
             for name, returned in ((SERVING_DEFAULT, outputs), (TOKENIZE, tokens))
         }
-        in_version = path.name == PORTABLE_DIRECTORY
         super().__init__(
             directory=path,
             version=version,

@@ -8,8 +8,6 @@ from contracts.errors import named
 
 # Rows that ServingCheck keeps, for AtomicPusher to push with the model.
 SERVING_EXAMPLES_FILE = "examples.json"
-# The portable folder of the model, in ServingCheck's artifact and in a pushed version.
-PORTABLE_DIRECTORY = "onnx"
 # Properties that TFX's Pusher sets on a PushedModel. Champion sets the destination on
 # its Model artifact, too: the directory that serves the champion.
 PUSHED = "pushed"

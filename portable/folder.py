@@ -26,10 +26,10 @@ from contracts.storage import files, uris
 from contracts.task.definition import find_kind
 from contracts.task.label_kind import LabelKind
 from contracts.tokenization import TokenizerSettings
+from contracts.versions.exported_model import PORTABLE_FILE
 from portable.characters import CharacterTable, Normalizer
 from portable.tokenizer import Tokenizer
 
-MODEL_FILE = "model.json"
 ONNX_FILE = "model.onnx"
 INT8_FILE = "model.int8.onnx"
 TOKENIZER_FILE = "tokenizer.json"
@@ -64,7 +64,7 @@ class PortableDescription(RecordFile, frozen=True):
       metrics: The metrics of the version at the gate, by name.
     """
 
-    FILE: ClassVar[str] = MODEL_FILE
+    FILE: ClassVar[str] = PORTABLE_FILE
 
     text_columns: tuple[str, ...] = pydantic.Field(min_length=1, max_length=2)
     kind: str | None = None
@@ -100,11 +100,11 @@ def read_description(folder: str) -> PortableDescription:
     except files.FormatError:
         raise
     except ValueError as error:
-        raise _damaged(folder, MODEL_FILE, _first_problem(error)) from error
+        raise _damaged(folder, PORTABLE_FILE, _first_problem(error)) from error
     if described is None:
         raise UsageError(
             "model",
-            f"{folder} has no {MODEL_FILE}",
+            f"{folder} has no {PORTABLE_FILE}",
             "a folder that `bert-pipeline export --format onnx` wrote",
             name="E-model-not-found",
         )

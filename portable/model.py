@@ -205,7 +205,7 @@ class PortableModel:
                 f"{path} has the inputs {', '.join(inputs)} and the outputs "
                 f"{', '.join(outputs)} {list(outputs.values())}",
                 f"the inputs {', '.join(INPUTS)} and {LOGITS} of "
-                f"{self._kind.outputs} {self._kind.noun}s, as {folder.MODEL_FILE} says",
+                f"{self._kind.outputs} values, as {exported_model.PORTABLE_FILE} says",
                 "export the model again",
                 name="E-model-damaged",
             )

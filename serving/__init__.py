@@ -1,1 +1,1 @@
-"""Serves SavedModels over TensorFlow Serving's REST and gRPC APIs."""
+"""Serves models over TensorFlow Serving's REST API."""

@@ -11,10 +11,9 @@ from collections.abc import Coroutine, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-import grpc
 import numpy as np
 
-from serving.errors import RequestError, check_rows
+from serving.errors import Code, RequestError, check_rows
 from serving.monitoring import Metrics
 from serving.signatures import Signature, Tensors
 
@@ -25,7 +24,7 @@ _MAX_TOKENS = 512  # per row: BERT's limit; a model truncates longer texts
 
 
 class Runnable(Protocol):
-    """The part of `Model` that the batcher uses."""
+    """The part of `ServedModel` that the batcher uses."""
 
     def run(self, signature: str, inputs: Tensors) -> Outputs:
         """Runs a signature."""
@@ -126,7 +125,7 @@ class Batcher:
         check_rows(rows, self.max_rows)
         if self._queued_rows + rows > self.max_rows:
             raise RequestError(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                Code.RESOURCE_EXHAUSTED,
                 got=f"the queue is full: {self._queued_rows} of {self.max_rows} rows "
                 "(the server's --max-queued-rows) wait",
                 advice="try again later",

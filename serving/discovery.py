@@ -10,10 +10,13 @@ from collections.abc import Collection
 from pathlib import Path
 
 from contracts.errors import SettingError, UsageError
+from contracts.storage import uris
 from contracts.versions import served_versions
+from contracts.versions.exported_model import GRAPH_FILE, PORTABLE_FILE
 
 logger = logging.getLogger(__name__)
 
+_KINDS = {GRAPH_FILE: "SavedModel", PORTABLE_FILE: "exported model"}
 NAME = r"[^/:?#\x00-\x1f\x7f\ud800-\udfff]+"
 """Pattern of a model's name, or of a label, in the decoded path of a URL."""
 
@@ -24,25 +27,27 @@ class Source:
 
     Attributes:
       name: The model's name in requests.
-      directory: The SavedModel, the directory of its versions, or a symbolic link to
-        one of them, which may change between scans.
+      directory: The model, the directory of its versions, or a symbolic link to one of
+        them, which may change between scans.
+      main_file: See `served_versions.is_model`.
     """
 
     name: str
     directory: Path
-    # Versions of SavedModels in directories without a number: 1, 2, ... as they appear.
+    main_file: str = GRAPH_FILE
+    # Versions of models in directories without a number: 1, 2, ... as they appear.
     _numbers: dict[Path, int] = dataclasses.field(default_factory=dict, compare=False)
     # Reasons why versions are incomplete, to log each one once.
     _problems: dict[Path, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def scan(self, loaded: Collection[int] = ()) -> dict[int, Path]:
-        """Returns the directories of the complete SavedModels, by version.
+        """Returns the directories of the complete versions, by number.
 
         Args:
           loaded: Versions whose manifest is not checked again.
         """
         path = self.directory.resolve()
-        if served_versions.is_saved_model(str(path)):
+        if served_versions.is_model(str(path), self.main_file):
             if served_versions.is_version(path.name):
                 number = int(path.name)
             else:
@@ -59,10 +64,10 @@ class Source:
 
     def _is_complete(self, path: Path, *, is_loaded: bool) -> bool:
         with contextlib.suppress(OSError):  # `find_problem` describes it
-            if is_loaded and served_versions.is_saved_model(str(path)):
+            if is_loaded and served_versions.is_model(str(path), self.main_file):
                 return True
         try:
-            problem = served_versions.find_problem(str(path))
+            problem = served_versions.find_problem(str(path), self.main_file)
         except ValueError as error:  # a manifest of another format
             problem = str(error)
         if not problem:
@@ -73,27 +78,44 @@ class Source:
         return not problem
 
 
-def find_model(directory: Path, name: str | None = None) -> Source:
-    """Finds a SavedModel, or a directory of its versions.
+def check_local(model: str) -> None:
+    """Refuses a path of remote storage, which the server cannot read."""
+    if not uris.is_local(model):
+        raise UsageError(
+            "model",
+            model,
+            "a directory of this machine",
+            "mount the bucket and name the model's folder in it, or copy the model",
+            name="E-local-path-required",
+        )
+
+
+def find_model(
+    directory: Path, name: str | None = None, main_file: str = GRAPH_FILE
+) -> Source:
+    """Finds a model, or a directory of its versions.
 
     Args:
       directory: The directory, or a symbolic link, which is followed at each scan.
       name: The model's name; None for the directory's name, or the parent's name if
         the directory is a numbered version.
+      main_file: See `served_versions.is_model`.
 
     Raises:
-      UsageError: The directory has no complete SavedModel, or cannot be read, or no
-        URL can reach the name.
+      UsageError: The directory has no complete model, or cannot be read, or no URL can
+        reach the name.
     """
     path = directory.resolve()
     is_version = served_versions.is_version(path.name)
     try:
         if name is None:
-            is_one = is_version and served_versions.is_saved_model(str(path))
+            is_one = is_version and served_versions.is_model(str(path), main_file)
             name = (path.parent if is_one else path).name
         check_name(name, "name")
-        source = Source(name, directory.absolute())
+        source = Source(name, directory.absolute(), main_file)
         complete = source.scan()
+        if not complete:
+            served_versions.refuse_other_kind(str(directory), main_file)
     except OSError as error:
         raise UsageError(
             "model",
@@ -104,7 +126,7 @@ def find_model(directory: Path, name: str | None = None) -> Source:
     if not complete:
         raise UsageError(
             "model",
-            f"{directory} has no complete SavedModel, and no numbered one has",
+            f"{directory} has no complete {_KINDS[main_file]}, and no numbered one has",
             advice="give the directory that a run pushes to, such as "
             "output/sample/serving/sample",
             name="E-model-not-found",

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
-import grpc
+import enum
 
 from contracts.errors import UsageError
+
+
+class Code(enum.Enum):
+    """The result of a request, with the names and numbers of `google.rpc.Code`.
+
+    gRPC and TensorFlow have the same.
+    """
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+    @classmethod
+    def _missing_(cls, value: object) -> Code:
+        """Returns the code of a number that is not one of them."""
+        return cls.UNKNOWN
+
+    @property
+    def http_status(self) -> int:
+        """The HTTP status."""
+        return _HTTP_STATUS.get(self, 500)
+
 
 # As in TensorFlow Serving's `http_server.cc`; other codes are 500. A full queue is 503,
 # so that load balancers try another server.
 _HTTP_STATUS = {
-    grpc.StatusCode.OK: 200,
-    grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.FAILED_PRECONDITION: 400,
-    grpc.StatusCode.OUT_OF_RANGE: 400,
-    grpc.StatusCode.NOT_FOUND: 404,
-    grpc.StatusCode.UNIMPLEMENTED: 501,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: 503,
-    grpc.StatusCode.UNAVAILABLE: 503,
-    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+    Code.OK: 200,
+    Code.INVALID_ARGUMENT: 400,
+    Code.FAILED_PRECONDITION: 400,
+    Code.OUT_OF_RANGE: 400,
+    Code.NOT_FOUND: 404,
+    Code.UNIMPLEMENTED: 501,
+    Code.RESOURCE_EXHAUSTED: 503,
+    Code.UNAVAILABLE: 503,
+    Code.DEADLINE_EXCEEDED: 504,
 }
 # A message may quote a request of megabytes, and gRPC sends it in a header.
 _MAX_MESSAGE_CHARACTERS = 2500
@@ -31,7 +67,7 @@ class RequestError(UsageError):
     """A request that is refused; clients see the message.
 
     Args:
-      code: The gRPC status.
+      code: The status.
       setting: The field of the request, as in JSON; None if there is none.
       got: Its value, or what is wrong with it.
       allowed: The values that are allowed.
@@ -43,7 +79,7 @@ class RequestError(UsageError):
 
     def __init__(
         self,
-        code: grpc.StatusCode,
+        code: Code,
         setting: str | None = None,
         got: str | None = None,
         allowed: str | None = None,
@@ -64,12 +100,7 @@ class RequestError(UsageError):
     @property
     def http_status(self) -> int:
         """The HTTP status."""
-        return http_status(self.code)
-
-
-def http_status(code: grpc.StatusCode) -> int:
-    """Returns the HTTP status of a gRPC status."""
-    return _HTTP_STATUS.get(code, 500)
+        return self.code.http_status
 
 
 def _show_in_json(name: str, value: str | None) -> str:
@@ -83,18 +114,18 @@ def invalid(
     advice: str | None = None,
 ) -> RequestError:
     """Returns the error of an invalid request."""
-    code = grpc.StatusCode.INVALID_ARGUMENT
+    code = Code.INVALID_ARGUMENT
     return RequestError(code, setting, got, allowed, advice)
 
 
 def not_found(got: str) -> RequestError:
     """Returns the error of a request for a model or version that is not loaded."""
-    return RequestError(grpc.StatusCode.NOT_FOUND, got=got)
+    return RequestError(Code.NOT_FOUND, got=got)
 
 
 def unavailable(got: str) -> RequestError:
     """Returns the error of a request that may succeed later."""
-    return RequestError(grpc.StatusCode.UNAVAILABLE, got=got, advice="try again later")
+    return RequestError(Code.UNAVAILABLE, got=got, advice="try again later")
 
 
 def only_predict() -> RequestError:
@@ -112,10 +143,7 @@ def only_predict() -> RequestError:
 
 def is_invalid(error: Exception) -> bool:
     """Returns whether the request caused the error, not the model or the server."""
-    return (
-        isinstance(error, RequestError)
-        and error.code is grpc.StatusCode.INVALID_ARGUMENT
-    )
+    return isinstance(error, RequestError) and error.code is Code.INVALID_ARGUMENT
 
 
 def describe_failure(error: Exception) -> str:

@@ -13,10 +13,9 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
-import grpc
 import numpy as np
 
-from serving.errors import RequestError, check_rows, invalid
+from serving.errors import Code, RequestError, check_rows, invalid
 from serving.signatures import DEFAULT_SIGNATURE, Tensors, TensorSpec
 
 INSTANCES = "instances"
@@ -184,7 +183,7 @@ def _convert(name: str, value: Any, spec: TensorSpec) -> Any:
             )
     else:
         raise RequestError(
-            grpc.StatusCode.UNIMPLEMENTED,
+            Code.UNIMPLEMENTED,
             name,
             f"its type is {spec.type_name}",
             advice="send it over gRPC",

@@ -4,61 +4,78 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
+import dataclasses
 import logging
 import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
 
 from contracts.errors import UsageError
+from contracts.versions.exported_model import GRAPH_FILE
 from serving import discovery
 from serving.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from serving.model_process import ModelProcesses
-    from serving.server import Server
+    from serving.model_facts import ServedModel
+    from serving.server import Front, Server, Shared
 
 logger = logging.getLogger(__name__)
 
 EXIT_INCOMPLETE = 1
 
 
-def serve(settings: ServerSettings) -> None:
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """What loads the models of a server, and serves them besides HTTP.
+
+    Attributes:
+      load: Loads a directory as a version and warms it up.
+      open_grpc: Returns gRPC with an open port; None to serve HTTP only.
+      broken: A descriptor that is readable once no version can be loaded any more; None
+        if there is none.
+    """
+
+    load: Callable[[Path, int], ServedModel]
+    open_grpc: Callable[[Shared], Front] | None = None
+    broken: int | None = None
+
+
+def serve(
+    settings: ServerSettings,
+    start_backend: Callable[[], Backend],
+    main_file: str = GRAPH_FILE,
+) -> None:
     """Serves a model until SIGTERM or SIGINT, then ends the process.
 
-    The exit status is 1 if requests in flight could not be finished in time, or if the
-    process that starts those of versions has ended.
+    The exit status is 1 if requests in flight could not be finished in time, or if no
+    version could be loaded any more.
 
     Args:
       settings: The settings.
+      start_backend: Called once the HTTP port is open; imports what it needs, and may
+        fork before a thread is started.
+      main_file: See `served_versions.is_model`.
 
     Raises:
-      UsageError: The directory has no SavedModel, no URL can reach a name, or a port
-        cannot be opened.
+      UsageError: The directory has no model, no URL can reach a name, or a port cannot
+        be opened.
     """
     for label in settings.labels:
         discovery.check_name(label, "labels")
-    source = discovery.find_model(settings.model, settings.name)
+    source = discovery.find_model(settings.model, settings.name, main_file)
     with contextlib.ExitStack() as sockets:
         http = sockets.enter_context(listen(settings.host, settings.port, "port"))
-        if settings.grpc_port:
-            # gRPC opens the port itself, but gives no clear reason if it fails.
-            listen(settings.host, settings.grpc_port, "grpc_port").close()
-        # Imports TensorFlow, which takes seconds.
-        from serving.model_process import ModelProcesses
+        backend = start_backend()
         from serving.server import Server
 
-        # The processes share what TensorFlow imported, and full collections need not
-        # visit it.
-        gc.freeze()
-        # One thread more than those of batches, so that none waits for a text check.
-        processes = ModelProcesses(settings.batching.threads + 1)
-        server = Server(settings, source, http, processes.load)
-        is_complete = uvloop.run(_serve(server, processes))
+        server = Server(settings, source, http, backend.load, backend.open_grpc)
+        is_complete = uvloop.run(_serve(server, backend.broken))
     # Python would wait for threads that load a version, parse a request or predict.
     logging.shutdown()
     sys.stdout.flush()
@@ -66,7 +83,7 @@ def serve(settings: ServerSettings) -> None:
     os._exit(0 if is_complete else EXIT_INCOMPLETE)
 
 
-async def _serve(server: Server, processes: ModelProcesses) -> bool:
+async def _serve(server: Server, broken: int | None) -> bool:
     """Returns whether a signal ended the server, and all requests were finished."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -74,17 +91,18 @@ async def _serve(server: Server, processes: ModelProcesses) -> bool:
         loop.add_signal_handler(number, stop.set)
     is_broken = False
 
-    def end() -> None:
+    def end(descriptor: int) -> None:
         nonlocal is_broken
         is_broken = True
-        loop.remove_reader(processes.fileno())
+        loop.remove_reader(descriptor)
         logger.error(
             "no version can be loaded any more: the process that starts those "
             "of versions has ended"
         )
         stop.set()
 
-    loop.add_reader(processes.fileno(), end)
+    if broken is not None:
+        loop.add_reader(broken, end, broken)
     return await server.run(stop) and not is_broken
 
 

@@ -11,9 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import grpc
-
-from serving.errors import RequestError, invalid
+from serving.errors import Code, RequestError, invalid
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +99,7 @@ class RequestMemory:
                 )
             if self._used_bytes + size > limit:
                 raise RequestError(
-                    grpc.StatusCode.RESOURCE_EXHAUSTED,
+                    Code.RESOURCE_EXHAUSTED,
                     got=f"the server holds {self._used_bytes} bytes of requests",
                     allowed=f"at most {limit} (the server's --max-queued-mib)",
                     advice="try again later",
@@ -153,7 +151,7 @@ async def limit_time(work: Awaitable[T], seconds: float) -> T:
         return await asyncio.wait_for(work, seconds)
     except asyncio.TimeoutError as error:
         raise RequestError(
-            grpc.StatusCode.DEADLINE_EXCEEDED,
+            Code.DEADLINE_EXCEEDED,
             got=f"the request took more than {seconds:g} s (the server's "
             "--request-seconds)",
         ) from error

@@ -12,18 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contracts.versions import served_versions
 from serving import discovery
 from serving.errors import ProcessEndedError, invalid, not_found, unavailable
+from serving.model_facts import ServedModel
 from serving.monitoring import Metrics
-
-if TYPE_CHECKING:
-    from serving.model_process import RemoteModel
-    from serving.models import Model
-
-    ServedModel = Model | RemoteModel
 
 logger = logging.getLogger(__name__)
 
@@ -250,10 +245,14 @@ class LoadedVersions:
         self._versions[number] = version
         start = time.perf_counter()
         try:
-            pushed = served_versions.push_time(str(path))
-            if unchecked := await self._run(served_versions.verify, str(path)):
+            main_file = self._source.main_file
+            pushed = served_versions.push_time(str(path), main_file)
+            if unchecked := await self._run(
+                served_versions.verify, str(path), main_file
+            ):
                 logger.warning("%s", unchecked)
-            version.model = await self._run(self._load, path, number)
+            model = Path(served_versions.model_directory(str(path), main_file))
+            version.model = await self._run(self._load, model, number)
         except Exception as error:  # noqa: BLE001 (in the log and the status)
             version.state = State.END
             name = type(error).__name__

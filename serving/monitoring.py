@@ -8,12 +8,11 @@ import dataclasses
 import time
 from collections.abc import Iterator
 
-import grpc
 import prometheus_client
 from prometheus_client import Counter, Gauge, Histogram
 from starlette.requests import ClientDisconnect
 
-from serving.errors import RequestError, http_status
+from serving.errors import Code, RequestError
 
 REST = "REST"
 GRPC = "gRPC"
@@ -45,7 +44,7 @@ class Metrics:
       queued_rows: Rows that wait for a thread.
       batch_rows: Rows per batch.
       batch_tokens: Estimated tokens per batch.
-      inference_seconds: TensorFlow's time per batch.
+      inference_seconds: The model's time per batch.
       loaded_versions: Versions in memory.
       loads: Version loads, by result: `ok` or `error`.
       load_seconds: Time to load and warm up, by version.
@@ -95,7 +94,7 @@ class Metrics:
         )
         self.inference_seconds = Histogram(
             "serving_inference_seconds",
-            "TensorFlow's time per batch.",
+            "The model's time per batch.",
             buckets=_SECONDS,
             registry=registry,
         )
@@ -175,7 +174,7 @@ class Metrics:
           transport: `REST` or `GRPC`.
           api: The API, such as `predict`.
         """
-        call, code = Call(), grpc.StatusCode.OK
+        call, code = Call(), Code.OK
         start = time.perf_counter()
         self.in_flight += 1
         try:
@@ -184,19 +183,19 @@ class Metrics:
             code = error.code
             raise
         except (asyncio.CancelledError, ClientDisconnect):
-            code = grpc.StatusCode.CANCELLED
+            code = Code.CANCELLED
             raise
         except BaseException:
-            code = grpc.StatusCode.INTERNAL
+            code = Code.INTERNAL
             raise
         finally:
             self.in_flight -= 1
             seconds = time.perf_counter() - start
             self._seconds.labels(transport, api).observe(seconds)
-            if transport == GRPC or code is grpc.StatusCode.CANCELLED:
+            if transport == GRPC or code is Code.CANCELLED:
                 label = code.name
             else:
-                label = str(http_status(code))
+                label = str(code.http_status)
             self._requests.labels(transport, api, call.signature, label).inc()
 
     def text(self) -> bytes:

@@ -15,7 +15,7 @@ from serving.access import JSON
 from serving.errors import RequestError
 from serving.json_responses import BINARY_SUFFIX
 from serving.loaded_versions import LoadedVersions, State
-from serving.models import ModelFacts
+from serving.model_facts import ModelFacts
 from serving.signatures import DEFAULT_SIGNATURE, TensorSpec
 
 Schema = dict[str, Any]

@@ -10,11 +10,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import fastapi
-import grpc
 import prometheus_client
-from google.protobuf import json_format
 from starlette.requests import ClientDisconnect
-from tensorflow_serving.apis import get_model_metadata_pb2
 
 from serving import (
     abstention,
@@ -29,6 +26,7 @@ from serving import (
 )
 from serving.batching import Batcher
 from serving.errors import (
+    Code,
     RequestError,
     describe_failure,
     invalid,
@@ -39,7 +37,7 @@ from serving.head_requests import HeadMiddleware
 from serving.health import Health
 from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions, Version
-from serving.models import ModelFacts
+from serving.model_facts import ModelFacts
 from serving.monitoring import REST, Call, Metrics
 from serving.row_queue import Observer
 from serving.signatures import (
@@ -186,7 +184,7 @@ class RestApi:
             if not self._health.is_draining:
                 raise
             raise RequestError(
-                grpc.StatusCode.UNAVAILABLE, got="the server is shutting down"
+                Code.UNAVAILABLE, got="the server is shutting down"
             ) from None
         finally:
             self._unread.discard(reading)
@@ -256,7 +254,7 @@ async def _refuse(request: fastapi.Request, error: RequestError) -> fastapi.Resp
     response = _json(error.http_status, {"error": error.message})
     is_received = getattr(request.state, "is_received", False)
     # The rest of a request that was too slow, or that the drain refused, is not read.
-    closing = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
+    closing = (Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE)
     if error.code in closing and not is_received:
         response.headers["connection"] = "close"
     return response
@@ -358,13 +356,7 @@ def _status(version: Version) -> dict[str, Any]:
 
 
 def _metadata(model: ModelFacts) -> dict[str, Any]:
-    signatures = get_model_metadata_pb2.SignatureDefMap(
-        signature_def=model.signature_defs
-    )
-    # With default values and the fields' original names. The arguments are positional
-    # because protobuf 5 renamed the first one
-    # (https://github.com/protocolbuffers/protobuf/commit/26995798757fbfef5cf6648610848e389db1fecf).
-    metadata = {SIGNATURE_DEF: json_format.MessageToDict(signatures, True, True)}
+    metadata: dict[str, Any] = {SIGNATURE_DEF: model.signature_metadata}
     if model.text_columns is not None:
         metadata["text_columns"] = model.text_columns
     has_card = model_files.has_card(model.directory)

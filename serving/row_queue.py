@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from serving.batching import Outputs
-from serving.models import ModelFacts
+from serving.model_facts import ModelFacts
 from serving.signatures import Signature, Tensors
 
 _QUEUED_BYTES = 16 << 20

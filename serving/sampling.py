@@ -15,16 +15,16 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
-from tensorflow.core.example import example_pb2
 
+from serving import example_records
 from serving.batching import Outputs
-from serving.models import ModelFacts
+from serving.example_records import FRAME_BYTES
+from serving.model_facts import ModelFacts
 from serving.monitoring import Metrics
 from serving.row_queue import QueuedRows, RowQueue
 from serving.settings import SamplingSettings
@@ -50,7 +50,6 @@ QUEUE_FULL, REDACTION_FAILED, WRITE_FAILED = (
 )
 _INCOMPLETE = ".incomplete-"
 _MAX_FILE_BYTES = 16 << 20  # the rows of a file are in memory until it is written
-_FRAME_BYTES = 16  # length and checksums of a TFRecord
 CLOSE_SECONDS = 10.0  # to write the queued rows
 _FILES_AT_THE_BOUND = 8
 _ABANDONED_SECONDS = 3600
@@ -122,13 +121,13 @@ class Sampler:
                     return
             if queued is not None:
                 for record in self._serialize(queued):
-                    if records and size + len(record) + _FRAME_BYTES > file_bytes:
+                    if records and size + len(record) + FRAME_BYTES > file_bytes:
                         self._write(records)
                         records, size = [], 0
                     if not records:
                         deadline = time.monotonic() + self._settings.file_seconds
                     records.append(record)
-                    size += len(record) + _FRAME_BYTES
+                    size += len(record) + FRAME_BYTES
                 self._queue.release(queued)
             if records and time.monotonic() >= deadline:
                 self._write(records)
@@ -146,7 +145,7 @@ class Sampler:
             try:
                 redact = self._settings.redact
                 kept = row if redact is None else redact(row)
-                record = None if kept is None else _serialize_row(kept)
+                record = None if kept is None else example_records.encode_example(kept)
             except (Exception, SystemExit) as error:  # noqa: BLE001 (the user's code)
                 # Without the message, which may quote the text.
                 reason = f"--redact raises {type(error).__name__}"
@@ -163,21 +162,19 @@ class Sampler:
             return
         directory = self._settings.directory
         try:
-            self._make_room(sum(len(record) + _FRAME_BYTES for record in records))
+            self._make_room(sum(len(record) + FRAME_BYTES for record in records))
             # Only the user of the server can read such a file.
             handle, path = tempfile.mkstemp(prefix=_INCOMPLETE, dir=directory)
-            os.close(handle)
             try:
-                with tf.io.TFRecordWriter(path) as writer:
-                    for record in records:
-                        writer.write(record)
+                with open(handle, "wb") as file:
+                    file.writelines(map(example_records.encode_record, records))
                 name = FILES.replace("*", f"{time.time_ns():020}-{uuid.uuid4().hex}")
                 os.rename(path, directory / name)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
                 raise
-        except (OSError, tf.errors.OpError) as error:
+        except OSError as error:
             self._count(WRITE_FAILED, len(records), f"{directory}: {error}")
         else:
             self._samples[WRITTEN].inc(len(records))
@@ -216,23 +213,6 @@ def _plain(value: Any) -> Any:
     """Returns a value of a tensor as the redaction hook gets it; text as `str`."""
     value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _serialize_row(row: Mapping[str, Any]) -> bytes:
-    example = example_pb2.Example()
-    for name, value in row.items():
-        values = list(value) if isinstance(value, list | tuple) else [value]
-        feature = example.features.feature[name]
-        if all(isinstance(item, str | bytes) for item in values):
-            feature.bytes_list.value.extend(
-                item.encode("utf-8", "replace") if isinstance(item, str) else item
-                for item in values
-            )
-        elif all(isinstance(item, int) for item in values):
-            feature.int64_list.value.extend(values)
-        else:
-            feature.float_list.value.extend(values)
-    return example.SerializeToString()
 
 
 def _file_size(path: Path) -> int:

@@ -1,39 +1,75 @@
-"""The server: HTTP, gRPC, the scan for new versions, and the drain at shutdown."""
+"""The server: HTTP, the scan for new versions, and the drain at shutdown.
+
+Another protocol, gRPC, may serve the same versions.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-import grpc
 import uvicorn
 
-from serving import access, discovery, grpc_server, models
+from serving import access, discovery
 from serving.batching import Batcher
 from serving.connections import limited_protocol
 from serving.health import Health
 from serving.limits import RequestMemory, clip_to_descriptors
 from serving.loaded_versions import LoadedVersions
+from serving.model_facts import ServedModel
 from serving.monitoring import Metrics
-from serving.prediction_service import ModelService, PredictionService
 from serving.rest import RestApi
 from serving.row_queue import Observer
 from serving.sampling import Sampler
 from serving.settings import ServerSettings
 from serving.text_checks import TextChecks
 
-if TYPE_CHECKING:
-    from serving.loaded_versions import ServedModel
-
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Shared:
+    """What the protocols of a server share.
+
+    Attributes:
+      settings: The settings.
+      versions: The loaded versions.
+      batcher: Joins requests.
+      metrics: The metrics.
+      memory: The memory and the limits of requests.
+      observers: They get the rows and outputs of requests.
+    """
+
+    settings: ServerSettings
+    versions: LoadedVersions
+    batcher: Batcher
+    metrics: Metrics
+    memory: RequestMemory
+    observers: Sequence[Observer]
+
+
+class Front(Protocol):
+    """A protocol of a server besides HTTP: gRPC. It has an open port from the start."""
+
+    port: int
+
+    async def start(self) -> None:
+        """Accepts calls."""
+
+    async def publish(self, is_ready: bool) -> None:
+        """Reports whether the server accepts requests."""
+
+    async def stop(self, seconds: float) -> None:
+        """Refuses new calls, and cancels those that run longer than some seconds."""
 
 
 class _HttpServer(uvicorn.Server):
@@ -44,13 +80,14 @@ class _HttpServer(uvicorn.Server):
 
 
 class Server:
-    """A model behind HTTP and gRPC.
+    """A model behind HTTP and, optionally, gRPC.
 
     Args:
       settings: The settings.
       source: The model's directory.
       http: The socket to accept HTTP connections on.
       load: Loads a directory as a version and warms it up.
+      open_grpc: Returns gRPC with an open port; None to serve HTTP only.
 
     Attributes:
       metrics: The metrics.
@@ -63,10 +100,12 @@ class Server:
         settings: ServerSettings,
         source: discovery.Source,
         http: socket.socket,
-        load: Callable[[Path, int], ServedModel] = models.load,
+        load: Callable[[Path, int], ServedModel],
+        open_grpc: Callable[[Shared], Front] | None = None,
     ) -> None:
         self._settings = settings
         self._socket = http
+        self._open_grpc = open_grpc
         self.metrics = Metrics()
         self.grpc_port: int | None = None
         self.versions = LoadedVersions(
@@ -118,32 +157,24 @@ class Server:
             )
         )
         serving = asyncio.create_task(http.serve(sockets=[self._socket]))
-        rpc: grpc.aio.Server | None = None
-        if settings.grpc_port is not None:
-            rpc = grpc_server.build(
-                limits,
-                PredictionService(
+        rpc: Front | None = None
+        if self._open_grpc is not None:
+            rpc = self._open_grpc(
+                Shared(
+                    settings,
                     self.versions,
                     self._batcher,
                     self.metrics,
                     self._memory,
                     self._observers,
-                ),
-                ModelService(self.versions, self.metrics),
-                self._health,
-                settings.token,
+                )
             )
-            address = _address(settings.host, settings.grpc_port)
-            if settings.tls is None:
-                self.grpc_port = rpc.add_insecure_port(address)
-            else:
-                credentials = settings.tls.grpc_credentials()
-                self.grpc_port = rpc.add_secure_port(address, credentials)
-            self._rest.grpc_port = self.grpc_port
+            self._rest.grpc_port = self.grpc_port = rpc.port
+            self._health.listeners.append(rpc.publish)
             await rpc.start()
         name, host = self.versions.name, settings.host
-        http_address = _address(host, self._socket.getsockname()[1])
-        rpc_address = _address(host, self.grpc_port) if self.grpc_port else "off"
+        http_address = format_address(host, self._socket.getsockname()[1])
+        rpc_address = format_address(host, self.grpc_port) if self.grpc_port else "off"
         scheme = "http" if settings.tls is None else "https"
         logger.info(
             "serving %s at %s://%s, gRPC %s", name, scheme, http_address, rpc_address
@@ -192,7 +223,7 @@ class Server:
         self,
         http: _HttpServer,
         serving: asyncio.Task[None],
-        rpc: grpc.aio.Server | None,
+        rpc: Front | None,
     ) -> bool:
         """Finishes the requests in flight; returns whether all ended in time."""
         logger.info("draining: %d requests in flight", self.metrics.in_flight)
@@ -230,5 +261,6 @@ class Server:
         return is_drained
 
 
-def _address(host: str, port: int) -> str:
+def format_address(host: str, port: int) -> str:
+    """Returns an address and a port as one word."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

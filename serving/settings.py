@@ -38,11 +38,12 @@ class ServerSettings:
     """Settings of the server.
 
     Attributes:
-      model: A directory of versions, or a SavedModel.
+      model: A directory of versions, or a model.
       name: The model's name in requests; None for the directory's name.
       host: The address to listen on.
       port: The HTTP port; 0 picks a free one.
-      grpc_port: The gRPC port; 0 picks a free one, None turns gRPC off.
+      grpc_port: The gRPC port of a server of SavedModels; 0 picks a free one, None
+        turns gRPC off.
       batching: Settings of the batcher.
       poll_seconds: Time between scans of the directory.
       keep_versions: How many of the newest versions stay in memory.
@@ -55,7 +56,7 @@ class ServerSettings:
       check_rate: The share of the rows whose texts are checked, chosen at random; 0
         checks none.
       token: The token that clients must send; None if they need none.
-      tls: The certificate of both protocols; None to serve without encryption.
+      tls: The certificate; None to serve without encryption.
     """
 
     model: Path

@@ -9,19 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from contracts.versions import exported_model
 from serving.batching import Outputs
-from serving.models import ModelFacts
+from serving.model_facts import ModelFacts, ServedModel
 from serving.monitoring import Metrics
 from serving.row_queue import QueuedRows, RowQueue
 from serving.signatures import Signature, Tensors
-
-if TYPE_CHECKING:
-    from serving.loaded_versions import ServedModel
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +84,7 @@ class TextChecks:
 
     def _work(self) -> None:
         while (rows := self._queue.get()) is not None:
-            model = cast("ServedModel", rows.model)
+            model = cast(ServedModel, rows.model)
             for texts in _pieces(rows):
                 if self._is_closing:
                     return

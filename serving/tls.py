@@ -1,4 +1,4 @@
-"""TLS of both protocols: the server's certificate and key, and the CA of clients."""
+"""TLS: the server's certificate and key, and the CA of clients."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import logging
 import os
 import ssl
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import grpc
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -26,6 +25,20 @@ _MIN_RSA_BITS = 2048
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")
 
 
+class Pem(NamedTuple):
+    """The contents of the files, which gRPC reads itself.
+
+    Attributes:
+      certificate: The certificate, with those between it and its CA.
+      key: Its private key.
+      client_ca: The CAs of clients; None to require none.
+    """
+
+    certificate: bytes
+    key: bytes
+    client_ca: bytes | None
+
+
 class Tls:
     """The certificate, key and CA, which are read again after they have changed.
 
@@ -37,6 +50,7 @@ class Tls:
 
     Attributes:
       context: The context of new HTTP connections. `refresh` replaces it.
+      pem: The contents of the files. `refresh` replaces them.
 
     Raises:
       UsageError: A file cannot be used.
@@ -48,18 +62,10 @@ class Tls:
         self._client_ca = client_ca
         self._problem = ""
         self._stamp = self._read_stamp()
-        self.context, self._unused_configuration = self._load()
-
-    def grpc_credentials(self) -> grpc.ServerCredentials:
-        """Returns the credentials of gRPC, which follow `refresh`."""
-        return grpc.dynamic_ssl_server_credentials(
-            self._take_configuration(),
-            self._take_configuration,
-            require_client_authentication=self._client_ca is not None,
-        )
+        self.context, self.pem = self._load()
 
     def refresh(self) -> None:
-        """Reads changed files, for new connections of both protocols.
+        """Reads changed files, for new connections.
 
         If they cannot be used, the earlier ones stay, and the next call tries again.
         Each problem is logged once.
@@ -68,7 +74,7 @@ class Tls:
         if stamp == self._stamp:
             return
         try:
-            context, configuration = self._load()
+            context, pem = self._load()
         except UsageError as error:
             problem = named(error.sentence(_show_option), error.name)
             if problem != self._problem:
@@ -78,18 +84,10 @@ class Tls:
         if self._read_stamp() != stamp:  # changed while they were read
             return
         self._stamp, self._problem = stamp, ""
-        self.context, self._unused_configuration = context, configuration
+        self.context, self.pem = context, pem
         logger.info("read the TLS files again: %s", self._certificate)
 
-    def _take_configuration(self) -> grpc.ServerCertificateConfiguration | None:
-        """Returns the configuration once, and then None until the next change.
-
-        gRPC consumes a configuration, and refuses one that it gets a second time.
-        """
-        configuration, self._unused_configuration = self._unused_configuration, None
-        return configuration
-
-    def _load(self) -> tuple[ssl.SSLContext, grpc.ServerCertificateConfiguration]:
+    def _load(self) -> tuple[ssl.SSLContext, Pem]:
         chain = private_files.read(_CERTIFICATE, self._certificate)
         key = private_files.read(_KEY, self._key)
         (certificate, *_) = _parse_certificates(_CERTIFICATE, self._certificate, chain)
@@ -119,7 +117,7 @@ class Tls:
                     f"{self._client_ca}: OpenSSL refuses it: {error.reason or error}",
                     "CA certificates in PEM",
                 ) from error
-        return context, grpc.ssl_server_certificate_configuration([(key, chain)], roots)
+        return context, Pem(chain, key, roots)
 
     def _check_key(self, certificate: x509.Certificate, key: bytes) -> None:
         try:

@@ -1,14 +1,11 @@
-"""The bearer token that clients send, over HTTP and gRPC (RFC 6750)."""
+"""The bearer token that clients send, and its check over HTTP (RFC 6750)."""
 
 from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
-import grpc
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,9 +23,7 @@ _SCHEME = b"bearer "
 # page, whose files have nothing of the model but its name and the gRPC port.
 _OPEN_PATHS = (ALIVE_PATH, READY_PATH, "/")
 _OPEN_FOLDER = "/page/"
-# Of gRPC's health service; a `Watch` call would stay open.
-_OPEN_METHOD = "/grpc.health.v1.Health/Check"
-_PROBLEM = "The request needs the server's token: Authorization: Bearer TOKEN"
+PROBLEM = "The request needs the server's token: Authorization: Bearer TOKEN"
 
 
 class Token:
@@ -96,7 +91,7 @@ class TokenMiddleware:
         app = self._app
         if scope["type"] == "http" and not self._is_allowed(scope):
             headers = {"WWW-Authenticate": "Bearer"}
-            app = JSONResponse({"error": _PROBLEM}, 401, headers)
+            app = JSONResponse({"error": PROBLEM}, 401, headers)
         await app(scope, receive, send)
 
     def _is_allowed(self, scope: Scope) -> bool:
@@ -106,34 +101,3 @@ class TokenMiddleware:
         # Of two headers, a proxy may check the first and we the second.
         values = Headers(scope=scope).getlist("authorization")
         return len(values) == 1 and self._token.allows(values[0].encode("latin-1"))
-
-
-class TokenInterceptor(grpc.aio.ServerInterceptor):
-    """Refuses gRPC calls without the token, except health checks.
-
-    Args:
-      token: The token.
-    """
-
-    def __init__(self, token: Token) -> None:
-        self._token = token
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[Any], Awaitable[Any]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
-        """Returns the handler of a call, or one that reads no message and refuses."""
-        values = [
-            value
-            for key, value in handler_call_details.invocation_metadata
-            if key == "authorization"
-        ]
-        is_open = handler_call_details.method == _OPEN_METHOD
-        if is_open or (len(values) == 1 and self._token.allows(values[0])):
-            return await continuation(handler_call_details)
-        return grpc.stream_stream_rpc_method_handler(_refuse)
-
-
-async def _refuse(requests: Any, context: grpc.aio.ServicerContext) -> None:
-    await context.abort(grpc.StatusCode.UNAUTHENTICATED, _PROBLEM)

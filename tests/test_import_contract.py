@@ -13,6 +13,7 @@ from pipeline.config.paths import REPOSITORY
 
 PACKAGES = (
     "benchmarks",
+    "bert_runtime",
     *FIRST_PARTY,
     "sample_data",
     "serving",
@@ -30,10 +31,10 @@ WRONG_IMPORTS = [
     ("prediction/predictor.py", "report.content"),
     ("prediction/predictor.py", "pipeline.beam"),
     ("components/artifacts.py", "ingest.rows.formats"),
-    ("serving/models.py", "report.page"),
-    ("serving/models.py", "ingest.rows.formats"),
-    ("serving/models.py", "components.artifacts"),
-    ("serving/models.py", "modules.environment"),
+    ("serving/loaded_versions.py", "report.page"),
+    ("serving/loaded_versions.py", "ingest.rows.formats"),
+    ("serving/loaded_versions.py", "components.artifacts"),
+    ("serving/loaded_versions.py", "modules.environment"),
     ("contracts/storage/files.py", "modules.remote_files"),
     ("contracts/metrics.py", "contracts.verdicts"),
     ("pipeline/inputs/schema.py", "pipeline.pipeline"),

@@ -1,12 +1,15 @@
-"""Types of options."""
+"""Options of several commands."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import click
 from pydantic import TypeAdapter
+
+from contracts.errors import SettingError
 
 
 class FloatRange(click.FloatRange):
@@ -34,3 +37,36 @@ def allowed(kind: Any) -> click.ParamType[Any]:
         min_open="exclusiveMinimum" in schema,
         max_open="exclusiveMaximum" in schema,
     )
+
+
+HOST = click.option(
+    "--host",
+    default="127.0.0.1",
+    help="Address to listen on; 0.0.0.0 listens on all addresses.",
+)
+ALLOWED_HOSTS = click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Further host name for HTTP requests, and for pages that send them; "
+    "*.example.com allows all subdomains. Repeatable.",
+)
+
+
+def check_host(host: str) -> str:
+    """Returns a host of `--allowed-host`.
+
+    Raises:
+      UsageError: It is not a host name.
+    """
+    name = host.removeprefix("*.")
+    is_host = re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", name)
+    if host != "*" and not is_host:
+        raise SettingError(
+            "allowed_hosts",
+            host,
+            "a host name without scheme and port, such as bert.example.com, or "
+            "*.example.com",
+        )
+    return host

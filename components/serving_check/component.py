@@ -12,7 +12,8 @@ from components.serving_check import check, portable_folder, rows
 from components.serving_check.model_process import ModelProcess
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import uris
-from contracts.verdicts import PORTABLE_DIRECTORY, SERVING_EXAMPLES_FILE
+from contracts.verdicts import SERVING_EXAMPLES_FILE
+from contracts.versions.exported_model import PORTABLE_DIRECTORY
 
 logger = logging.getLogger(__name__)
 

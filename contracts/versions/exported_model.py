@@ -22,6 +22,10 @@ DESCRIPTION_FILE = f"{EXTRA_ASSETS}/architecture.json"
 VOCABULARY_FILE = f"{EXTRA_ASSETS}/vocab.txt"  # one token a line
 _DIGEST_FILE = "model.json"  # in the `ModelRun`
 
+# The portable folder for ONNX Runtime, which a pushed version may contain.
+PORTABLE_FILE = "model.json"  # a directory with this file is such a folder
+PORTABLE_DIRECTORY = "onnx"
+
 # The signatures, their inputs and outputs.
 SERVING_DEFAULT = "serving_default"
 SERVE_EXAMPLES = "serve_examples"

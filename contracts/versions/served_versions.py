@@ -7,6 +7,7 @@
         evaluation.json                  its metrics at the gate, and its data
         assets.extra/architecture.json   what the model predicts, and its encoder
         assets.extra/examples.json       rows for people to try it with
+        onnx/                            the model for ONNX Runtime, with a manifest
       .1795574731049.incomplete/       a push that is running or was killed
       .withdrawn/1795570000000/        a version that was rolled back
 
@@ -15,6 +16,9 @@ copies the model under a temporary name, adds the manifest, and renames. Object 
 rename object by object, so both the temporary directory and the manifest are checked. A
 SavedModel that was copied by hand has neither of them: its variables are checked.
 `verify` also compares the contents of the files, before a version is loaded.
+
+Readers of SavedModels need `saved_model.pb`; the runtime needs `model.json`, in the
+version or in its `onnx/`. The functions get the name of this main file.
 
 Directories are local or remote. Reading local ones does not import TensorFlow.
 """
@@ -34,9 +38,15 @@ from typing import Any
 from contracts import fingerprint
 from contracts.errors import UsageError
 from contracts.storage import files, uris
-from contracts.verdicts import PORTABLE_DIRECTORY, SERVING_EXAMPLES_FILE
+from contracts.verdicts import SERVING_EXAMPLES_FILE
 from contracts.versions import exported_model
-from contracts.versions.exported_model import EXTRA_ASSETS, GRAPH_FILE, VARIABLES
+from contracts.versions.exported_model import (
+    EXTRA_ASSETS,
+    GRAPH_FILE,
+    PORTABLE_DIRECTORY,
+    PORTABLE_FILE,
+    VARIABLES,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -67,17 +77,66 @@ def is_version(name: str) -> bool:
     return _is_number(name) and int(name) <= _HIGHEST
 
 
-def is_saved_model(path: str) -> bool:
-    """Returns whether a directory is a SavedModel."""
-    return files.size(uris.join(path, GRAPH_FILE)) is not None
+def is_model(path: str, main_file: str = GRAPH_FILE) -> bool:
+    """Returns whether a directory is a model.
+
+    Args:
+      path: The directory, or a version.
+      main_file: `GRAPH_FILE` for SavedModels, `PORTABLE_FILE` for exported folders.
+    """
+    model = model_directory(path, main_file)
+    return files.size(uris.join(model, main_file)) is not None
 
 
-def find_problem(path: str) -> str:
+def model_directory(path: str, main_file: str = GRAPH_FILE) -> str:
+    """Returns the directory of a version's model: the version, or its `onnx/`.
+
+    Args:
+      path: The version.
+      main_file: See `is_model`.
+    """
+    if main_file != PORTABLE_FILE or files.exists(uris.join(path, main_file)):
+        return path
+    return uris.join(path, PORTABLE_DIRECTORY)
+
+
+def refuse_other_kind(directory: str, main_file: str) -> None:
+    """Refuses models that only the other command can read.
+
+    Args:
+      directory: A directory without a complete model: of versions, or one version.
+      main_file: See `is_model`.
+
+    Raises:
+      VersionError: It is a model of the other kind, or a version of it is.
+    """
+    other = GRAPH_FILE if main_file == PORTABLE_FILE else PORTABLE_FILE
+    paths = [uris.join(directory, name) for name in list_versions(directory)]
+    for path in (directory, *paths):
+        if is_model(path, other) and not is_model(path, main_file):
+            break
+    else:
+        return
+    if other == GRAPH_FILE:
+        got = f"{path} is a SavedModel"
+        advice = "export it with `bert-pipeline export --format onnx`"
+    else:
+        got = f"{path} is for bert-runtime"
+        advice = "give the directory of a SavedModel, or use bert-runtime"
+    raise VersionError("model", got, advice=advice, name="E-model-not-found")
+
+
+def find_problem(path: str, main_file: str = GRAPH_FILE) -> str:
     """Returns why a version is incomplete; empty if it is complete.
 
-    A complete version is a SavedModel that no push is writing or has left behind. If it
-    has a manifest, all files in it exist and have the listed sizes; otherwise all files
-    of its variables exist. Its number has 64 bits, and no shorter name next to it.
+    A complete version is a model that no push is writing or has left behind. If it has
+    a manifest, all files in it exist and have the listed sizes; otherwise all files of
+    a SavedModel's variables exist. Its number has 64 bits, and no shorter name next to
+    it.
+
+    Args:
+      path: The version.
+      main_file: See `is_model`.
 
     Raises:
       FormatError: The manifest has a format that this release does not know.
@@ -87,16 +146,19 @@ def find_problem(path: str) -> str:
         if _is_number(name):
             if int(name) > _HIGHEST:
                 return f"the highest version is {_HIGHEST}"
-            if shorter := _find_shorter(directory, name):
+            if shorter := _find_shorter(directory, name, main_file):
                 return f"{shorter} has the same number, and the shortest name counts"
         if files.exists(uris.join(directory, _incomplete_name(name))):
             return f"{_incomplete_name(name)} is still next to it"
-        if not is_saved_model(path):
-            return f"{GRAPH_FILE} is missing"
-        manifest = read_manifest(path)
+        if not is_model(path, main_file):
+            return f"{main_file} is missing"
+        model = model_directory(path, main_file)
+        manifest = read_manifest(model)
         if not manifest:
-            return _find_missing_variables(path)
-        return _find_damage(path, manifest, compare_hashes=False)
+            if main_file == GRAPH_FILE:
+                return _find_missing_variables(path)
+            return f"{MANIFEST_FILE} is missing"  # it is written last
+        return _find_damage(model, manifest, compare_hashes=False)
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
     except files.FormatError:
@@ -119,30 +181,30 @@ def list_versions(directory: str) -> list[str]:
     return sorted(names, key=lambda name: (-int(name), len(name)))
 
 
-def list_complete(directory: str) -> Iterator[str]:
+def list_complete(directory: str, main_file: str = GRAPH_FILE) -> Iterator[str]:
     """Yields the names of the complete versions, the newest first; logs the others.
 
     Versions are checked lazily: on an object store a check costs a request per file.
     """
     for name in list_versions(directory):
         path = uris.join(directory, name)
-        problem = find_problem(path)
+        problem = find_problem(path, main_file)
         if problem:
             logger.warning("%s is incomplete and is skipped: %s", path, problem)
         else:
             yield name
 
 
-def push_time(path: str) -> float:
+def push_time(path: str, main_file: str = GRAPH_FILE) -> float:
     """Returns when a local version was pushed, in Unix seconds.
 
     A version that `push` numbered has the time as its number, which a copy keeps. For
-    others it is the time at which the file of the graph was last changed.
+    others it is the time at which the main file was last changed.
     """
     numbered = numbered_time(os.path.basename(path.rstrip("/")))
     if numbered is not None:
         return numbered
-    return os.stat(uris.join(path, GRAPH_FILE)).st_mtime
+    return os.stat(uris.join(model_directory(path, main_file), main_file)).st_mtime
 
 
 def numbered_time(name: str) -> float | None:
@@ -325,10 +387,14 @@ def copy(version: str, destination: str) -> None:
     _verify(destination, version)
 
 
-def verify(version: str) -> str:
+def verify(version: str, main_file: str = GRAPH_FILE) -> str:
     """Compares the contents of a version's files with its manifest.
 
     Reads every file once.
+
+    Args:
+      version: The version.
+      main_file: See `is_model`.
 
     Returns:
       Why the files were not checked; empty if they were. A SavedModel that was copied
@@ -337,7 +403,7 @@ def verify(version: str) -> str:
     Raises:
       VersionError: A file is missing or differs from what was pushed.
     """
-    if _verify(version, version):
+    if _verify(model_directory(version, main_file), version, main_file):
         return ""
     return f"{version} has no {MANIFEST_FILE}, so its files are not checked"
 
@@ -404,13 +470,13 @@ def read_evaluation(version: str) -> Any:
     return files.read_record(uris.join(version, EVALUATION_FILE))
 
 
-def _verify(directory: str, version: str) -> bool:
+def _verify(directory: str, version: str, main_file: str = GRAPH_FILE) -> bool:
     """Compares files with the manifest next to them; returns whether there is one."""
-    if is_saved_model(directory):
+    if is_model(directory, main_file):
         manifest = read_manifest(directory)
         damage = _find_damage(directory, manifest, compare_hashes=True)
     else:  # it was withdrawn or deleted in the meantime
-        manifest, damage = {}, f"{GRAPH_FILE} is missing"
+        manifest, damage = {}, f"{main_file} is missing"
     if damage:
         raise VersionError(
             version,
@@ -485,13 +551,14 @@ def _find_missing_variables(path: str) -> str:
     return f"{VARIABLES}/{max(missing)} is missing" if missing else ""
 
 
-def _find_shorter(directory: str, name: str) -> str:
+def _find_shorter(directory: str, name: str, main_file: str) -> str:
     """Returns a shorter name of a version's number whose version is complete, or ""."""
     if name == str(int(name)):  # no zeros before the number
         return ""
     for other in list_versions(directory):
         is_shorter = int(other) == int(name) and len(other) < len(name)
-        if is_shorter and not find_problem(uris.join(directory, other)):
+        path = uris.join(directory, other)
+        if is_shorter and not find_problem(path, main_file):
             return other
     return ""
 

@@ -17,6 +17,7 @@ from contracts.errors import SettingError, UsageError
 from contracts.storage import uris
 from pipeline.config.paths import OutputPaths
 from pipeline.onboarding.data_set import MOST_TEST_SIZE
+from serving import discovery
 
 Keep = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -57,14 +58,7 @@ def check_output(paths: OutputPaths) -> OutputPaths:
 
 def check_model(model: str) -> None:
     """Refuses a path that the model server cannot read."""
-    if not uris.is_local(model):
-        raise UsageError(
-            "model",
-            model,
-            "a directory of this machine",
-            "mount the bucket and name the model's folder in it, or copy the model",
-            name="E-local-path-required",
-        )
+    discovery.check_local(model)
     for path in (os.path.abspath(model), os.path.realpath(model)):  # of the link, too
         uris.refuse_pattern("model", path)
 

@@ -12,7 +12,7 @@ from pipeline.api.looking import Run
 from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
 from pipeline.operations import checking
-from prediction.saved_model.model_directory import find_model
+from prediction.model_directory import find_model
 
 
 class ChecksReport(checks.ChecksReport):

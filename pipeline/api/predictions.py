@@ -14,7 +14,7 @@ from pipeline.api.quiet import quiet
 from pipeline.api.recipes import Recipe
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
-from prediction.saved_model.model_directory import find_model
+from prediction.model_directory import find_model
 from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from prediction.texts import predict_frame, read_texts
 

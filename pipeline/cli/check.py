@@ -18,7 +18,7 @@ from pipeline import exit_status
 from pipeline.cli import completion, options
 from pipeline.config.recipe import load_config
 from pipeline.console import Console, print_json
-from prediction.saved_model.model_directory import find_model
+from prediction.model_directory import find_model
 from report.formatting import cell, printable, shorten
 
 _MAX_ROWS = 20  # of a check that are printed

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bert_runtime.cli.refusals import refusing
 from contracts.errors import UsageError
 from contracts.records.checks import ChecksReport
 from contracts.settings.evaluator import describe_selection
@@ -67,26 +66,8 @@ def _print_error(error: object) -> None:
     _print_prose(f"error: {error}", console, style="red")
 
 
-@contextlib.contextmanager
-def _refusing(context: click.Context) -> Iterator[None]:
-    """Prints an error of usage, ours or click's, and exits with `USAGE`."""
-    group = context.command
-    assert isinstance(group, click.Group)
-    try:
-        yield
-    except UsageError as error:
-        name = context.invoked_subcommand or ""
-        _print_error(
-            refusals.describe(error, group.get_command(context, name) or group)
-        )
-    except click.exceptions.NoArgsIsHelpError:
-        raise
-    except click.UsageError as error:
-        command = error.ctx.command if error.ctx else group
-        _print_error(refusals.describe(refusals.from_click(error), command))
-    else:
-        return
-    context.exit(exit_status.USAGE)
+def _report(error: UsageError, command: click.Command) -> None:
+    _print_error(refusals.describe(error, command))
 
 
 class _Commands(click.Group):
@@ -115,13 +96,13 @@ class _Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the arguments before the name of the command."""
-        with _refusing(ctx):
+        with refusing(ctx, _report):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
         try:
-            with _refusing(ctx), printing_warnings():
+            with refusing(ctx, _report), printing_warnings():
                 return super().invoke(ctx)
         except Exception as error:
             of_storage = storage_errors.find(error)

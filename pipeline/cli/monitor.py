@@ -27,7 +27,7 @@ from pipeline.config import recipe, secrets
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import make_task
 from pipeline.console import Console
-from prediction.saved_model.model_directory import find_model, read_description
+from prediction.model_directory import find_model, read_description
 
 if TYPE_CHECKING:
     from pipeline.operations.monitoring.delayed_labels import LiveMetric

@@ -95,19 +95,6 @@ ENCODER = click.option(
     shell_complete=completion.complete_path,
     help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
 )
-HOST = click.option(
-    "--host",
-    default="127.0.0.1",
-    help="Address to listen on; 0.0.0.0 listens on all addresses.",
-)
-ALLOWED_HOSTS = click.option(
-    "--allowed-host",
-    "allowed_hosts",
-    multiple=True,
-    metavar="HOST",
-    help="Further host name for HTTP requests, and for pages that send them; "
-    "*.example.com allows all subdomains. Repeatable.",
-)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
 
 

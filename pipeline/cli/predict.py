@@ -20,8 +20,8 @@ from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.console import Console
+from prediction.model_directory import find_model
 from prediction.predict_file import WRITTEN_FORMATS, predict_file
-from prediction.saved_model.model_directory import find_model
 from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from report.formatting import duration
 

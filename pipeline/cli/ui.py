@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from bert_runtime.cli.options import ALLOWED_HOSTS, HOST, check_host
 from contracts.errors import UsageError
 from pipeline.api.arguments import Port, check_output
 from pipeline.cli import options
-from pipeline.cli.serve import check_host
 from pipeline.config.paths import DEFAULT_OUTPUT, OutputPaths
 
 
@@ -19,8 +19,8 @@ from pipeline.config.paths import DEFAULT_OUTPUT, OutputPaths
     type=click.Path(path_type=Path),
     multiple=True,
 )
-@options.HOST
-@options.ALLOWED_HOSTS
+@HOST
+@ALLOWED_HOSTS
 @click.option(
     "--port", type=options.allowed(Port), default=8600, help="Port. 0 picks a free one."
 )

@@ -210,7 +210,7 @@ def find_run(paths: OutputPaths, name: str) -> Run:
       UsageError: There is no such run, or ML Metadata cannot be read.
     """
     directory = Path(name).resolve()
-    is_version = served_versions.is_saved_model(str(directory))
+    is_version = served_versions.is_model(str(directory))
     is_record = os.path.lexists(directory / RECORD_FILE)
     if is_version or is_record:
         paths = _output_of(directory)

@@ -28,9 +28,9 @@ from prediction.batch import destination as destination_lib
 from prediction.batch import execution, output_formats
 from prediction.batch import job as job_lib
 from prediction.batch.job import Job
+from prediction.model_directory import find_model
 from prediction.predictor import check_min_probability, example_columns
 from prediction.saved_model.model_description import ModelDescription, describe_model
-from prediction.saved_model.model_directory import find_model
 from prediction.texts import texts_of
 
 _FIRST_ROWS = 100

@@ -22,7 +22,7 @@ from modules.encoder import hugging_face
 from modules.encoder.model import Shape, check_tensors, variable_shapes
 from modules.encoder.restoring import ROOT, ObjectCheckpoint
 from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS, EncoderError
-from prediction.saved_model.model_directory import find_model, not_pushed
+from prediction.model_directory import find_model, not_pushed
 
 _HEAD = "sentence_prediction/logits"
 # Our name of an activation -> Hugging Face's `hidden_act`.

@@ -17,7 +17,7 @@ from contracts.versions.exported_model import (
 )
 from ingest.examples import tf_examples
 from ingest.rows.row_errors import RowError
-from prediction.saved_model.model_directory import not_pushed, read_description
+from prediction.model_directory import not_pushed, read_description
 
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}
 

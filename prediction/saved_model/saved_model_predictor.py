@@ -13,8 +13,8 @@ from contracts.versions.exported_model import (
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
 )
+from prediction.model_directory import read_description
 from prediction.predictor import Prediction, Predictor
-from prediction.saved_model.model_directory import read_description
 
 
 class SavedModelPredictor(Predictor):

@@ -17,7 +17,7 @@ import yaml
 from pipeline.operations.monitoring import gauges
 from serving.monitoring import Metrics
 from tests.deploy.manifests import DEPLOY, manifests
-from tests.serving import saved_models
+from tests.serving import small_models
 from tests.serving.conftest import running, wait_until
 
 DIRECTORY = DEPLOY / "monitoring"
@@ -154,7 +154,7 @@ def test_old_model_raises_the_alert_in_prometheus_and_a_new_one_does_not(
         addresses = {}
         for name, pushed in times.items():
             directory = tmp_path / name
-            saved_models.save_counter(directory / str(pushed * 1000), 1)
+            small_models.save_counter(directory / str(pushed * 1000), 1)
             url = stack.enter_context(running(directory)).http.base_url
             addresses[name] = f"{url.host}:{url.port}"
         targets = list(addresses.values())

@@ -18,7 +18,7 @@ from tests.deploy.manifests import (
     ports,
     service_ports,
 )
-from tests.serving import saved_models
+from tests.serving import small_models
 from tests.serving.conftest import running
 
 SERVING = manifests("serving")
@@ -78,7 +78,7 @@ def test_pod_has_time_to_drain(options):
 
 @pytest.mark.slow
 def test_probes_and_metrics_are_served_to_clients_that_send_an_address(tmp_path):
-    saved_models.save_counter(tmp_path / "counter" / "1", 1)
+    small_models.save_counter(tmp_path / "counter" / "1", 1)
     (endpoint,) = SERVING["ServiceMonitor"]["spec"]["endpoints"]
     requests = [SERVER[probe]["httpGet"] for probe in PROBES] + [endpoint]
     with running(tmp_path / "counter") as server:
@@ -99,7 +99,7 @@ def test_counters_whose_increase_is_an_alert_begin_at_0(tmp_path):
     pattern = r"increase\(\s*(serving_\w+){(\w+)=~?\"([^\"]+)\"}"
     found = re.findall(pattern, " ".join(expressions))
     assert len(found) == " ".join(expressions).count("increase(")
-    saved_models.save_counter(tmp_path / "counter" / "1", 1)
+    small_models.save_counter(tmp_path / "counter" / "1", 1)
     (tmp_path / "samples").mkdir()
     sampled = SamplingSettings(tmp_path / "samples", 1.0, 1 << 20)
     with running(tmp_path / "counter", sampling=sampled, check_rate=1.0) as server:

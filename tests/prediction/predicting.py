@@ -3,7 +3,7 @@
 import functools
 
 from prediction import predict_file as predict_file_module
-from prediction.saved_model.model_directory import find_model
+from prediction.model_directory import find_model
 from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 
 

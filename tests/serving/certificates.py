@@ -4,6 +4,8 @@ import base64
 import dataclasses
 import datetime
 import ipaddress
+import os
+import shutil
 import ssl
 from pathlib import Path
 
@@ -124,3 +126,11 @@ def damage(path, change):
 
 def _pem(certificate):
     return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def replace(directory, pair):
+    """Replaces the certificate and the key that a server reads."""
+    paths = (directory / "tls.crt", directory / "tls.key")
+    for source, path in zip(pair, paths, strict=True):
+        os.replace(shutil.copy(source, directory / "new"), path)
+    return paths

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import json
 import shutil
 import threading
@@ -15,14 +16,17 @@ import pytest
 import uvloop
 
 from contracts.versions import exported_model
+from contracts.versions.exported_model import GRAPH_FILE
 from serving import discovery, launch
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
 from serving.loaded_versions import LoadedVersions
 from serving.monitoring import Metrics
+from serving.saved_models import models
+from serving.saved_models.grpc_server import GrpcServer
 from serving.server import Server
 from serving.settings import ServerSettings
-from tests.serving import saved_models
+from tests.serving import small_models
 from tests.serving.certificates import Authority
 
 PATIENCE_SECONDS = 60
@@ -58,13 +62,34 @@ curl -d '{"instances": [{"question": "the cat", "answer": "a dog"}]}' http://loc
 """
 
 
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of model, and what loads and serves it.
+
+    Attributes:
+      load: Loads a directory as a version.
+      open_grpc: Returns gRPC with an open port; None for a kind without gRPC.
+      main_file: See `served_versions.is_model`.
+    """
+
+    load: object
+    open_grpc: object
+    main_file: str
+
+
+SAVED_MODELS = Kind(models.load, functools.partial(GrpcServer, port=0), GRAPH_FILE)
+
+
 @dataclasses.dataclass
 class Running:
-    """A server in a thread of this process, and its clients."""
+    """A server in a thread of this process, and its clients.
+
+    `channel` and `grpc_port` are None without gRPC.
+    """
 
     http: httpx.Client
-    channel: grpc.Channel
-    grpc_port: int
+    channel: grpc.Channel | None
+    grpc_port: int | None
     metrics: Metrics
     versions: LoadedVersions
     # What `Server.run` returned, after the context: whether the server drained.
@@ -112,18 +137,24 @@ def read_all(client):
 
 
 @contextlib.contextmanager
-def running(directory, *, headers=None, verify=True, credentials=None, **settings):
-    """Serves a directory until the context ends.
+def running(
+    directory,
+    *,
+    kind=SAVED_MODELS,
+    headers=None,
+    verify=True,
+    credentials=None,
+    **settings,
+):
+    """Serves a directory of models of a kind until the context ends.
 
     `headers`, `verify` (an `ssl.SSLContext`) and gRPC's `credentials` are the clients'.
     """
-    settings = ServerSettings(
-        Path(directory), port=0, grpc_port=0, poll_seconds=0.05, **settings
-    )
-    source = discovery.find_model(settings.model, settings.name)
+    settings = ServerSettings(Path(directory), port=0, poll_seconds=0.05, **settings)
+    source = discovery.find_model(settings.model, settings.name, kind.main_file)
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(launch.listen("127.0.0.1", 0, "--port"))
-        server = Server(settings, source, listening)
+        server = Server(settings, source, listening, kind.load, kind.open_grpc)
         loop, stop = uvloop.new_event_loop(), asyncio.Event()  # as `launch` has
         drained = []
         thread = threading.Thread(
@@ -142,13 +173,14 @@ def running(directory, *, headers=None, verify=True, credentials=None, **setting
             )
         )
         wait_until(lambda: http.get("/readyz").status_code == 200)
-        address = f"127.0.0.1:{server.grpc_port}"
-        channel = (
-            grpc.secure_channel(address, credentials)
-            if credentials
-            else grpc.insecure_channel(address)
-        )
-        stack.enter_context(channel)
+        channel = None
+        if server.grpc_port is not None:
+            address = f"127.0.0.1:{server.grpc_port}"
+            channel = stack.enter_context(
+                grpc.secure_channel(address, credentials)
+                if credentials
+                else grpc.insecure_channel(address)
+            )
         yield Running(
             http,
             channel,
@@ -169,7 +201,7 @@ def authority(tmp_path_factory):
 def half_plus_three(tmp_path_factory):
     """Serves the model of TensorFlow Serving's documentation as version 123."""
     root = tmp_path_factory.mktemp("served") / "half_plus_three"
-    saved_models.save_half_plus_three(root / "00000123")
+    small_models.save_half_plus_three(root / "00000123")
     with running(root) as server:
         yield server
 
@@ -178,14 +210,14 @@ def half_plus_three(tmp_path_factory):
 def root(tmp_path_factory):
     """The directory of the model of TensorFlow Serving's documentation."""
     root = tmp_path_factory.mktemp("served") / "half_plus_three"
-    saved_models.save_half_plus_three(root / "1")
+    small_models.save_half_plus_three(root / "1")
     return root
 
 
 @pytest.fixture(scope="package")
 def types(tmp_path_factory):
     """Serves a single SavedModel with inputs and outputs of several types."""
-    root = saved_models.save_types(tmp_path_factory.mktemp("served") / "types")
+    root = small_models.save_types(tmp_path_factory.mktemp("served") / "types")
     with running(root) as server:
         yield server
 
@@ -194,7 +226,7 @@ def types(tmp_path_factory):
 def counter(tmp_path_factory):
     """The directory of the model that returns its version."""
     root = tmp_path_factory.mktemp("served") / "counter"
-    saved_models.save_counter(root / "1", 1)
+    small_models.save_counter(root / "1", 1)
     return root
 
 

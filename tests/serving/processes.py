@@ -13,11 +13,13 @@ from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 
 
 class Process:
-    """`python -m pipeline serve`, with a client."""
+    """`python -m PROGRAM serve`, with a client."""
 
-    def __init__(self, directory, *arguments, python=sys.executable):
+    def __init__(
+        self, directory, *arguments, python=sys.executable, program="pipeline"
+    ):
         self.log = directory.parent / "log"
-        command = [python, "-m", "pipeline", "serve", "--model", directory]
+        command = [python, "-m", program, "serve", "--model", directory]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [*command, "--port", "0", "--poll-seconds", "0.1", *arguments],

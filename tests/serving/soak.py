@@ -16,7 +16,7 @@ import httpx
 import psutil
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from tests.serving import saved_models
+from tests.serving import small_models
 from tests.serving.conftest import PATIENCE_SECONDS
 
 MAX_GROWTH_BYTES = 100 << 20
@@ -59,11 +59,11 @@ class Outcome:
 
 
 class Soak:
-    """Clients of a server of `saved_models.Echo`, until they are stopped.
+    """Clients of a server of `small_models.Echo`, until they are stopped.
 
     Args:
       address: The server's address of HTTP.
-      rpc: Its `HOST:PORT` of gRPC.
+      rpc: Its `HOST:PORT` of gRPC, or `off`.
       root: The directory of its versions, of which the newest is 1.
       process: The server's process, as `psutil.Process`; its children count, too.
     """
@@ -84,7 +84,9 @@ class Soak:
           AssertionError: A response is wrong or missing, a version was not served, or
             the server's memory has grown too much.
         """
-        clients = [self._rest, self._rest, self._grpc, self._malformed, self._abort]
+        clients = [self._rest, self._rest, self._malformed, self._abort]
+        if self._rpc != "off":
+            clients.append(self._grpc)
         with ThreadPoolExecutor(len(clients)) as pool:
             running = [pool.submit(c, i) for i, c in enumerate(clients)]
             try:
@@ -106,7 +108,7 @@ class Soak:
                 memory = self._memory()
             if number < swaps:
                 hidden = self._root / ".next"
-                saved_models.save_echo(hidden, number + 2)
+                small_models.save_echo(hidden, number + 2)
                 hidden.rename(self._root / str(number + 2))
                 wait(lambda n=number: n + 2 in self.outcome.versions, running)
                 wait(lambda n=number: self._is_unloaded(n + 1), running)

@@ -4,12 +4,11 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import grpc
 import numpy as np
 import pytest
 
 from serving.batching import Batcher, BatchingSettings, estimate_tokens
-from serving.errors import RequestError, invalid
+from serving.errors import Code, RequestError, invalid
 from serving.limits import limit_time
 from serving.monitoring import Metrics
 from serving.signatures import Signature, TensorSpec
@@ -148,7 +147,7 @@ def test_request_is_refused_at_its_deadline_and_leaves_the_queue():
 
     errors, waiting = asyncio.run(call())
     for error in errors:
-        assert error.code is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert error.code is Code.DEADLINE_EXCEEDED
         assert error.http_status == 504
         assert "took more than 0.05 s (the server's --request-seconds)" in error.message
     assert waiting == 0
@@ -213,7 +212,7 @@ def test_request_that_does_not_fit_never_joins_a_batch():
     }
     *errors, output = run(model, [*bad.values(), numbers(1)])
     for error, message in zip(errors, bad, strict=True):
-        assert error.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert error.code is Code.INVALID_ARGUMENT
         assert message in str(error)
     assert output["y"].tolist() == [[2]]
     assert model.batches == [1]
@@ -232,7 +231,7 @@ def test_columns_of_unequal_length_are_refused():
     signature = Signature("pair", {"a": NUMBERS, "b": NUMBERS}, {"y": NUMBERS})
     inputs = {"a": numbers(1)["x"], "b": numbers(2, 3)["x"]}
     (error,) = run(Doubler(), [inputs], signature)
-    assert error.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert error.code is Code.INVALID_ARGUMENT
     assert "a has 1, b has 2; allowed: the same number" in error.message
 
 
@@ -269,7 +268,7 @@ def test_full_queue_refuses_until_it_has_room():
         return refused.value, output["y"].tolist()
 
     error, output = asyncio.run(call())
-    assert error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.code is Code.RESOURCE_EXHAUSTED
     assert error.http_status == 503
     assert output == [[10]]
 

@@ -13,7 +13,7 @@ import pytest
 from serving import tls
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
-from tests.serving import saved_models
+from tests.serving import small_models
 from tests.serving.conftest import (
     LIMITS,
     check_refused,
@@ -174,7 +174,7 @@ def test_client_that_does_not_read_is_disconnected(tmp_path, authority, is_encry
     if is_encrypted:
         served = tls.load(*authority.issue("server"), None)
         secured = {"tls": served, **authority.clients()}
-    saved_models.save_types(tmp_path / "types")
+    small_models.save_types(tmp_path / "types")
     limits = RequestLimits(max_connections=1, request_seconds=2)
     # More than the socket buffers hold of a response.
     row = {"text": "a" * 4_000_000, "numbers": [1, 2], "count": 1}

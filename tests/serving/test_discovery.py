@@ -8,6 +8,7 @@ import pytest
 
 from serving import discovery
 from tests.refusals import refused
+from tests.serving import plain_models
 from tests.serving.conftest import running
 
 pytestmark = pytest.mark.slow
@@ -44,3 +45,29 @@ def test_name_and_label_of_any_other_characters_are_reached(root):
             assert metadata["model_spec"]["name"] == REACHED
             response = server.post(f"{path}:predict", instances=[1.0])
             assert response.json() == {"predictions": [3.5]}
+
+
+@pytest.mark.parametrize("version", ["1", "onnx"])
+def test_model_of_the_other_kind_is_refused_with_what_to_do(root, tmp_path, version):
+    folder = plain_models.save(tmp_path / "echo" / version)
+    for directory in (folder, folder.parent):
+        if directory.name != "echo" or version == "1":
+            got = re.compile("/echo/.* is for bert-runtime$")
+            with refused("E-model-not-found", setting="model", got=got):
+                discovery.find_model(directory)
+    for directory in (root, root / "1"):
+        got = f"{root}/1 is a SavedModel"
+        advice = "export it with `bert-pipeline export --format onnx`"
+        with refused("E-model-not-found", setting="model", got=got, advice=advice):
+            discovery.find_model(directory, main_file="model.json")
+
+
+def test_folder_in_a_version_has_the_number_and_the_name_of_the_version(tmp_path):
+    version = tmp_path / "echo" / "7"
+    (plain_models.save(version / "onnx") / "manifest.json").write_text('{"files": {}}')
+    for directory in (version.parent, version):
+        source = discovery.find_model(directory, main_file="model.json")
+        assert (source.name, source.scan()) == ("echo", {7: version})
+    (tmp_path / "echo" / ".7.incomplete").mkdir()
+    with refused("E-model-not-found", setting="model"):
+        discovery.find_model(version.parent, main_file="model.json")

@@ -17,7 +17,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from pipeline.config.paths import REPOSITORY
-from tests.serving import saved_models
+from tests.serving import small_models
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 from tests.serving.processes import started
 
@@ -30,8 +30,8 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 @pytest.mark.nightly
 def test_versions_change_under_load_and_sigterm_drains(tmp_path):
     counter, go = tmp_path / "counter", tmp_path / "go"
-    saved_models.save_counter(counter / "1", 1)
-    hidden = saved_models.save_counter(counter / ".2.incomplete", 2)
+    small_models.save_counter(counter / "1", 1)
+    hidden = small_models.save_counter(counter / ".2.incomplete", 2)
     with started(counter, "--grpc-port", "0") as server:
         predictions, stop = [], threading.Event()
 
@@ -43,7 +43,7 @@ def test_versions_change_under_load_and_sigterm_drains(tmp_path):
             end.callback(go.touch)
             end.callback(stop.set)
             # Version 1 finishes this request, however long it takes.
-            slow = clients.submit(server.predict, saved_models.WAITING)
+            slow = clients.submit(server.predict, small_models.WAITING)
             wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
             hammering = [clients.submit(hammer) for _ in range(4)]
             wait_until(lambda: len(predictions) > 50)
@@ -96,7 +96,7 @@ def drain(server, go):
             health_pb2.HealthCheckRequest()
         )
         assert next(watched).status == SERVING
-        waiting = saved_models.WAITING
+        waiting = small_models.WAITING
         slow = [clients.submit(server.predict, waiting) for _ in range(4)]
         wait_until(lambda: server.metric("serving_requests_in_flight") == 4)
         server.process.send_signal(signal.SIGTERM)

@@ -4,10 +4,9 @@ import asyncio
 import resource
 import threading
 
-import grpc
 import pytest
 
-from serving.errors import RequestError
+from serving.errors import Code, RequestError
 from serving.limits import (
     RequestLimits,
     RequestMemory,
@@ -23,7 +22,7 @@ def test_bytes_of_requests_in_flight_are_limited():
         second(60)
         with pytest.raises(RequestError, match="holds 100 bytes") as refused:
             first(1)
-    assert refused.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refused.value.code is Code.RESOURCE_EXHAUSTED
     with memory.reserve() as reserve:
         reserve(100)
 
@@ -37,7 +36,7 @@ def test_memory_is_reserved_for_small_requests():
         small(60_000)
         with pytest.raises(RequestError, match=r"at most 0\.75 MiB") as refused:
             large(100_000)
-    assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert refused.value.code is Code.INVALID_ARGUMENT
 
 
 def test_cancelled_request_frees_its_memory_unless_it_is_being_parsed():
@@ -61,7 +60,7 @@ def test_cancelled_request_frees_its_memory_unless_it_is_being_parsed():
     # The memory of a request is in use as long as a thread parses it.
     assert len(running) == len(runs) == 2
     for call in finished | running:
-        assert call.exception().code is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert call.exception().code is Code.DEADLINE_EXCEEDED
 
 
 def test_large_requests_are_parsed_in_a_thread():

@@ -8,11 +8,10 @@ import logging
 import shutil
 import threading
 
-import grpc
 import pytest
 
 from serving import discovery, loaded_versions
-from serving.errors import ProcessEndedError, RequestError
+from serving.errors import Code, ProcessEndedError, RequestError
 from serving.loaded_versions import LoadedVersions, State
 from serving.monitoring import Metrics
 from tests.refusals import refused
@@ -305,7 +304,7 @@ def test_version_with_a_label_stays_and_is_used_by_it(pushed):
 def test_version_that_is_not_loaded_is_refused(versions, target, code, message):
     with pytest.raises(RequestError, match=message) as error, versions.use(*target):
         pass
-    assert error.value.code is grpc.StatusCode[code]
+    assert error.value.code is Code[code]
 
 
 def test_model_is_named_after_its_directory(pushed):
@@ -344,7 +343,7 @@ def test_version_whose_process_ended_is_loaded_again_at_once(pushed, clock, vers
     kill(versions)
     with pytest.raises(RequestError, match="is loaded again") as error:
         used(versions)
-    assert error.value.code is grpc.StatusCode.UNAVAILABLE
+    assert error.value.code is Code.UNAVAILABLE
     assert states(refresh(versions)) == {10: State.AVAILABLE}
     assert pushed.loads == [10, 10]
 

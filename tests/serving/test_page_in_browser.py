@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests import browser, toy_models
-from tests.serving import saved_models
+from tests.serving import small_models
 from tests.serving.conftest import CARD, EXAMPLES, VERSION, running
 
 pytestmark = pytest.mark.slow
@@ -289,7 +289,7 @@ def test_html_in_class_names_and_texts_is_shown_as_text(open_page, tmp_path):
     hostile = "<img src=x onerror=\"document.title='hacked'\">"
     classes = [hostile, "</p><script>document.title='hacked'</script>"]
     root = tmp_path / "hostile"
-    saved_models.save_classifier(root / "1", classes, [{"text": hostile}])
+    small_models.save_classifier(root / "1", classes, [{"text": hostile}])
     with running(root) as server:
         # An element that was blocked would be an error in the console.
         page = open_page(server.http.base_url)

@@ -7,7 +7,7 @@ import pytest
 
 from serving.batching import Batcher
 from serving.loaded_versions import LoadedVersions
-from tests.serving import saved_models, soak
+from tests.serving import small_models, soak
 from tests.serving.conftest import running
 from tests.serving.processes import started
 from tests.serving.soak import MAX_GROWTH_BYTES, Soak
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 def root(tmp_path):
     """A directory with version 1 of the model that returns its texts."""
     root = tmp_path / "echo"
-    saved_models.save_echo(root / "1", 1)
+    small_models.save_echo(root / "1", 1)
     return root
 
 

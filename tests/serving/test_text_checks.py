@@ -1,19 +1,18 @@
 """The faults and unknown tokens of texts in requests, which the server counts."""
 
+import base64
 import logging
 import threading
 import time
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from serving.monitoring import Metrics
 from serving.signatures import Signature, TensorSpec
 from serving.text_checks import TextChecks
 from tests import exported as exported_lib
-from tests.serving import saved_models
+from tests.serving import small_models
 from tests.serving.conftest import running, wait_until
 from tests.serving.processes import started
 
@@ -60,14 +59,15 @@ def test_empty_cut_and_unreadable_texts_and_unknown_tokens_are_counted(exported)
     }
     with running(exported.directory, name="pairs", check_rate=1.0) as server:
         server.post("pairs:predict", instances=rows)
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(server.channel)
         for signature, values in inputs.items():
-            request = predict_pb2.PredictRequest(
-                model_spec={"name": "pairs", "signature_name": signature}
+            row = {
+                name: {"b64": base64.b64encode(value).decode()}
+                for name, value in values.items()
+            }
+            response = server.post(
+                "pairs:predict", signature_name=signature, instances=[row]
             )
-            for name, value in values.items():
-                request.inputs[name].CopyFrom(tf.make_tensor_proto([value]))
-            stub.Predict(request)
+            assert response.status_code == 200
         wait_until(lambda: count(server, "checked_texts", column="answer") == 4)
         text = server.http.get("/metrics").text
     for line in (
@@ -89,8 +89,8 @@ def test_empty_cut_and_unreadable_texts_and_unknown_tokens_are_counted(exported)
 def test_no_prediction_waits_for_a_check(tmp_path):
     """Nor does a change of version, after which it is not a failure, nor the end."""
     go = tmp_path / "go"
-    model = saved_models.save_slow_tokens(tmp_path / "slow" / "1", go)
-    second = saved_models.save_slow_tokens(tmp_path / "second", go)
+    model = small_models.save_slow_tokens(tmp_path / "slow" / "1", go)
+    second = small_models.save_slow_tokens(tmp_path / "second", go)
     options = ("--no-grpc", "--inference-threads", "1", "--check-rate", "1")
     with started(model.parent, *options) as server:
 

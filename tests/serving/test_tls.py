@@ -1,4 +1,4 @@
-"""TLS over HTTP and gRPC, with certificates of clients, and changed certificates."""
+"""TLS over HTTP, with certificates of clients, and changed certificates."""
 
 import contextlib
 import datetime
@@ -9,12 +9,10 @@ import ssl
 import time
 from random import Random
 
-import grpc
 import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from contracts.errors import UsageError
 from serving import tls
@@ -26,7 +24,6 @@ from tests.serving.certificates import Authority
 from tests.serving.conftest import (
     PATIENCE_SECONDS,
     read_all,
-    rpc_refused,
     running,
     wait_until,
 )
@@ -42,14 +39,6 @@ BODY = {"instances": [1.0]}
 def served(authority):
     """A certificate for this machine."""
     return tls.load(*authority.issue("server"), None)
-
-
-def check(channel):
-    """Returns whether a server is ready, over gRPC."""
-    stub = health_pb2_grpc.HealthStub(channel)
-    request = health_pb2.HealthCheckRequest()
-    status = stub.Check(request, timeout=PATIENCE_SECONDS).status
-    return status == health_pb2.HealthCheckResponse.SERVING
 
 
 @contextlib.contextmanager
@@ -70,20 +59,16 @@ def served_certificate(server, authority):
         return int(client.getpeercert()["serialNumber"], 16)
 
 
-def test_both_protocols_are_encrypted(root, authority, served):
+def test_http_is_encrypted(root, authority, served):
     limits = RequestLimits(header_seconds=0.5)
     with running(root, tls=served, limits=limits, **authority.clients()) as server:
         assert server.http.post(PREDICT, json=BODY).json() == {"predictions": [3.5]}
-        assert check(server.channel)
         url = server.http.base_url
         # A client that does not trust the CA, and one without encryption.
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             httpx.get(f"{url}/healthz")
         with pytest.raises(httpx.TransportError):
             httpx.get(f"http://127.0.0.1:{url.port}/healthz")
-        address = f"127.0.0.1:{server.grpc_port}"
-        with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
-            check(channel)
         # A client that never starts the handshake is closed, as one without headers.
         with socket.create_connection((url.host, url.port), 10) as silent:
             assert read_all(silent) == b""
@@ -95,8 +80,6 @@ def test_client_needs_a_certificate_of_the_clients_ca(root, authority, tmp_path)
     trusted = authority.clients(*clients.issue("client"))
     with running(root, tls=served, **trusted) as server:
         assert server.http.post(PREDICT, json=BODY).json() == {"predictions": [3.5]}
-        assert check(server.channel)
-        address = f"127.0.0.1:{server.grpc_port}"
         for pair in ((), authority.issue("stranger")):
             refused = authority.clients(*pair)
             with (
@@ -104,50 +87,33 @@ def test_client_needs_a_certificate_of_the_clients_ca(root, authority, tmp_path)
                 httpx.Client(verify=refused["verify"]) as client,
             ):
                 client.get(f"{server.http.base_url}/healthz")
-            with (
-                grpc.secure_channel(address, refused["credentials"]) as channel,
-                rpc_refused("UNAVAILABLE"),
-            ):
-                check(channel)
-
-
-def replace(directory, pair):
-    """Replaces the certificate and the key that a server reads."""
-    paths = (directory / "tls.crt", directory / "tls.key")
-    for source, path in zip(pair, paths, strict=True):
-        os.replace(shutil.copy(source, directory / "new"), path)
-    return paths
 
 
 def test_changed_certificate_is_served_to_new_connections(
-    root, authority, tmp_path, caplog, capfd
+    root, authority, tmp_path, caplog
 ):
-    paths = replace(tmp_path, authority.issue("first"))
+    paths = certificates.replace(tmp_path, authority.issue("first"))
     served = tls.load(*paths, None)
     with running(root, tls=served, **authority.clients()) as server:
         first = served_certificate(server, authority)
         # A key of another kind and certificate: the earlier pair stays.
         second = authority.issue("second", key=rsa.generate_private_key(65537, 2048))
-        replace(tmp_path, (second[0], authority.issue("other")[1]))
+        certificates.replace(tmp_path, (second[0], authority.issue("other")[1]))
         wait_until(lambda: "does not match the certificate" in caplog.text)
         assert served_certificate(server, authority) == first
-        replace(tmp_path, second)
+        certificates.replace(tmp_path, second)
         wait_until(lambda: served_certificate(server, authority) != first)
         expected = x509.load_pem_x509_certificate(second[0].read_bytes())
         assert served_certificate(server, authority) == expected.serial_number
-        address = ("127.0.0.1", server.grpc_port)
-        for _ in range(2):
-            pem = ssl.get_server_certificate(address, timeout=PATIENCE_SECONDS)
-            assert pem.split() == second[0].read_text().split()
-        assert check(server.channel)
-    assert "invalid" not in capfd.readouterr().err  # gRPC's log
 
 
 def test_refused_rotation_is_tried_again_and_logged_once(authority, tmp_path, caplog):
-    served = tls.load(*replace(tmp_path, authority.issue("first")), None)
+    served = tls.load(*certificates.replace(tmp_path, authority.issue("first")), None)
     first = served.context
     now = datetime.datetime.now(datetime.timezone.utc)
-    replace(tmp_path, authority.issue("soon", start=now + 2 * certificates.SECOND))
+    certificates.replace(
+        tmp_path, authority.issue("soon", start=now + 2 * certificates.SECOND)
+    )
     served.refresh()
     served.refresh()
     assert caplog.text.count("a certificate that is valid from") == 1
@@ -161,39 +127,27 @@ def test_refused_rotation_is_tried_again_and_logged_once(authority, tmp_path, ca
     assert caplog.text.count("a certificate that is valid from") == 1
 
 
-def succeeds(request):
-    try:
-        request()
-    except (httpx.TransportError, ssl.SSLError, grpc.RpcError):
-        return False
-    return True
-
-
-def test_changed_client_ca_counts_for_both_protocols(root, authority, tmp_path):
+def test_changed_client_ca_counts_for_new_connections(root, authority, tmp_path):
     accepted = tmp_path / "clients.pem"
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     shutil.copy(old.path, accepted)
     served = tls.load(*authority.issue("server"), accepted)
     trusted, later = (authority.clients(*ca.issue("client")) for ca in (old, new))
     with running(root, tls=served, **trusted) as server:
-        url = f"{server.http.base_url}/healthz"
-        address = f"127.0.0.1:{server.grpc_port}"
 
         def is_accepted(client):
-            with (
-                httpx.Client(verify=client["verify"]) as http,
-                grpc.secure_channel(address, client["credentials"]) as channel,
-            ):
-                return [
-                    succeeds(lambda: http.get(url)),
-                    succeeds(lambda: check(channel)),
-                ]
+            try:
+                with httpx.Client(verify=client["verify"]) as http:
+                    http.get(f"{server.http.base_url}/healthz")
+            except (httpx.TransportError, ssl.SSLError):
+                return False
+            return True
 
-        assert is_accepted(trusted) == [True, True]
-        assert is_accepted(later) == [False, False]
+        assert is_accepted(trusted)
+        assert not is_accepted(later)
         os.replace(shutil.copy(new.path, tmp_path / "copy"), accepted)
-        wait_until(lambda: is_accepted(later) == [True, True])
-        assert is_accepted(trusted) == [False, False]
+        wait_until(lambda: is_accepted(later))
+        assert not is_accepted(trusted)
 
 
 def test_handshakes_count_as_connections(root, authority, served):

@@ -1,22 +1,14 @@
-"""The server's token, over HTTP, over gRPC and on the page."""
+"""The server's token, over HTTP and on the page."""
 
 import logging
 import re
 
 import pytest
-import tensorflow as tf
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from tensorflow_serving.apis import (
-    get_model_status_pb2,
-    model_service_pb2_grpc,
-    predict_pb2,
-    prediction_service_pb2_grpc,
-)
 
 from serving import tokens
 from tests import browser
 from tests.refusals import refused
-from tests.serving.conftest import PATIENCE_SECONDS, rpc_refused, running
+from tests.serving.conftest import running
 
 SECRET = "0123456789abcdef-._~+/=="
 PREDICT = "/v1/models/half_plus_three:predict"
@@ -88,55 +80,6 @@ def test_document_describes_the_token_and_what_is_open(server):
             is_open = server.http.get(path).status_code == 200
             assert (operation.get("security") == []) == is_open
             assert ("401" in operation["responses"]) == (not is_open)
-
-
-def predict_rpc(server, metadata):
-    stub = prediction_service_pb2_grpc.PredictionServiceStub(server.channel)
-    request = predict_pb2.PredictRequest(
-        model_spec={"name": "half_plus_three"},
-        inputs={"x": tf.make_tensor_proto([1.0])},
-    )
-    response = stub.Predict(request, metadata=metadata, timeout=PATIENCE_SECONDS)
-    return response.outputs["y"].float_val[0]
-
-
-def test_rpc_with_the_token_is_predicted(server):
-    metadata = [("authorization", f"Bearer {SECRET}")]
-    assert predict_rpc(server, metadata) == 3.5
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        [],
-        [("authorization", "Bearer wrong")],
-        [("authorization", SECRET)],
-        [("authorization", f"Bearer {SECRET}"), ("authorization", "Bearer other")],
-    ],
-)
-def test_rpc_without_the_token_is_unauthenticated(server, metadata):
-    with rpc_refused("UNAUTHENTICATED") as error:
-        predict_rpc(server, metadata)
-    assert SECRET not in error.value.details()
-    stub = model_service_pb2_grpc.ModelServiceStub(server.channel)
-    request = get_model_status_pb2.GetModelStatusRequest()
-    request.model_spec.name = "half_plus_three"
-    with rpc_refused("UNAUTHENTICATED"):
-        stub.GetModelStatus(request, metadata=metadata, timeout=PATIENCE_SECONDS)
-
-
-def test_health_check_alone_needs_no_token_over_grpc(server):
-    stub = health_pb2_grpc.HealthStub(server.channel)
-    request = health_pb2.HealthCheckRequest()
-    response = stub.Check(request, timeout=PATIENCE_SECONDS)
-    assert response.status == health_pb2.HealthCheckResponse.SERVING
-    # A `Watch` call stays open, and so counts against the limit of calls.
-    with rpc_refused("UNAUTHENTICATED"):
-        next(stub.Watch(request, timeout=PATIENCE_SECONDS))
-    metadata = [("authorization", f"Bearer {SECRET}")]
-    watched = stub.Watch(request, timeout=PATIENCE_SECONDS, metadata=metadata)
-    assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
-    watched.cancel()
 
 
 def test_token_is_in_no_log_and_no_representation(root, caplog):

@@ -88,7 +88,7 @@ def read_grpc_request(content: bytes) -> None:
     from google.protobuf.message import DecodeError
     from tensorflow_serving.apis.predict_pb2 import PredictRequest
 
-    from serving import tensor_protos
+    from serving.saved_models import tensor_protos
 
     with contextlib.suppress(RequestError, DecodeError):
         request = PredictRequest.FromString(content)

@@ -30,8 +30,8 @@ from modules.data.preprocessing import INPUT_MASK, INPUT_WORD_IDS
 from modules.encoder.model import WORD_EMBEDDINGS
 from pipeline.operations.monitoring.delayed_labels import PredictedRow, Texts
 from pipeline.operations.monitoring.drift import Window
+from prediction.model_directory import not_pushed
 from prediction.predictor import split_batches
-from prediction.saved_model.model_directory import not_pushed
 from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from serving import sampling
 

@@ -18,11 +18,11 @@ from contracts.versions import served_versions
 from contracts.versions.served_versions import VersionError
 from pipeline.config.paths import OutputPaths
 from pipeline.operations.releases import list_pushed, roll_back
-from prediction.saved_model.model_directory import find_model
+from prediction.model_directory import find_model
 from serving import discovery
 from tests.nightly import nightly
 from tests.refusals import refused
-from tests.serving import saved_models
+from tests.serving import small_models
 
 FILES = {
     "fingerprint.pb": b"a",
@@ -205,7 +205,7 @@ def save_with_a_variable(directory):
 
 
 def save_with_a_variable_of_tensorflow_1(directory):
-    saved_models.save_half_plus_three(directory)
+    small_models.save_half_plus_three(directory)
 
 
 def save_without_variables(directory):

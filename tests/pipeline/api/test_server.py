@@ -8,12 +8,12 @@ import pytest
 
 from pipeline import Server, serve
 from tests.refusals import refused
-from tests.serving import saved_models
+from tests.serving import small_models
 
 
 @pytest.mark.slow
 def test_server_that_ends_raises_its_last_line(tmp_path, monkeypatch):
-    saved_models.save_half_plus_three(tmp_path / "model" / "1")
+    small_models.save_half_plus_three(tmp_path / "model" / "1")
     monkeypatch.setenv("PYTHONHASHSEED", "no number")
     got = re.compile("^the server ended: .*Python")
     with refused("E-port-unavailable", got=got), serve(tmp_path / "model"):
@@ -24,7 +24,7 @@ def test_server_that_ends_raises_its_last_line(tmp_path, monkeypatch):
 def test_model_of_any_name_that_the_server_accepts_is_reached(tmp_path, monkeypatch):
     monkeypatch.setenv("LC_ALL", "C")
     name = "My serving Modell-\xfc at 50% %2F, gRPC \u96ea"
-    saved_models.save_half_plus_three(tmp_path / name / "1")
+    small_models.save_half_plus_three(tmp_path / name / "1")
     with serve(tmp_path / name) as server:
         assert server.name == name
         assert server.predict([1.0]) == [3.5]

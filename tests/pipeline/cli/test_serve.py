@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from pipeline.cli import serve
 from pipeline.config.paths import REPOSITORY
-from serving import launch
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
+from serving.saved_models import launch
 from serving.settings import ServerSettings
 from tests.refusals import refused
 

@@ -8,6 +8,7 @@ from typing import Any
 from contracts.errors import UsageError
 from contracts.storage import uris
 from contracts.versions import exported_model, served_versions
+from contracts.versions.exported_model import GRAPH_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -34,31 +35,34 @@ def read_description(directory: str) -> dict[str, Any]:
     return described
 
 
-def find_model(directory: str) -> str:
-    """Returns the directory of a SavedModel, or of the newest of its versions.
+def find_model(directory: str, main_file: str = GRAPH_FILE) -> str:
+    """Returns the directory of a model, or of the newest of its versions.
 
     The contents of its files are compared with the version's manifest.
 
     Args:
       directory: Local, or remote (`gs://`).
+      main_file: See `served_versions.is_model`.
 
     Raises:
-      UsageError: There is no complete SavedModel, it cannot be read, a file differs
-        from what was pushed, or TensorFlow would read its path as a file pattern.
+      UsageError: There is no complete model, it cannot be read, a file differs from
+        what was pushed, or TensorFlow would read its path as a file pattern.
     """
-    uris.refuse_pattern("model", directory)
+    if main_file == GRAPH_FILE:
+        uris.refuse_pattern("model", directory)
     try:
-        if served_versions.is_saved_model(directory):
-            if problem := served_versions.find_problem(directory):
+        if served_versions.is_model(directory, main_file):
+            if problem := served_versions.find_problem(directory, main_file):
                 raise served_versions.VersionError(
                     directory,
                     f"incomplete: {problem}",
                     advice="give another version",
                     name="E-model-damaged",
                 )
-            return _verify(directory)
-        for version in served_versions.list_complete(directory):
-            return _verify(uris.join(directory, version))
+            return _verify(directory, main_file)
+        for version in served_versions.list_complete(directory, main_file):
+            return _verify(uris.join(directory, version), main_file)
+        served_versions.refuse_other_kind(directory, main_file)
     except OSError as error:
         raise UsageError(
             "model",
@@ -66,17 +70,25 @@ def find_model(directory: str) -> str:
             advice="make it readable",
             name="E-storage-failed",
         ) from error
+    kind, advice = (
+        "SavedModel",
+        "give the directory after `pushed` in the last line of the output of `run`",
+    )
+    if main_file != GRAPH_FILE:
+        kind, advice = (
+            main_file,
+            "give a folder of `bert-pipeline export --format onnx`",
+        )
     raise UsageError(
         "model",
-        f"{directory} has no SavedModel",
-        advice="give the directory after `pushed` in the last line of the output of "
-        "`run`",
+        f"{directory} has no {kind}",
+        advice=advice,
         name="E-model-not-found",
     )
 
 
-def _verify(version: str) -> str:
-    """Returns a version whose files are those that were pushed."""
-    if unchecked := served_versions.verify(version):
+def _verify(version: str, main_file: str) -> str:
+    """Returns the model of a version whose files are those that were pushed."""
+    if unchecked := served_versions.verify(version, main_file):
         logger.warning("%s", unchecked)
-    return version
+    return served_versions.model_directory(version, main_file)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import AsyncIterator
+from typing import Any, TypeAlias
 
 import grpc
 from tensorflow_serving.apis import (
@@ -17,40 +17,38 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from serving import tensor_protos
-from serving.batching import Batcher, Outputs
-from serving.errors import RequestError, describe_failure, invalid, only_predict
-from serving.limits import RequestMemory, limit_time
+from serving.batching import Outputs
+from serving.errors import (
+    Code,
+    RequestError,
+    describe_failure,
+    invalid,
+    only_predict,
+)
+from serving.limits import limit_time
 from serving.loaded_versions import LoadedVersions
-from serving.models import ModelFacts
+from serving.model_facts import ModelFacts, ServedModel
 from serving.monitoring import GRPC, Call, Metrics
-from serving.row_queue import Observer
+from serving.saved_models import tensor_protos
+from serving.saved_models.signature_defs import SavedModelFacts
+from serving.server import Shared
 from serving.signatures import SIGNATURE_DEF, Signature
-
-if TYPE_CHECKING:
-    from serving.loaded_versions import ServedModel
 
 logger = logging.getLogger(__name__)
 
 Context: TypeAlias = grpc.aio.ServicerContext
+_STATUS = {status.value[0]: status for status in grpc.StatusCode}
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     """Predicts with the same versions and batches as the REST API."""
 
-    def __init__(
-        self,
-        versions: LoadedVersions,
-        batcher: Batcher,
-        metrics: Metrics,
-        memory: RequestMemory,
-        observers: Sequence[Observer],
-    ) -> None:
-        self._versions = versions
-        self._batcher = batcher
-        self._metrics = metrics
-        self._memory = memory
-        self._observers = observers
+    def __init__(self, shared: Shared) -> None:
+        self._versions = shared.versions
+        self._batcher = shared.batcher
+        self._metrics = shared.metrics
+        self._memory = shared.memory
+        self._observers = shared.observers
 
     async def Predict(  # noqa: N802 (the protocol's name)
         self, request: predict_pb2.PredictRequest, context: Context
@@ -129,6 +127,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             if set(request.metadata_field) != {SIGNATURE_DEF}:
                 raise invalid("metadata_field", allowed=SIGNATURE_DEF)
             with self._versions.use(*_target(request)) as model:
+                assert isinstance(model, SavedModelFacts)
                 response = get_model_metadata_pb2.GetModelMetadataResponse(
                     model_spec=_model_spec(request, model, "")
                 )
@@ -157,7 +156,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
                     version=version.number, state=version.state.value
                 )
                 if version.error:
-                    status.status.error_code = grpc.StatusCode.INTERNAL.value[0]
+                    status.status.error_code = Code.INTERNAL.value
                     status.status.error_message = version.error
             return response
 
@@ -167,7 +166,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         """Refuses: the model is a setting of the server."""
         async with _responding(self._metrics, "reload", context):
             raise RequestError(
-                grpc.StatusCode.UNIMPLEMENTED,
+                Code.UNIMPLEMENTED,
                 got="HandleReloadConfigRequest is not implemented",
             )
 
@@ -181,7 +180,7 @@ async def _responding(
         with metrics.call(GRPC, api) as call:
             yield call
     except RequestError as error:
-        await context.abort(error.code, error.message)
+        await context.abort(_STATUS[error.code.value], error.message)
     except Exception as error:
         logger.exception("%s over gRPC failed", api)
         await context.abort(grpc.StatusCode.INTERNAL, describe_failure(error))

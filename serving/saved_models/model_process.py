@@ -27,9 +27,11 @@ import numpy as np
 import tensorflow as tf
 
 from contracts.errors import UsageError
-from serving import models
 from serving.errors import ProcessEndedError, unavailable
-from serving.models import Model, ModelFacts
+from serving.model_facts import ServedModel
+from serving.saved_models import models
+from serving.saved_models.models import Model
+from serving.saved_models.signature_defs import SavedModelFacts
 from serving.signatures import Tensors
 
 logger = logging.getLogger(__name__)
@@ -104,7 +106,7 @@ class ModelProcesses:
         return RemoteModel(result, control, connections)
 
 
-class RemoteModel(ModelFacts):
+class RemoteModel(SavedModelFacts, ServedModel):
     """A model in a process of its own.
 
     Args:
@@ -114,7 +116,10 @@ class RemoteModel(ModelFacts):
     """
 
     def __init__(
-        self, facts: ModelFacts, control: Connection, connections: list[Connection]
+        self,
+        facts: SavedModelFacts,
+        control: Connection,
+        connections: list[Connection],
     ) -> None:
         super().__init__(**facts.as_dict())
         self._control = control
@@ -130,7 +135,7 @@ class RemoteModel(ModelFacts):
             return not self._control.closed and not self._control.poll()
 
     def run(self, signature: str, inputs: Tensors) -> dict[str, np.ndarray]:
-        """Runs a signature; see `Model.run`.
+        """Runs a signature; see `ServedModel.run`.
 
         Raises:
           RequestError: TensorFlow fails, or the process has ended.
@@ -228,7 +233,7 @@ def _serve(directory: Path, version: int, connections: list[Connection]) -> None
         model = models.load(directory, version)
         gc.collect()
         gc.freeze()  # later collections would stall requests
-        facts = ModelFacts(**model.as_dict())
+        facts = SavedModelFacts(**model.as_dict())
     except Exception as error:  # noqa: BLE001 (the server logs it)
         control.send(_picklable(error))
         return

@@ -7,16 +7,24 @@ from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
-from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import (
     model_service_pb2_grpc,
     prediction_service_pb2_grpc,
 )
 
-from serving.health import Health
 from serving.limits import RequestLimits
-from serving.prediction_service import ModelService, PredictionService
-from serving.tokens import Token, TokenInterceptor
+from serving.saved_models import grpc_security
+from serving.saved_models.grpc_security import TokenInterceptor
+from serving.saved_models.prediction_service import ModelService, PredictionService
+from serving.server import Shared, format_address
+from serving.tokens import Token
+
+_SERVICES = (
+    health.OVERALL_HEALTH,
+    "tensorflow.serving.PredictionService",
+    "tensorflow.serving.ModelService",
+)
 
 
 class ParsingInterceptor(grpc.aio.ServerInterceptor):
@@ -51,28 +59,58 @@ class ParsingInterceptor(grpc.aio.ServerInterceptor):
         )
 
 
-def build(
-    limits: RequestLimits,
-    predictions: PredictionService,
-    models: ModelService,
-    health: Health,
-    token: Token | None = None,
-) -> grpc.aio.Server:
-    """Builds the server, which has no port yet and is not started.
+class GrpcServer:
+    """The gRPC protocol of a server; see `serving.server.Front`.
 
     Args:
-      limits: The limits.
-      predictions: The prediction service.
-      models: The model service.
-      health: The readiness of the server.
-      token: The token that clients must send; None if they need none.
+      shared: What it shares with the REST API.
+      port: The port; 0 picks a free one.
+
+    Attributes:
+      port: The open port.
     """
+
+    def __init__(self, shared: Shared, port: int) -> None:
+        settings = shared.settings
+        self._health = health.aio.HealthServicer()
+        self._server = _build(shared.memory.limits, settings.token)
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+            PredictionService(shared), self._server
+        )
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+            ModelService(shared.versions, shared.metrics), self._server
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        address = format_address(settings.host, port)
+        if settings.tls is None:
+            self.port = self._server.add_insecure_port(address)
+        else:
+            credentials = grpc_security.credentials(settings.tls)
+            self.port = self._server.add_secure_port(address, credentials)
+
+    async def start(self) -> None:
+        """Accepts calls."""
+        await self._server.start()
+
+    async def publish(self, is_ready: bool) -> None:
+        """Updates the health service and its watchers."""
+        statuses = health_pb2.HealthCheckResponse
+        status = statuses.SERVING if is_ready else statuses.NOT_SERVING
+        for service in _SERVICES:
+            await self._health.set(service, status)
+
+    async def stop(self, seconds: float) -> None:
+        """Refuses new calls, and cancels those that run longer than some seconds."""
+        await self._server.stop(seconds)
+
+
+def _build(limits: RequestLimits, token: Token | None) -> grpc.aio.Server:
     interceptors: list[grpc.aio.ServerInterceptor] = [ParsingInterceptor()]
     if token is not None:
         interceptors.insert(0, TokenInterceptor(token))
     # Time to receive a request and to predict. A stalled call ends with its connection.
     milliseconds = round(2 * 1000 * limits.request_seconds)
-    server = grpc.aio.server(
+    return grpc.aio.server(
         interceptors=interceptors,
         maximum_concurrent_rpcs=limits.max_connections,
         options=(
@@ -94,9 +132,3 @@ def build(
             ("grpc.max_connection_age_grace_ms", milliseconds),
         ),
     )
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-        predictions, server
-    )
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(models, server)
-    health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
-    return server

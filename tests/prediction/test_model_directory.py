@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from contracts.versions import served_versions
-from prediction.saved_model.model_directory import find_model
+from prediction.model_directory import find_model
 from prediction.saved_model.saved_model_predictor import SavedModelPredictor
 from tests import toy_models
 from tests.refusals import refused

@@ -8,12 +8,11 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
 import psutil
 import pytest
 
-from serving.errors import RequestError
-from tests.serving import saved_models
+from serving.errors import Code, RequestError
+from tests.serving import small_models
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 from tests.serving.processes import started
 
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.slow
 def root(tmp_path_factory):
     """The directory of the counter, with version 1 and those that tests push."""
     root = tmp_path_factory.mktemp("served") / "counter"
-    saved_models.save_counter(root / "1", 1)
+    small_models.save_counter(root / "1", 1)
     return root
 
 
@@ -39,7 +38,7 @@ def push(server, root):
     """Pushes the next version, once no process has an older one than the last."""
     find_process(server)
     version = 1 + max(int(path.name) for path in root.iterdir())
-    hidden = saved_models.save_counter(root / f".{version}.incomplete", version)
+    hidden = small_models.save_counter(root / f".{version}.incomplete", version)
     hidden.rename(root / str(version))
     return version
 
@@ -65,7 +64,7 @@ def request_in_flight(server, root):
     go = root.with_name("go")
     with ThreadPoolExecutor(1) as clients:
         try:
-            waiting = clients.submit(server.predict, saved_models.WAITING)
+            waiting = clients.submit(server.predict, small_models.WAITING)
             wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
             yield waiting, go.touch
         finally:
@@ -191,6 +190,6 @@ def test_errors_of_a_model_reach_the_client(server, root, tmp_path):
 
 
 def test_error_of_a_request_is_the_same_in_another_process():
-    error = RequestError(grpc.StatusCode.INVALID_ARGUMENT, "x", "1")
+    error = RequestError(Code.INVALID_ARGUMENT, "x", "1")
     copy = pickle.loads(pickle.dumps(error))
     assert (copy.code, copy.message) == (error.code, error.message)

@@ -1,76 +1,28 @@
-"""A loaded version of a model."""
+"""A SavedModel in the memory of this process."""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import re
 from pathlib import Path
-from typing import Any
 
-import grpc
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from contracts.versions.served_versions import GRAPH_FILE
-from serving import model_files, warm_up
-from serving.errors import RequestError, invalid, is_invalid
-from serving.signatures import DEFAULT_SIGNATURE, Signature, Tensors, TensorSpec
+from serving import model_files
+from serving.errors import Code, RequestError, invalid, is_invalid
+from serving.model_facts import ServedModel
+from serving.saved_models import signature_defs, warm_up
+from serving.saved_models.signature_defs import SavedModelFacts
+from serving.signatures import Signature, Tensors, TensorSpec
 
 logger = logging.getLogger(__name__)
 
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
-
-@dataclasses.dataclass(eq=False)
-class ModelFacts:
-    """What the server knows of a model.
-
-    Attributes:
-      directory: The SavedModel.
-      version: The version.
-      signatures: The signatures by name.
-      signature_defs: The signatures as the metadata API returns them.
-      text_columns: The text inputs in the task's order, of a model that this pipeline
-        exported; None otherwise. A signature sorts its inputs by name.
-      description: What `model_files.read_description` returns.
-    """
-
-    directory: Path
-    version: int
-    signatures: dict[str, Signature]
-    signature_defs: dict[str, meta_graph_pb2.SignatureDef]
-    text_columns: list[str] | None
-    description: dict[str, Any]
-
-    def find_signature(self, name: str) -> Signature:
-        """Returns a signature.
-
-        Args:
-          name: The name in a request; empty for the default.
-
-        Raises:
-          RequestError: The model has no such signature.
-        """
-        name = name or DEFAULT_SIGNATURE
-        if name not in self.signatures:
-            raise RequestError(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                "signature_name",
-                f'"{name}" not found',
-                ", ".join(self.signatures),
-            )
-        return self.signatures[name]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the attributes by name."""
-        fields = dataclasses.fields(ModelFacts)
-        return {field.name: getattr(self, field.name) for field in fields}
-
-
-class Model(ModelFacts):
+class Model(SavedModelFacts, ServedModel):
     """A SavedModel in the memory of this process.
 
     Args:
@@ -102,6 +54,7 @@ class Model(ModelFacts):
                 )
                 for name in self._functions
             },
+            signature_metadata=signature_defs.as_json(definitions),
             signature_defs=definitions,
             text_columns=text_columns,
             description=model_files.read_description(directory),
@@ -116,14 +69,7 @@ class Model(ModelFacts):
         """Frees what Python does not; nothing."""
 
     def run(self, signature: str, inputs: Tensors) -> dict[str, np.ndarray]:
-        """Runs a signature.
-
-        Args:
-          signature: A name of `signatures`.
-          inputs: The signature's inputs.
-
-        Returns:
-          The outputs by name, in alphabetical order; strings as objects, of bytes.
+        """Runs a signature; see `ServedModel.run`.
 
         Raises:
           RequestError: TensorFlow fails.
@@ -137,7 +83,7 @@ class Model(ModelFacts):
         try:
             outputs = self._functions[signature](**tensors)
         except tf.errors.OpError as error:
-            code = _CODES.get(error.error_code, grpc.StatusCode.UNKNOWN)
+            code = Code(error.error_code)
             raise RequestError(code, got=_shorten(error.message)) from error
         except UnicodeDecodeError as error:  # TensorFlow's message quotes the input
             raise invalid("inputs", "bytes that are not UTF-8") from error

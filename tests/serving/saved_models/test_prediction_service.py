@@ -18,9 +18,10 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+from serving.settings import SamplingSettings
 from tests import exported as exported_lib
 from tests.exported import PAIRS
-from tests.serving.conftest import rpc_refused
+from tests.serving.conftest import rpc_refused, running
 
 pytestmark = pytest.mark.slow
 
@@ -254,3 +255,19 @@ def test_requests_are_counted_by_the_name_of_their_code(half_plus_three):
         'serving_requests_total{api="predict",code="OK",signature="serving_default",'
         'transport="gRPC"}'
     ) in text
+
+
+def test_texts_and_predictions_are_kept(exported, tmp_path):
+    sampling = SamplingSettings(tmp_path, rate=1.0, max_bytes=1 << 20)
+    row = {"question": ["the cat"], "answer": ["a dog"]}
+    with running(exported.directory, name="pairs", sampling=sampling) as server:
+        # What is sampled does not depend on what the client wants back.
+        response = predict(server, {"name": "pairs"}, row, ["class"])
+    (path,) = tmp_path.iterdir()
+    (record,) = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+    kept = tf.train.Example.FromString(record).features.feature
+    assert kept["question"].bytes_list.value == [b"the cat"]
+    assert kept["answer"].bytes_list.value == [b"a dog"]
+    predicted = response.outputs["class"].string_val
+    assert kept["prediction/class"].bytes_list.value == predicted
+    assert len(kept["prediction/probabilities"].float_list.value) == 2

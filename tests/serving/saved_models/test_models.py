@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from serving import models
-from serving.models import Model
+from serving.saved_models import models
+from serving.saved_models.models import Model
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,1 @@
+"""Serves SavedModels in processes of their own, over REST and gRPC."""

@@ -1,0 +1,53 @@
+"""Models in exported folders that need no library: each returns its texts."""
+
+import json
+
+import numpy as np
+
+from contracts.versions.exported_model import PORTABLE_FILE
+from serving.model_facts import ServedModel
+from serving.signatures import Signature, TensorSpec
+from tests.serving.conftest import Kind
+
+TEXT = TensorSpec(np.dtype(object), (None,))
+VERSION = TensorSpec(np.dtype(np.int64), (None,))
+
+
+class Echo(ServedModel):
+    """Returns its texts and its version."""
+
+    is_alive = True
+
+    def run(self, signature, inputs):
+        texts = inputs["text"]
+        return {"echo": texts, "version": np.full(len(texts), self.version)}
+
+    def close(self):
+        """Frees nothing."""
+
+
+def load(directory, version):
+    """Loads a folder that `save` wrote."""
+    content = json.loads((directory / PORTABLE_FILE).read_text())
+    outputs = {"echo": TEXT, "version": VERSION}
+    return Echo(
+        directory=directory,
+        version=version,
+        signatures={
+            "serving_default": Signature("serving_default", {"text": TEXT}, outputs)
+        },
+        signature_metadata={"signature_def": {"serving_default": {}}},
+        text_columns=["text"],
+        description={"classes": content["classes"]},
+        refused_signatures={"serve_examples": "this model reads no tf.Example"},
+    )
+
+
+def save(directory):
+    """Writes a model."""
+    directory.mkdir(parents=True)
+    (directory / PORTABLE_FILE).write_text(json.dumps({"classes": ["0", "1"]}))
+    return directory
+
+
+PLAIN = Kind(load, None, PORTABLE_FILE)
