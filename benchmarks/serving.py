@@ -135,8 +135,10 @@ def prepare_peers(
     # These import TensorFlow, which takes seconds.
     from benchmarks import same_weights
     from modules.encoder.directory import open_encoder
-    from prediction.portable import bert_graph, export
-    from prediction.portable.pushed_model import read_pushed
+    from modules.export.onnx import bert_graph
+    from modules.export.pushed_model import read_pushed
+    from portable.folder import INT8_FILE, ONNX_FILE
+    from prediction.export import folders
 
     task, length = config.task, config.preprocessing.max_seq_length
     encoder = open_encoder(resolve_encoder(config).directory)
@@ -147,9 +149,9 @@ def prepare_peers(
     same_weights.write_tutorial(
         restored, encoder, task, tutorial, max_seq_length=length
     )
-    export.export(str(model), str(hugging_face), lambda line: None)
-    export.export(str(model), str(onnx), lambda line: None, target_format="onnx")
-    bert_graph.write(read_pushed(str(model)), onnx / export.INT8_FILE, is_int8=True)
+    folders.export(str(model), str(hugging_face), lambda line: None)
+    folders.export(str(model), str(onnx), lambda line: None, target_format="onnx")
+    bert_graph.write(read_pushed(str(model)), onnx / INT8_FILE, is_int8=True)
 
     def settings(served: Path, predictions: str, **more: Any) -> dict[str, Any]:
         return more | {
@@ -187,13 +189,13 @@ def prepare_peers(
         Peer(
             ONNX,
             "onnx_runtime.py",
-            settings(onnx, "onnx.json", file=export.ONNX_FILE),
+            settings(onnx, "onnx.json", file=ONNX_FILE),
             python,
         ),
         Peer(
             ONNX_INT8,
             "onnx_runtime.py",
-            settings(onnx, "onnx_int8.json", file=export.INT8_FILE),
+            settings(onnx, "onnx_int8.json", file=INT8_FILE),
             python,
         ),
     ]

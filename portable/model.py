@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
@@ -75,31 +75,11 @@ class PortableModel:
           and `class` object[rows] of bytes, or `labels` int64[rows, classes] of several
           labels; of a regression only `score` float32[rows].
         """
-        logits = self.compute_logits(texts)
-        if not self._kind.names:
-            return {exported_model.SCORE: logits[:, 0]}
-        probabilities = self._kind.from_logits(logits, self.description.temperature)
-        probabilities = probabilities.astype(np.float32)
-        outputs = {
-            exported_model.LOGITS: logits,
-            exported_model.PROBABILITIES: probabilities,
-        }
-        threshold = self.description.threshold
-        if self._kind.has_flags:
-            predicted = self._kind.predict(probabilities, threshold)
-            return {**outputs, exported_model.LABELS: predicted}
-        ids = (
-            # As the graph: rounding may make two probabilities equal.
-            np.argmax(logits, axis=1)
-            if threshold is None
-            else self._kind.predict(probabilities, threshold).astype(np.int64)
-        )
-        names = np.array([name.encode() for name in self._kind.names], object)
-        return {
-            **outputs,
-            exported_model.CLASS_ID: ids,
-            exported_model.CLASS: names[ids],
-        }
+        return self._to_outputs(self.compute_logits(texts))
+
+    def predict_packed(self, rows: Sequence[Packed]) -> Outputs:
+        """Predicts rows that are packed; see `predict`. Windows are not pooled."""
+        return self._to_outputs(self._run(rows))
 
     def compute_logits(self, texts: Sequence[Sequence[Text]]) -> np.ndarray:
         """Returns the logits of rows, float32[rows, outputs]; see `predict`."""
@@ -108,7 +88,8 @@ class PortableModel:
         logits = self._run(windows)
         if self.description.packing.long_text is None:
             return logits
-        pool = {"mean": np.mean, "max": np.max}[self.description.packing.long_text.pool]
+        is_mean = self.description.packing.long_text.pool == "mean"
+        pool: Callable[..., Any] = np.mean if is_mean else np.max
         ends = np.cumsum([len(row) for row in rows])
         parts = np.split(logits, ends[:-1]) if rows else []
         pooled = [pool(part, axis=0) for part in parts]
@@ -166,6 +147,32 @@ class PortableModel:
                 )
             },
             exported_model.CUT: np.array(cut, np.int64).reshape(len(rows), len(texts)),
+        }
+
+    def _to_outputs(self, logits: np.ndarray) -> Outputs:
+        if not self._kind.names:
+            return {exported_model.SCORE: logits[:, 0]}
+        probabilities = self._kind.from_logits(logits, self.description.temperature)
+        probabilities = probabilities.astype(np.float32)
+        outputs = {
+            exported_model.LOGITS: logits,
+            exported_model.PROBABILITIES: probabilities,
+        }
+        threshold = self.description.threshold
+        if self._kind.has_flags:
+            predicted = self._kind.predict(probabilities, threshold)
+            return {**outputs, exported_model.LABELS: predicted}
+        ids = (
+            # As the graph: rounding may make two probabilities equal.
+            np.argmax(logits, axis=1)
+            if threshold is None
+            else self._kind.predict(probabilities, threshold).astype(np.int64)
+        )
+        names = np.array([name.encode() for name in self._kind.names], object)
+        return {
+            **outputs,
+            exported_model.CLASS_ID: ids,
+            exported_model.CLASS: names[ids],
         }
 
     def _pack(

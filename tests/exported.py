@@ -14,7 +14,7 @@ import tf_keras
 from official.nlp.modeling import models
 from tensorflow_transform.tf_metadata import schema_utils
 
-from contracts.packing import Packing
+from contracts.packing import LongTextConfig, Packing
 from contracts.settings.trainer import TrainerConfig
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from contracts.versions import exported_model
@@ -23,6 +23,7 @@ from modules.data import inputs, preprocessing
 from modules.encoder.directory import open_encoder
 from modules.encoder.model import build_encoder
 from modules.encoder.restoring import restore_encoder
+from modules.encoder.window_classifier import WindowClassifier
 from modules.export import serving_model
 from modules.training import experiment
 from modules.training.heads import ScoreScale, build_head
@@ -177,9 +178,14 @@ def run_transform(
     return tft.TFTransformOutput(str(root / "graph"))
 
 
-def build_model(encoder, outputs):
+def build_model(encoder, outputs, long_text=None):
     """Builds the classifier with the encoder's weights and a head of seed 0."""
-    model = models.BertClassifier(
+    make, windows = models.BertClassifier, {}
+    if long_text:
+        make = WindowClassifier
+        windows = LongTextConfig(**long_text).model_dump(exclude={"stride"})
+    model = make(
+        **windows,
         network=build_encoder(encoder, dropout=0.5),
         num_classes=outputs,
         initializer=tf_keras.initializers.TruncatedNormal(stddev=0.5, seed=0),
@@ -231,7 +237,7 @@ def export_tiny(root, kind, vocab=None, threshold=None):
     return export(root, kind, encoder, MAX_SEQ_LENGTH, threshold)
 
 
-def export(root, kind, encoder, max_seq_length, threshold=None):
+def export(root, kind, encoder, max_seq_length, threshold=None, **settings):
     """Exports a model of an encoder as `export_tiny` does.
 
     Args:
@@ -240,7 +246,9 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
       encoder: The encoder's directory.
       max_seq_length: Longest packed example in tokens.
       threshold: As for `export_tiny`.
+      **settings: Other settings of `Packing`.
     """
+    packing = Packing(max_seq_length=max_seq_length, **settings)
     environment.set_up()
     task = TASKS[kind]
     texts = [pair[: len(task.text_columns)] for pair in PAIRS]
@@ -249,8 +257,10 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
     if task.kind:
         labels = [[0] * task.outputs] * len(texts)
     rows = rows_of(task, texts, labels, encoder.vocab_file)
-    transform = run_transform(training, kind, rows, encoder.vocab_file, max_seq_length)
-    model = build_model(encoder, task.outputs)
+    transform = run_transform(
+        training, kind, rows, encoder.vocab_file, max_seq_length, **settings
+    )
+    model = build_model(encoder, task.outputs, settings.get("long_text"))
     head = build_head(task.label_kind, ScoreScale())
     serving_model.export_model(
         serving_model.TracedModel(model),
@@ -259,7 +269,7 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
         head.serve,
         str(training / "saved_model"),
         vocab_file=encoder.vocab_file,
-        packing=Packing(max_seq_length=max_seq_length),
+        packing=packing,
         temperature=TEMPERATURE,
         threshold=threshold,
     )
@@ -267,7 +277,7 @@ def export(root, kind, encoder, max_seq_length, threshold=None):
         str(training / "saved_model"),
         task,
         encoder,
-        packing=Packing(max_seq_length=max_seq_length),
+        packing=packing,
         precision="float32",
         fitted=head.description
         if not task.label_kind.names

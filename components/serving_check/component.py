@@ -56,7 +56,9 @@ def ServingCheck(
         report = check.check_model(candidate, request, process)
         if report.blessed and config.serving.portable:
             folder = uris.join(blessing.uri, PORTABLE_DIRECTORY)
-            reasons = portable_folder.write(candidate, folder, request, process)
+            reasons = portable_folder.write(
+                candidate, model_run.uri, folder, request, process
+            )
             report = report.model_copy(update={"reasons": reasons})
         if report.blessed:
             process.keep()

@@ -295,6 +295,15 @@ def read_manifest(path: str) -> dict[str, dict[str, Any]]:
     return {} if content is None else content["files"]
 
 
+def write_manifest(directory: str) -> None:
+    """Writes the manifest of a directory's files."""
+    manifest = {
+        name: _describe_file(uris.join(directory, name))
+        for name in files.list_files(directory)
+    }
+    files.write_record(uris.join(directory, MANIFEST_FILE), {"files": manifest})
+
+
 def read_commits(path: str) -> dict[str, Any] | None:
     """Returns what a version was pushed with as `commits`; None if with nothing."""
     content = files.read_record(uris.join(path, MANIFEST_FILE))

@@ -13,7 +13,7 @@ from pipeline.cli import completion
 from pipeline.console import Console
 
 if TYPE_CHECKING:
-    from prediction.portable.export import Format
+    from prediction.export.folders import Format
 
 
 @click.command("export")
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "target_format",
     type=click.Choice(["huggingface", "onnx"]),
     required=True,
-    help="A folder for Hugging Face's Transformers, or for ONNX Runtime.",
+    help="A folder for Hugging Face's Transformers, or for bert-runtime.",
 )
 @click.option(
     "--output",
@@ -70,9 +70,9 @@ def export_command(
     (docs/export.md).
     """
     environment.set_up(quiet=True)
-    from prediction.portable import export
+    from prediction.export import folders
 
-    evaluation = export.export(
+    evaluation = folders.export(
         model,
         destination,
         click.echo,
@@ -88,9 +88,6 @@ def export_command(
         if "/" not in metric:
             values = (row[metric] for row in evaluation.values.values())
             table.add_row(metric, *(f"{value:.4f}" for value in values))
-    largest = (f"{value:.1g}" for value in evaluation.differences.values())
-    table.add_row("largest difference of an output", "", *largest)
-    if any(evaluation.changes.values()):
-        changes = map(str, evaluation.changes.values())
-        table.add_row("rows with another class", "", *changes)
+    for title, cells in evaluation.describe_differences():
+        table.add_row(title, "", *cells)
     Console().print(table)

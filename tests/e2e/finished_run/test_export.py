@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from pipeline.cli.main import main
 from tests import tiny
-from tests.prediction.portable import bert
+from tests.prediction.export import bert
 
 pytestmark = pytest.mark.e2e
 

@@ -9,8 +9,8 @@ import pytest
 from benchmarks import peer_environment
 from contracts.versions import served_versions
 from pipeline.config.paths import REPOSITORY
-from prediction.portable import export
-from tests.prediction.portable import minilm
+from prediction.export import folders
+from tests.prediction.export import minilm
 
 pytestmark = pytest.mark.nightly
 
@@ -25,7 +25,7 @@ def pushed(tmp_path_factory):
 
 def test_transformers_predicts_what_is_served(pushed, mrpc, tmp_path):
     folder, rows, outputs = (tmp_path / n for n in ("folder", "rows.json", "out.npz"))
-    export.export(str(pushed), str(folder), lambda line: None)
+    folders.export(str(pushed), str(folder), lambda line: None)
     pairs = minilm.read_mrpc(mrpc)
     # Truncated ones, the first text longer than the second.
     long = [(f"{a} {b} {a} {b} {a} {b} ", f"{b} {a} {b}") for a, b in pairs[:100]]

@@ -20,10 +20,10 @@ from modules.encoder.directory import open_encoder
 from modules.encoder_files import EncoderError
 from modules.training import computation
 from pipeline.cli.main import main
-from prediction.portable import export
+from prediction.export import folders
 from tests import exported, tiny
 from tests.nightly import nightly
-from tests.prediction.portable import bert
+from tests.prediction.export import bert
 from tests.refusals import refused
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def push(model, directory, **changes):
 def write(model, target):
     """Exports to a new directory; returns it and the lines that were printed."""
     lines = []
-    export.export(str(model), str(target), lines.append)
+    folders.export(str(model), str(target), lines.append)
     return target, lines
 
 
@@ -190,7 +190,7 @@ def test_scale_of_scores_is_part_of_the_head(export, tmp_path):
         ({"activation": "swish"}, UNSUPPORTED, "the activation 'swish'"),
         ({"num_hidden_layers": 3}, UNSUPPORTED, "missing transformer/layer_2/"),
         ({"format": 2}, "E-file-format-other", "2"),
-        ({"long_text": {"window": 64}}, UNSUPPORTED, r"windows .*long_text: \{'win"),
+        ({"long_text": {"window": 9}}, UNSUPPORTED, r"windows .*long_text: \{'win"),
         ({"keep": "tail"}, UNSUPPORTED, r"\(preprocessing\.keep: tail\)"),
     ],
 )

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from prediction.portable.onnx_file import Graph
-from prediction.portable.pushed_model import PushedModel
-
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-LOGITS = "logits"
+from modules.export.onnx.onnx_file import Graph
+from modules.export.pushed_model import PushedModel
+from portable.folder import INPUTS, LOGITS
 
 _LARGEST_INT8 = 127
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from contracts.errors import UsageError
 from contracts.metrics import Threshold
+from contracts.packing import Packing
 from contracts.storage import files, uris
 from contracts.task.definition import find_described_kind
 from contracts.task.label_kind import LabelKind
@@ -22,7 +23,6 @@ from modules.encoder import hugging_face
 from modules.encoder.model import Shape, check_tensors, variable_shapes
 from modules.encoder.restoring import ROOT, ObjectCheckpoint
 from modules.encoder_files import SIZE_KEYS, SPECIAL_TOKENS, EncoderError
-from prediction.model_directory import find_model, not_pushed
 
 _HEAD = "sentence_prediction/logits"
 # Our name of an activation -> Hugging Face's `hidden_act`.
@@ -35,10 +35,11 @@ class PushedModel:
 
     Attributes:
       directory: The version.
+      description: Its `exported_model.read_description`.
       config: Sizes, `hidden_act` and `layer_norm_eps`, under Hugging Face's names.
       words: The vocabulary in the order of the ids.
       tokenizer: The tokenizer's settings.
-      max_seq_length: Longest packed example in tokens.
+      packing: How texts become model inputs.
       text_columns: The names of its texts, in order.
       labels: The names of its outputs: the classes, or `score` of a regression.
       kind: What it predicts.
@@ -52,10 +53,11 @@ class PushedModel:
     """
 
     directory: str
+    description: Mapping[str, Any]
     config: Mapping[str, Any]
     words: list[str]
     tokenizer: TokenizerSettings
-    max_seq_length: int
+    packing: Packing
     text_columns: list[str]
     labels: list[str]
     kind: LabelKind
@@ -65,33 +67,36 @@ class PushedModel:
     tensors: Mapping[str, np.ndarray]
 
     @property
-    def name(self) -> str:
-        """The names of the model and the version."""
-        directory = self.directory.rstrip("/")
-        if uris.is_local(directory):
-            directory = os.path.abspath(directory)
-        model, version = directory.split("/")[-2:]
-        return f"{model}, version {version}"
+    def version(self) -> str:
+        """The version's name."""
+        return self._path[1]
 
     @property
-    def budget(self) -> int:
-        """Tokens of a pair that are left for its two texts."""
-        return self.max_seq_length - 3  # [CLS], and a [SEP] a text
+    def name(self) -> str:
+        """The names of the model and the version."""
+        model, version = self._path
+        return f"{model}, version {version}"
 
     @property
     def special_ids(self) -> dict[str, int]:
         """The ids of the tokens that every BERT has."""
         return {token: self.words.index(token) for token in SPECIAL_TOKENS}
 
+    @property
+    def _path(self) -> list[str]:
+        directory = self.directory.rstrip("/")
+        if uris.is_local(directory):
+            directory = os.path.abspath(directory)
+        return directory.split("/")[-2:]
 
-def read_pushed(model: str) -> PushedModel:
-    """Reads a pushed version, or the newest of several, as `find_model` does.
+
+def read_pushed(directory: str) -> PushedModel:
+    """Reads a complete version, or any other SavedModel of this pipeline.
 
     Raises:
-      UsageError: The version is incomplete, damaged, withdrawn, of a later release or
-        of another pipeline, or its encoder is not a BERT that Hugging Face's code has.
+      UsageError: The version is withdrawn, of a later release or of another pipeline,
+        or its encoder is not a BERT that Hugging Face's code has.
     """
-    directory = find_model(model)
     parent, version = os.path.split(directory.rstrip("/"))
     if os.path.basename(parent) == served_versions.WITHDRAWN:
         raise UsageError(
@@ -102,24 +107,12 @@ def read_pushed(model: str) -> PushedModel:
         )
     described = exported_model.read_description(directory)
     if described is None:
-        raise not_pushed(directory, exported_model.DESCRIPTION_FILE)
-    vocabulary = uris.join(directory, exported_model.VOCABULARY_FILE)
-    for key, reads in (
-        (exported_model.LONG_TEXT, "reads texts in windows"),
-        (
-            exported_model.KEEP,
-            "keeps another part of a longer text than its first tokens",
-        ),
-    ):
-        if key in described:
-            raise UsageError(
-                "model",
-                f"{directory} {reads} (preprocessing.{key}: {described[key]}), which "
-                "Hugging Face's BertForSequenceClassification and its tokenizer do not",
-                advice="serve the model itself, or train one without "
-                f"`preprocessing.{key}`",
-                name="E-export-unsupported",
-            )
+        raise UsageError(
+            "model",
+            f"{directory} has no {exported_model.DESCRIPTION_FILE}",
+            advice="give a model that this pipeline pushed",
+            name="E-model-not-found",
+        )
     if described["activation"] not in _ACTIVATIONS:
         raise UsageError(
             "model",
@@ -139,8 +132,7 @@ def read_pushed(model: str) -> PushedModel:
     except EncoderError as error:
         raise UsageError(
             error.setting,
-            "not the weights of Hugging Face's BertForSequenceClassification: "
-            f"{error.got}",
+            f"not the weights of a BERT classifier: {error.got}",
             advice="serve the model itself",
             name="E-export-unsupported",
         ) from error
@@ -156,10 +148,15 @@ def read_pushed(model: str) -> PushedModel:
     tensors["classifier.bias"] = (bias + mean).astype(np.float32)
     return PushedModel(
         directory=directory,
+        description=described,
         config=config,
-        words=tokenizer_files.read_words(vocabulary),
+        words=tokenizer_files.read_words(
+            uris.join(directory, exported_model.VOCABULARY_FILE)
+        ),
         tokenizer=TokenizerSettings(**described[exported_model.TOKENIZER]),
-        max_seq_length=described[exported_model.MAX_SEQ_LENGTH],
+        packing=Packing.model_validate(
+            {key: described[key] for key in Packing.model_fields if key in described}
+        ),
         text_columns=described["text_columns"],
         labels=labels,
         kind=kind,

@@ -1,0 +1,1 @@
+"""A pushed model as a folder that ONNX Runtime reads: `portable.folder`."""

@@ -1,0 +1,142 @@
+"""Damaged and foreign portable folders are refused in one line."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from contracts.versions import served_versions
+from modules.export.onnx import bert_graph, onnx_file, portable_folder
+from modules.export.onnx.onnx_file import _message as message
+from modules.export.pushed_model import read_pushed
+from portable import folder
+from portable.model import PortableModel
+from tests.refusals import refused
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def pushed(export):
+    """A pushed model of pairs of three classes."""
+    return read_pushed(str(export("pairs").directory))
+
+
+@pytest.fixture(scope="module")
+def complete(pushed, tmp_path_factory):
+    """A complete folder."""
+    directory = tmp_path_factory.mktemp("portable")
+    portable_folder.write(pushed, directory)
+    return directory
+
+
+@pytest.fixture
+def copy(complete, tmp_path):
+    """A copy of the folder, to damage."""
+    return shutil.copytree(complete, tmp_path / "copy")
+
+
+def open_model(directory, **options):
+    return PortableModel(str(directory), **options)
+
+
+def refuse(directory, got, name="E-model-damaged", **options):
+    """Expects an error of one line, and returns it."""
+    with refused(name, got=re.compile(got)) as caught:
+        open_model(directory, **options)
+    assert "\n" not in str(caught.value)
+
+
+def edit(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "characters.json"])
+def test_folder_without_a_file_is_refused(copy, name):
+    (copy / name).unlink()
+    refuse(copy, f"{name}: missing")
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "characters.json"])
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_truncated_file_is_refused(copy, name, share):
+    content = (copy / name).read_bytes()
+    (copy / name).write_bytes(content[: int(len(content) * share)])
+    refuse(copy, name)
+    manifest = served_versions.read_manifest(str(copy))
+    assert manifest[name]["size"] == len(content)
+
+
+def test_truncated_description_is_refused(copy):
+    content = (copy / "model.json").read_text()
+    (copy / "model.json").write_text(content[:100])
+    refuse(copy, "model.json: ")
+    edit_to = {key: v for key, v in json.loads(content).items() if key != "packing"}
+    (copy / "model.json").write_text(json.dumps(edit_to))
+    refuse(copy, "model.json: packing: Field required")
+
+
+@pytest.mark.parametrize("name", ["model.json", "characters.json"])
+def test_other_format_is_refused(copy, name):
+    edit(copy / name, format=2)
+    refuse(copy, "2", "E-file-format-other")
+
+
+def test_operators_of_a_later_onnx_are_refused(pushed, copy, monkeypatch):
+    monkeypatch.setattr(onnx_file, "OPSET", 99)
+    bert_graph.write(pushed, copy / "model.onnx")
+    edit(copy / "model.json", opset=99)
+    refuse(copy, r"ONNX Runtime [\d.]+ cannot load .*operators have version 99")
+
+
+def test_other_kind_of_model_is_refused(export, tmp_path):
+    version = export("pairs").directory
+    refuse(version, "has no model.json", "E-model-not-found")
+    refuse(tmp_path / "missing", "has no model.json", "E-model-not-found")
+
+
+def test_onnx_file_with_other_inputs_or_outputs_is_refused(copy, complete):
+    for old, new in ((b"token_type_ids", b"token_type_xyz"), (b"logits", b"scores")):
+        content = (complete / "model.onnx").read_bytes().replace(old, new)
+        (copy / "model.onnx").write_bytes(content)
+        refuse(copy, f"model.onnx has the inputs .*{new.decode()}")
+    shutil.copy(complete / "model.onnx", copy / "model.onnx")
+    edit(copy / "model.json", classes=["no", "yes"])
+    refuse(copy, r"has the inputs .* and the outputs logits \[\[3\]\]")
+
+
+def test_tokenizer_of_another_vocabulary_is_refused(copy):
+    path = copy / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    size = len(vocabulary)
+    vocabulary["word"] = size
+    path.write_text(json.dumps(tokenizer))
+    refuse(copy, f"it has {size + 1} tokens, and the model {size}$")
+
+
+def test_tokenizer_of_another_kind_is_refused(copy):
+    path = copy / "tokenizer.json"
+    edit(path, model={"type": "BPE", "vocab": {}, "merges": []})
+    refuse(copy, "tokenizer.json: ")
+    path.write_text("[]")
+    refuse(copy, "tokenizer.json: ")
+
+
+@pytest.mark.parametrize("location", ["../weights.bin", "weights.bin", "/etc/passwd"])
+def test_weights_in_another_file_are_refused(copy, location):
+    for directory in (copy, copy.parent):
+        (directory / "weights.bin").write_bytes(bytes(64))
+    path = copy / "model.onnx"
+    entry = message((1, "location"), (2, location))
+    tensor = message((1, 16), (2, 1), (8, "more"), (13, entry), (14, 1))
+    # Parts of a message that follow it are added to it.
+    more = message((7, message((5, tensor))))
+    path.write_bytes(path.read_bytes() + b"".join(more))
+    refuse(copy, "model.onnx: it reads weights from another file")
+
+
+def test_missing_int8_file_is_refused(copy):
+    got = f"{folder.INT8_FILE}$"
+    refuse(copy, got, "E-options-conflict", file=folder.INT8_FILE)
