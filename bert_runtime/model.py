@@ -92,9 +92,8 @@ class RuntimePredictor(Predictor):
         file: str = ONNX_FILE,
         threads: int | None = None,
     ) -> None:
-        from portable.model import (
-            PortableModel,  # ONNX Runtime takes a part of a second
-        )
+        # ONNX Runtime takes a part of a second; the arguments are checked before.
+        from portable.model import PortableModel
 
         self._model = PortableModel(directory, file=file, threads=threads)
         described = self._model.description

@@ -13,7 +13,7 @@ _EXPECTED = re.compile(r"\w+ should (?:be |have |match )?(.+?)(?: after validati
 def describe(
     detail: Any, section: str = "", name: str = "E-settings-refused"
 ) -> UsageError:
-    """Returns the error of one of the details of a `pydantic.ValidationError`.
+    """Returns the error of one detail in a `pydantic.ValidationError`.
 
     Args:
       detail: The detail, of a value that is refused.

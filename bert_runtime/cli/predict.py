@@ -1,4 +1,4 @@
-"""The command `predict`, and what it shares with that of `bert-pipeline`."""
+"""The command `predict`, and what it shares with the one of `bert-pipeline`."""
 
 from __future__ import annotations
 

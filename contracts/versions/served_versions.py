@@ -296,10 +296,11 @@ def read_manifest(path: str) -> dict[str, dict[str, Any]]:
 
 
 def write_manifest(directory: str) -> None:
-    """Writes the manifest of a directory's files."""
+    """Writes the manifest of a directory's files, without hidden ones such as locks."""
     manifest = {
         name: _describe_file(uris.join(directory, name))
         for name in files.list_files(directory)
+        if not name.startswith(".")
     }
     files.write_record(uris.join(directory, MANIFEST_FILE), {"files": manifest})
 
