@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compiles all locks from requirements.in, overrides.txt and requirements-gpu.in, and
-# prints the changed versions. Called by `make lock`. Keeps the versions that still fit.
+# Compiles all locks from requirements.in, overrides.txt, requirements-gpu.in and
+# deploy/runtime/setup.py, and prints the changed versions. Called by `make lock`. Keeps
+# the versions that still fit.
 #   tools/lock.sh [OPTION...]   options for `uv pip compile`, such as --upgrade
 set -euo pipefail
 
@@ -25,12 +26,15 @@ changes() {
     awk '$2 != $3 { print "  " $1, $2, "->", $3 }'
 }
 
-# Sets the Pythons that uv resolves for to $1, from `oldest` to the one before `after`. uv
-# reads them from a pyproject.toml only; each stack gets one in the scratch folder.
+# Sets the Pythons that uv resolves for to $1, from `oldest` to the one before `after`, and
+# `target` to its options. uv reads a range of Pythons from a pyproject.toml only; each
+# stack gets one in the scratch folder.
 choose_pythons() {
   local sorted
   mapfile -t sorted < <(tr ' ' '\n' <<<"$1" | sort -V)
-  oldest=${sorted[0]} after=3.$((${sorted[-1]#3.} + 1))
+  oldest=${sorted[0]}
+  target=(--universal --python-version "$oldest")
+  after=3.$((${sorted[-1]#3.} + 1))
   cat >"$scratch/pyproject.toml" <<END
 [tool.uv]
 environments = [
@@ -62,11 +66,11 @@ start_from_wheels() {
   mv "$start" "$scratch/$1"
 }
 
-# Compiles the lock $1 from the list $2; further arguments are options.
+# Compiles the lock $1 from the list $2 for `target`; further arguments are options.
 compile() {
   local lock=$1 new=$scratch/$1 changed
-  (cd "$scratch" && uv pip compile --quiet --universal --python-version "$oldest" \
-    --generate-hashes --no-emit-index-url --no-emit-find-links \
+  (cd "$scratch" && uv pip compile --quiet "${target[@]}" --generate-hashes \
+    --no-emit-index-url --no-emit-find-links \
     --custom-compile-command "make lock" "${@:3}" "$2" --output-file "$lock")
   changed=$(changes "$lock" "$new")
   printf '%s: %s\n' "$lock" "${changed:+changed
@@ -76,7 +80,7 @@ compile() {
 }
 
 cp --parents requirements.in requirements-gpu.in benchmarks/peers/requirements.in \
-  tools/docs/requirements.in "$scratch"
+  tools/docs/requirements.in deploy/runtime/{pyproject.toml,setup.py} "$scratch"
 all=
 while read -r stack glibc pythons; do
   [[ -n $stack && $stack != \#* ]] || continue
@@ -95,4 +99,14 @@ choose_pythons "$all"
 for lock in benchmarks/peers/requirements.lock tools/docs/requirements.lock; do
   [[ ! -e $lock ]] || cp "$lock" "$scratch/$lock"
   compile "$lock" "${lock%.lock}.in" "${options[@]}"
+done
+
+# The runtime's: one for each Python, without markers, so that no other Python or system
+# takes it for an empty list. Overrides do not apply: it is what pip installs.
+mkdir -p deploy/runtime/locks "$scratch/deploy/runtime/locks"
+for python in $all; do
+  target=(--python-version "$python" --python-platform x86_64-manylinux_2_28)
+  lock=deploy/runtime/locks/py$python.lock
+  [[ ! -e $lock ]] || cp "$lock" "$scratch/$lock"
+  compile "$lock" deploy/runtime/setup.py "${options[@]}"
 done

@@ -1,11 +1,16 @@
 """`make lock` with a fake uv: the arguments that uv gets, and the printed changes."""
 
 import os
+import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from tools import image_rules
 
 ROOT = Path(__file__).parent.parent.parent
 # Of environments that do not belong to a stack.
@@ -13,12 +18,16 @@ APART = (
     "benchmarks/peers/requirements.lock",
     "tools/docs/requirements.lock",
 )
-# Records its input. Resolving for a glibc it chooses version RICH of package `rich`;
+RUNTIME = {
+    python: f"deploy/runtime/locks/py{python}.lock"
+    for python in ("3.10", "3.11", "3.12", "3.13")
+}
+# Records its input. Resolving for wheels it chooses version RICH of package `rich`;
 # otherwise it writes a lock of the versions it starts from.
 UV = r"""#!/bin/bash
 echo "$@" >>"$CALLS"
 cat pyproject.toml overrides.txt >>"$CALLS"
-wheels=$(grep -o -e --python-platform <<<"$*")
+wheels=$(grep -o -e --only-binary <<<"$*")
 while [[ $1 != --output-file ]]; do shift; done
 [[ ! -e $2 ]] || cat "$2" >>"$CALLS"
 if [[ -n $wheels ]]; then
@@ -43,14 +52,15 @@ def project(tmp_path):
         for stack in ("1.21", "1.16")
         for name in ("requirements", "gpu")
     ]
-    for name in (*locks, *APART):
+    for name in (*locks, *APART, *RUNTIME.values()):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(LOCK)
         os.utime(tmp_path / name, (1, 1))
     for name in (
         *("requirements.in", "requirements-gpu.in", "overrides.txt"),
         *(str(Path(lock).with_suffix(".in")) for lock in APART),
-        "stacks/stacks.txt",
+        *("stacks/stacks.txt", "deploy/runtime/pyproject.toml"),
+        "deploy/runtime/setup.py",
     ):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "uv").write_text(UV)
@@ -81,7 +91,7 @@ def test_an_unchanged_lock_keeps_its_time_stamp(project):
     output, inputs = lock(project)
     locks = [name for name in inputs if name.endswith(".lock")]
     assert output.splitlines() == [f"{name}: unchanged" for name in locks]
-    assert len(locks) == 4 + len(APART)
+    assert len(locks) == 4 + len(APART) + len(RUNTIME)
     assert all((project / name).stat().st_mtime == 1 for name in locks)
 
 
@@ -112,7 +122,7 @@ def test_a_new_stack_gets_its_folder(project):
 def test_options_go_to_the_calls_of_uv_that_choose_versions(project):
     option = "--upgrade-package rich"
     _, inputs = lock(project, *option.split())
-    for lock_file in APART:
+    for lock_file in (*APART, *RUNTIME.values()):
         assert option in inputs.pop(lock_file)[0]
     for file, calls in inputs.items():
         for call in calls:
@@ -163,3 +173,37 @@ def test_an_environment_of_no_stack_is_resolved_for_all_pythons(project, lock_fi
     (call,) = inputs[lock_file]
     assert "python_version >= '3.10' and python_version < '3.14'" in call
     assert "rich==1 ;" in call
+
+
+def test_the_runtime_is_resolved_for_each_of_its_pythons_as_pip_would(project):
+    setup = runpy.run_path(str(ROOT / "deploy/runtime/setup.py"))
+    assert setup["PYTHONS"] == tuple(RUNTIME)
+    _, inputs = lock(project)
+    for python, file in RUNTIME.items():
+        (call,) = inputs[file]
+        command = call.splitlines()[0]
+        assert f"--python-version {python} --python-platform x86_64-manyl" in command
+        assert "--generate-hashes" in command
+        assert " deploy/runtime/setup.py " in command
+        assert "--override" not in command
+        assert "--universal" not in command
+
+
+@pytest.mark.parametrize("python", RUNTIME)
+def test_every_package_of_the_runtime_has_hashes_and_no_marker(python):
+    text = (ROOT / RUNTIME[python]).read_text()
+    assert "://" not in text
+    entries = re.findall(r"^[a-z].+\\\n    --hash=sha256:[0-9a-f]{64}", text, re.M)
+    assert len(entries) == len(re.findall("^[a-z]", text, re.M))
+    assert " ; " not in text
+    names = {entry.partition("==")[0] for entry in entries}
+    assert {"onnxruntime", "tokenizers"} <= names
+    assert not {"grpcio", "pandas", "pyarrow", "rich", "tensorflow"} & names
+
+
+@pytest.mark.parametrize("python", RUNTIME)
+def test_the_runtime_allows_what_is_locked(python):
+    locked = image_rules.read_lock(ROOT / RUNTIME[python], python)
+    setup = runpy.run_path(str(ROOT / "deploy/runtime/setup.py"))
+    for requirement in map(Requirement, setup["REQUIREMENTS"]):
+        assert requirement.specifier.contains(locked[requirement.name]), requirement
