@@ -109,6 +109,27 @@ def test_examples_of_the_serving_check_are_pushed_and_in_the_manifest(
     assert list(served_versions.list_complete(str(tmp_path / "serving"))) == []
 
 
+def test_portable_folder_of_the_serving_check_is_pushed_and_in_the_manifest(
+    push, model, tmp_path
+):
+    checked = tfx.types.standard_artifacts.InfraBlessing()
+    checked.uri = str(tmp_path / "checked")
+    checked.set_int_custom_property("blessed", 1)
+    (tmp_path / "checked" / "onnx").mkdir(parents=True)
+    (tmp_path / "checked" / "INFRA_BLESSED").touch()
+    for name in ("model.json", "manifest.json"):
+        (tmp_path / "checked" / "onnx" / name).write_text('{"files": {}}')
+    push(model, infra_blessing=checked)
+    (version,) = served_versions.list_complete(str(tmp_path / "serving"))
+    folder = tmp_path / "serving" / version
+    assert served_versions.model_directory(str(folder), "model.json") == str(
+        folder / "onnx"
+    )
+    assert "onnx/model.json" in served_versions.read_manifest(str(folder))
+    (folder / "onnx" / "model.json").unlink()
+    assert list(served_versions.list_complete(str(tmp_path / "serving"))) == []
+
+
 def test_version_has_the_commits_of_its_first_push(push, model, tmp_path):
     file = tmp_path / "commits.json"
     first = {"code": {"id": "0123456789abcdef", "changes": []}, "recipe": None}

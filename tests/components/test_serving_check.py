@@ -1,10 +1,12 @@
 """Models that the serving check refuses, and the reasons; each is really broken."""
 
 import ast
+import dataclasses
 import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tfx.components.util import model_utils
@@ -13,12 +15,17 @@ from components.serving_check import (
     ServingCheck,
     ServingRequest,
     check_model,
+    portable_folder,
     probe,
     rows,
     text_ops,
 )
 from components.serving_check.model_process import ModelProcess
 from contracts.settings.sections import Sections
+from contracts.versions import exported_model, served_versions
+from contracts.versions.exported_model import PORTABLE_FILE
+from modules.export.pushed_model import read_pushed
+from portable.model import PortableModel
 from tests import exported as exported_lib
 from tests import records, served, warm_probe
 
@@ -114,17 +121,21 @@ def assert_blessed(blessing, report):
     assert Path(blessing.uri, "INFRA_BLESSED").exists()
 
 
-def test_exported_model_is_blessed_and_measured(check, export, tmp_path):
-    exported = export("pairs")
+def check_exported(check, exported, tmp_path, **serving):
+    """Runs the component on an exported model, with settings of `serving`."""
     rows_of = exported_lib.rows_of(
         exported.task, exported_lib.PAIRS, [0] * len(exported_lib.PAIRS)
     )
-    blessing, report = check(
+    return check(
         served.copy_model(exported, tmp_path / "trained"),
         [tf.train.Example.FromString(exported_lib.serialize(row)) for row in rows_of],
         served.write_predictions(exported, tmp_path / "run"),
-        settings=served.settings_of(exported.task),
+        settings=served.settings_of(exported.task, **serving),
     )
+
+
+def test_exported_model_is_blessed_and_measured(check, export, tmp_path):
+    blessing, report = check_exported(check, export("pairs"), tmp_path)
     assert_blessed(blessing, report)
     assert report["rows"] == len(exported_lib.PAIRS)
     assert report["max_skew"]["serve_examples"] <= 1e-5
@@ -134,8 +145,50 @@ def test_exported_model_is_blessed_and_measured(check, export, tmp_path):
     assert report["load_seconds"] > 0
     assert 100 * MIB < report["peak_memory_bytes"] < 4096 * MIB
     assert report["text_version"] == "2.12.1"
-    # No row is kept with the model unless `examples` requests it.
+    # No row is kept with the model unless `examples` requests it, and no folder
+    # unless `portable` does.
     assert not Path(blessing.uri, "examples.json").exists()
+    assert not Path(blessing.uri, "onnx").exists()
+
+
+@pytest.mark.parametrize("kind", ["pairs", "scores"])
+def test_portable_folder_that_predicts_the_same_is_kept(check, export, tmp_path, kind):
+    exported = export(kind)
+    result = check_exported(check, exported, tmp_path, portable=True)
+    assert_blessed(*result)
+    folder = Path(result[0].uri, "onnx")
+    assert served_versions.find_problem(str(folder), PORTABLE_FILE) == ""
+    texts = [*zip(*exported_lib.PAIRS, strict=True)]
+    outputs = PortableModel(str(folder)).predict(texts)
+    scores = outputs.get("logits", outputs.get("score"))
+    expected = exported.logits.reshape(scores.shape)
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
+
+
+def test_model_is_refused_if_its_portable_folder_predicts_differently(
+    check, export, tmp_path, monkeypatch
+):
+    def read_other(directory):
+        pushed = read_pushed(directory)
+        bias = pushed.tensors["classifier.bias"] + np.float32([0.01, 0, 0])
+        return dataclasses.replace(
+            pushed, tensors={**pushed.tensors, "classifier.bias": bias}
+        )
+
+    monkeypatch.setattr(portable_folder, "read_pushed", read_other)
+    result = check_exported(check, export("pairs"), tmp_path, portable=True)
+    assert_refused(result, "serving.portable", "by up to 0.00", "0.0001 allowed")
+    assert not Path(result[0].uri, "onnx").exists()
+
+
+def test_model_is_refused_if_it_has_no_portable_form(check, export, tmp_path):
+    exported = export("pairs")
+    trained = served.copy_model(exported, tmp_path / "trained")
+    path = trained / "Format-Serving" / exported_model.DESCRIPTION_FILE
+    path.write_text(path.read_text().replace('"gelu"', '"silu"'))
+    other = dataclasses.replace(exported, directory=trained / "Format-Serving")
+    result = check_exported(check, other, tmp_path / "other", portable=True)
+    assert_refused(result, "serving.portable", "activation 'silu'", "relu")
 
 
 def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
