@@ -5,18 +5,22 @@ import copy
 import dataclasses
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import yaml
 
 from contracts.records.checks import CheckResult, ChecksReport
 from contracts.records.evaluation import Verdict
 from contracts.storage import files, uris
+from contracts.versions.exported_model import PORTABLE_DIRECTORY
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation, staging
+from portable.model import PortableModel
 from tests import tiny
 from tests.compiled import worker
 from tests.compiled.runner import JobRun, JobRunner
@@ -87,7 +91,7 @@ def compiled(
             "linear_model": {"action": "warn"},
             "swapped_words": {"lists": {"animals": [["cat", "dog"]]}},
         },
-        "serving": {"rows": 4},
+        "serving": {"rows": 4, "portable": True},
         orchestrator: settings,
     }
     recipe = tiny.write_config(
@@ -167,7 +171,10 @@ def learning_rate(run: JobRun) -> float:
 
 
 def check_serving(run: JobRun, served: str) -> None:
-    """Checks that a run blessed and pushed a model, and that it predicts a pair."""
+    """Checks that a run blessed and pushed a model, and that it predicts a pair.
+
+    Its portable folder predicts the same.
+    """
     blessing = run.tasks["ModelChecks"].outputs["blessing"]
     assert blessing["metadata"]["blessed"] == 1
     report = read_json(blessing["uri"], "serving_check.json")
@@ -180,3 +187,9 @@ def check_serving(run: JobRun, served: str) -> None:
         sentence1=tf.constant(["The cat."]), sentence2=tf.constant(["A cat!"])
     )
     assert prediction["probabilities"].shape == (1, 2)
+    with tempfile.TemporaryDirectory() as folder:
+        files.copy_directory(uris.join(served, PORTABLE_DIRECTORY), folder)
+        portable = PortableModel(folder).predict([["The cat."], ["A cat!"]])
+    np.testing.assert_allclose(
+        portable["probabilities"], prediction["probabilities"], atol=1e-5
+    )
