@@ -65,13 +65,13 @@ def test_run_with_windows_pushes_a_model_that_is_right(tmp_path):
     (report,) = tmp_path.glob("output/runs/*/report.json")
     profile = json.loads(report.read_text())["data"]["profile"]
     assert profile["train"]["lengths"]["cut_rows"] == 0
-    folder = tmp_path / "folder"
     for target, status in (("onnx", 0), ("huggingface", 2)):
+        folder = tmp_path / target
         export = commands.run(
             *("export", "--format", target, "--model", pushed, "--output", folder)
         )
         assert export.returncode == status, export.stderr
     assert "reads texts in windows (preprocessing.long_text" in export.stderr
     texts = [row["sentence"] for row in rows_of(seed=1)]
-    read = [row["prediction"] for row in Model(folder).predict(texts)]
+    read = [row["prediction"] for row in Model(tmp_path / "onnx").predict(texts)]
     assert read == predicted
