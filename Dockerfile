@@ -28,6 +28,7 @@ RUN --mount=type=cache,target=/root/.cache \
 
 FROM packages AS project
 COPY LICENSE pyproject.toml setup.py ./
+COPY bert_runtime bert_runtime/
 COPY components components/
 COPY contracts contracts/
 COPY ingest ingest/

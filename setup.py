@@ -10,6 +10,7 @@ dependencies, on an image that was built from a lock.
 from setuptools import find_packages, setup
 
 PACKAGES = (
+    "bert_runtime",
     "components",
     "contracts",
     "ingest",

@@ -20,7 +20,7 @@ from tools import check_image, image_rules
 
 ROOT = Path(__file__).parent.parent
 FILES = ("Dockerfile", ".dockerignore", "LICENSE", "pyproject.toml", "setup.py")
-FOLDERS = (*FIRST_PARTY, "sample_data", "serving", "stacks")
+FOLDERS = (*FIRST_PARTY, "bert_runtime", "sample_data", "serving", "stacks")
 STACK = image_rules.newest_stack(ROOT)
 PYTHON = "{}.{}".format(*sys.version_info)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import pkgutil
 from collections.abc import Callable
@@ -256,6 +257,7 @@ def _start() -> Backend:
     from bert_runtime import served_model
     from serving.launch import Backend
 
+    gc.freeze()  # full collections need not visit what was imported
     return Backend(served_model.load)
 
 
