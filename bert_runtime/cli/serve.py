@@ -262,9 +262,9 @@ def _start() -> Backend:
 
 
 def _parse_label(text: str) -> tuple[str, int]:
-    label, _, version = text.rpartition("=")
     from contracts.versions import served_versions
 
+    label, _, version = text.rpartition("=")
     if not label or not served_versions.is_version(version):
         allowed = "LABEL=VERSION, such as stable=1700000000"
         raise SettingError("labels", text, allowed)
