@@ -31,6 +31,10 @@ WRONG_IMPORTS = [
     ("prediction/predictor.py", "report.content"),
     ("prediction/predictor.py", "pipeline.beam"),
     ("components/artifacts.py", "ingest.rows.formats"),
+    ("serving/tokens.py", "grpc"),
+    ("serving/tokens.py", "google"),
+    ("contracts/metrics.py", "tensorflow"),
+    ("bert_runtime/cli/main.py", "modules.environment"),
     ("serving/loaded_versions.py", "report.page"),
     ("serving/loaded_versions.py", "ingest.rows.formats"),
     ("serving/loaded_versions.py", "components.artifacts"),
@@ -71,18 +75,43 @@ def test_import_against_the_direction_is_refused(refusal, file, wrong_import):
     assert f"{importer} -> {wrong_import}" in refusal
 
 
+def imported_by(paths):
+    """Returns the modules that files import, also in functions."""
+    imported = set()
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {name.name for name in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported |= {f"{node.module}.{name.name}" for name in node.names}
+    return imported
+
+
 def test_contracts_need_the_standard_library_numpy_and_pydantic():
     """Imports in functions count, too: the runtime has no other packages."""
     allowed = {*sys.stdlib_module_names, "contracts", "numpy", "pydantic"}
-    imported = set()
-    for path in (REPOSITORY / "contracts").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                imported |= {name.name.split(".")[0] for name in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                imported.add(node.module.split(".")[0])
-    assert "numpy" in imported
-    assert imported <= allowed
+    imported = imported_by((REPOSITORY / "contracts").rglob("*.py"))
+    packages = {name.split(".")[0] for name in imported}
+    assert "numpy" in packages
+    assert packages <= allowed
+
+
+def test_server_needs_the_packages_of_the_runtime():
+    imported = imported_by(
+        [
+            *(REPOSITORY / "serving").glob("*.py"),
+            *(REPOSITORY / "bert_runtime" / "cli").glob("*.py"),
+        ]
+    )
+    ours = {"bert_runtime", "contracts", "serving"}
+    theirs = {
+        *("click", "cryptography", "fastapi", "google_crc32c", "h11", "markdown_it"),
+        *("numpy", "prometheus_client", "starlette", "uvicorn", "uvloop"),
+    }
+    packages = {name.split(".")[0] for name in imported}
+    assert "fastapi" in packages
+    assert packages <= {*sys.stdlib_module_names, *ours, *theirs}
+    assert not [name for name in imported if name.startswith("serving.saved_models")]
 
 
 # The kind of a task is asked for where the kinds are, and where their heads are.
@@ -124,7 +153,7 @@ def test_no_other_code_asks_for_the_kind_of_a_task():
     ]
     templates = [
         str(path.relative_to(REPOSITORY))
-        for package in (*FIRST_PARTY, "serving")
+        for package in (*FIRST_PARTY, "bert_runtime", "serving")
         for path in (REPOSITORY / package).rglob("*.jinja")
         if any(f".{name}" in path.read_text() for name in OF_A_KIND)
     ]

@@ -95,7 +95,7 @@ def find_messages():
     """Returns the calls that give a message its name, and patterns of each name."""
     trees = {
         path.relative_to(REPOSITORY): ast.parse(path.read_text())
-        for package in (*FIRST_PARTY, "serving")
+        for package in (*FIRST_PARTY, "bert_runtime", "serving")
         for path in sorted((REPOSITORY / package).rglob("*.py"))
     }
     nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]

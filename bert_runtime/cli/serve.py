@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import pkgutil
 from collections.abc import Callable
@@ -260,13 +261,14 @@ def _start() -> Backend:
     from bert_runtime import served_model
     from serving.launch import Backend
 
+    gc.freeze()  # full collections need not visit what was imported
     return Backend(served_model.load)
 
 
 def _parse_label(text: str) -> tuple[str, int]:
-    label, _, version = text.rpartition("=")
     from contracts.versions import served_versions
 
+    label, _, version = text.rpartition("=")
     if not label or not served_versions.is_version(version):
         allowed = "LABEL=VERSION, such as stable=1700000000"
         raise SettingError("labels", text, allowed)

@@ -221,7 +221,8 @@ def _refuse_module(name: str, module: str) -> None:
     installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     owners = {
         "Python": package in sys.stdlib_module_names,
-        "this package": package in (*fingerprint.FIRST_PARTY, "serving"),
+        "this package": package
+        in (*fingerprint.FIRST_PARTY, "bert_runtime", "serving"),
         "an installed package": importlib.machinery.PathFinder.find_spec(
             package, installed
         ),

@@ -135,7 +135,11 @@ def find_code() -> Commit | None:
     """Returns the commit of all code of this program; None if git has none of it."""
     git = _git(_TIMEOUT_SECONDS)
     return _find_commit(
-        REPOSITORY, (*fingerprint.FIRST_PARTY, "serving"), (), git, is_recipe=False
+        REPOSITORY,
+        (*fingerprint.FIRST_PARTY, "bert_runtime", "serving"),
+        (),
+        git,
+        is_recipe=False,
     )
 
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from contracts import fingerprint
 from contracts.versions.exported_model import PORTABLE_FILE
 from serving.model_facts import ServedModel
 from serving.signatures import Signature, TensorSpec
@@ -48,6 +49,17 @@ def save(directory):
     directory.mkdir(parents=True)
     (directory / PORTABLE_FILE).write_text(json.dumps({"classes": ["0", "1"]}))
     return directory
+
+
+def write_manifest(directory, sha256=""):
+    """Writes the manifest of a model, with another hash if one is given."""
+    path = directory / PORTABLE_FILE
+    described = {
+        "size": path.stat().st_size,
+        "sha256": sha256 or fingerprint.of_file(str(path)),
+    }
+    content = {"files": {PORTABLE_FILE: described}}
+    (directory / "manifest.json").write_text(json.dumps(content))
 
 
 PLAIN = Kind(load, None, PORTABLE_FILE)

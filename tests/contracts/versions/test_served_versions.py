@@ -475,3 +475,41 @@ def test_rollback_while_a_card_is_rendered_leaves_no_directory_with_only_a_card(
     with pytest.raises(FileNotFoundError):
         served_versions.write_card(str(paths.pushed / "8"), render)
     assert not (paths.pushed / "8").exists()
+
+
+def test_exported_folder_is_refused_by_predict_and_names_the_runtime(tmp_path):
+    folder = write_portable(tmp_path / "served" / "1")
+    for directory in (folder, folder.parent):
+        got = f"{folder} is for bert-runtime"
+        with refused("E-model-not-found", setting="model", got=got):
+            find_model(str(directory))
+
+
+def write_portable(directory):
+    directory.mkdir(parents=True)
+    (directory / "model.json").write_text("{}")
+    return directory
+
+
+def test_exported_folder_in_a_version_is_that_of_the_version(model, tmp_path):
+    """It is complete once it has a manifest, and no push of the version is running."""
+    shutil.copytree(model, tmp_path / "served" / "7")
+    version, main_file = str(tmp_path / "served" / "7"), "model.json"
+    assert not served_versions.is_model(version, main_file)
+    assert served_versions.find_problem(version, main_file) == "model.json is missing"
+    folder = write_portable(tmp_path / "served" / "7" / "onnx")
+    assert served_versions.model_directory(version, main_file) == str(folder)
+    missing = "onnx/manifest.json is missing"
+    assert served_versions.find_problem(version, main_file) == missing
+    files.write_record(
+        str(folder / "manifest.json"),
+        {"files": {"model.json": {"size": 2, "sha256": "a"}}},
+    )
+    directory = os.path.dirname(version)
+    assert list(served_versions.list_complete(directory, main_file)) == ["7"]
+    with refused("E-model-damaged", setting=version):
+        served_versions.verify(version, main_file)
+    (tmp_path / "served" / ".7.incomplete").mkdir()
+    assert list(served_versions.list_complete(directory, main_file)) == []
+    # The SavedModel is read from the version itself.
+    assert served_versions.model_directory(version) == version

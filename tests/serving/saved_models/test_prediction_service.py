@@ -270,4 +270,4 @@ def test_texts_and_predictions_are_kept(exported, tmp_path):
     assert kept["answer"].bytes_list.value == [b"a dog"]
     predicted = response.outputs["class"].string_val
     assert kept["prediction/class"].bytes_list.value == predicted
-    assert len(kept["prediction/probabilities"].float_list.value) == 2
+    assert len(kept["prediction/probabilities"].float_list.value) == 3

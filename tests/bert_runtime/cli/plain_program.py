@@ -1,0 +1,16 @@
+"""`bert-runtime` with models that need no library, as a program."""
+
+import sys
+import types
+
+from bert_runtime.cli.main import main
+from tests.serving import plain_models
+
+if __name__ == "__main__":
+    module = types.ModuleType("bert_runtime.served_model")
+    module.load = plain_models.load
+    sys.modules[module.__name__] = module
+    import bert_runtime
+
+    bert_runtime.served_model = module
+    main()
