@@ -24,6 +24,15 @@ _ROWS_AT_A_TIME = 16
 _NOWHERE = -1  # the column and position of special tokens and padding
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]")
 
+# They have no base class of their own.
+_LOAD_ERRORS = (
+    onnx_errors.Fail,
+    onnx_errors.InvalidGraph,
+    onnx_errors.InvalidProtobuf,
+    onnx_errors.NotImplemented,
+    RuntimeError,
+)
+
 Outputs = dict[str, np.ndarray]
 
 
@@ -242,7 +251,7 @@ def _open(
         return onnxruntime.InferenceSession(
             path, options, providers=["CPUExecutionProvider"]
         )
-    except (onnx_errors.NotImplemented, onnx_errors.Fail, RuntimeError) as error:
+    except _LOAD_ERRORS as error:
         raise UsageError(
             "model",
             f"ONNX Runtime {onnxruntime.__version__} cannot load {path}, whose "

@@ -142,7 +142,7 @@ def _write_readme(
     text = environment.get_template(f"{target_format}.md.jinja").render(
         model=model,
         is_pair=len(model.text_columns) == 2,
-        onnx_file=ONNX_FILE,
+        onnx_file=ONNX_FILE if target_format == "onnx" else "",
         inputs=INPUTS,
         logits=LOGITS,
         int8_file=INT8_FILE if (directory / INT8_FILE).exists() else "",
