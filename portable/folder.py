@@ -1,14 +1,16 @@
 """The folder of a portable model: its files, its description, and what is refused.
 
-FOLDER/
-model.json        what the model predicts, and how texts become its inputs
-model.onnx        from token ids to logits
-model.int8.onnx   the same with weights in int8, if it was exported
-tokenizer.json    the vocabulary, in the format of Hugging Face's `tokenizers`
-characters.json   what each character becomes before text is split into words
-manifest.json     size and SHA-256 of each file
-MODEL_CARD.md     the card of the version, if it has one
-examples.json     rows for people to try it with, if there are any
+    FOLDER/
+      model.json        what the model predicts, and how texts become its inputs
+      model.onnx        from token ids to logits
+      model.int8.onnx   the same with weights in int8, if it was exported
+      tokenizer.json    the vocabulary, in the format of Hugging Face's `tokenizers`
+      characters.json   what each character becomes before text is split into words
+      manifest.json     size and SHA-256 of each file
+      MODEL_CARD.md     the card of the version, if it has one
+      examples.json     rows for people to try it with, if there are any
+
+It has data only: nothing in it is executed.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ import click
 from pydantic import BaseModel
 
 import pipeline
+from bert_runtime import Model
+from bert_runtime.cli.main import main as runtime
 from contracts.metrics import METRICS, Metric
 from contracts.versions import served_versions
 from pipeline import exit_status
@@ -27,6 +29,7 @@ from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.operations import record as run_record
+from portable import folder
 from serving.monitoring import Metrics
 
 _DOCS = REPOSITORY / "docs"
@@ -136,6 +139,10 @@ def list_commands() -> Iterator[str]:
         yield f"\n## {title}"
         for command in commands:
             yield from _describe(f"bert-pipeline {command.name}", command)
+    yield "\n## Without TensorFlow\n"
+    yield "In the package `bert-pipeline-runtime` ([its page](../runtime.md))."
+    for name, command in runtime.commands.items():
+        yield from _describe(f"bert-runtime {name}", command)
     yield "\n## Workers"
     yield from _describe("python -m pipeline.beam.worker_pool", worker_pool.main)
 
@@ -216,7 +223,11 @@ def list_files() -> Iterator[str]:
             continue
         rows.append((f"`{path.relative_to('/')}`", meaning.partition("\n\n")[0]))
     yield from _table(("path", "content"), *sorted(rows))
-    for title, owner in (("run", run_record), ("pushed version", served_versions)):
+    for title, owner in (
+        ("run", run_record),
+        ("pushed version", served_versions),
+        ("portable folder", folder),
+    ):
         yield f"\n## Of a {title}\n"
         files = read_layout(owner).items()
         yield from _table(("path", "content"), *((f"`{f}`", text) for f, text in files))
@@ -228,6 +239,8 @@ def list_api() -> Iterator[str]:
     for name in pipeline.__all__:
         owner = getattr(pipeline, name)
         yield f"\n::: {owner.__module__}.{name}"
+    yield "\n## Without TensorFlow\n"
+    yield f"\n::: {Model.__module__}.{Model.__name__}"
 
 
 _PAGES = {
