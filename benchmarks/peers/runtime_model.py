@@ -1,7 +1,7 @@
 """`bert_runtime.Model`, called from one thread with batches of rows.
 
 Settings: `model`, a folder that `export --format onnx` wrote; `is_int8`; `rows`,
-`sizes` and `predictions`, as for `saved_model.py`; `threads`.
+`sizes` and `predictions`, as for `saved_model.py`, without the temperature; `threads`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import latency, peer
 from benchmarks.latency import Row
 from bert_runtime import Model
-from contracts.versions import exported_model
 from portable.folder import INT8_FILE, ONNX_FILE
 from portable.model import PortableModel
 
@@ -35,11 +36,11 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     if settings["predictions"]:
         file = INT8_FILE if settings["is_int8"] else ONNX_FILE
         # `Model` returns the probability of the predicted class only.
-        outputs = PortableModel(settings["model"], file=file).predict(
-            list(zip(*rows, strict=True))
-        )
-        probabilities = outputs[exported_model.PROBABILITIES].tolist()
-        Path(settings["predictions"]).write_text(json.dumps(probabilities))
+        portable = PortableModel(settings["model"], file=file)
+        logits = portable.compute_logits(list(zip(*rows, strict=True)))
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
+        Path(settings["predictions"]).write_text(json.dumps(probabilities.tolist()))
     return run_round
 
 
