@@ -3,12 +3,12 @@
     python -m benchmarks.runtime --config configs/mrpc_minilm.yaml --data DIR --model
     OUTPUT/serving/mrpc-minilm
 
-The model is exported to a folder, also with weights in int8, whose metrics are those of
-the split `test`. One thread predicts the rows of the evaluation split, in batches of 1
+The model is exported to a folder, also with weights in int8. The metrics of both are
+measured on the split `test`. One thread predicts the rows of the evaluation split, in batches of 1
 and of 32: a session of ONNX Runtime with token ids that were prepared,
 `bert_runtime.Model`, and the SavedModel in TensorFlow. Servers get requests of one row
 over HTTP from 1 client. `predict` and `serve` of both command lines are started anew in
-each round. The runtime runs in an environment of its own. Prints tables in Markdown.
+each round. The runtime has a separate environment. Prints tables in Markdown.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def start_table(results: Results) -> str:
 def _compare(
     theirs: list[Figures], base: list[Figures], figure: str, digits: int
 ) -> list[str]:
-    """Returns the cells of a figure: its spread, and that of its ratio to the base."""
+    """Returns the cells of a figure: its spread, and the spread of its ratio."""
     ratio = rounds.ratio(theirs, base, figure).format(2)
     spread = rounds.spread(theirs, figure).format(digits)
     return [spread, "" if theirs is base else ratio]

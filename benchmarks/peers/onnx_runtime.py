@@ -2,7 +2,7 @@
 
 Settings: `model`, a folder that `export --format onnx` wrote, and `file`, the ONNX file
 in it; `rows` and `sizes`, as for `saved_model.py`; `threads`; `chunk`, rows of a call:
-those of a batch are sorted by length, as the runtime does it. None pads all rows of a
+a batch is sorted by length first, as the runtime does it. None pads all rows of a
 batch to the longest.
 """
 
