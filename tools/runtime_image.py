@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from portable.folder import read_description
-
 from tools import image_rules
 from tools.image_content import INSTALL_SCRIPT, installer_environment
 

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import yaml
-from bert_runtime.cli.main import main
 
+from bert_runtime.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from serving import sampling
 from serving.access import trusted_hosts
