@@ -1,9 +1,12 @@
 """Models in exported folders that need no library: each returns its texts."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 
+from contracts import fingerprint
+from contracts.versions import served_versions
 from contracts.versions.exported_model import PORTABLE_FILE
 from serving.model_facts import ServedModel
 from serving.signatures import Signature, TensorSpec
@@ -28,10 +31,11 @@ class Echo(ServedModel):
 
 def load(directory, version):
     """Loads a folder that `save` wrote."""
-    content = json.loads((directory / PORTABLE_FILE).read_text())
+    folder = Path(served_versions.model_directory(str(directory), PORTABLE_FILE))
+    content = json.loads((folder / PORTABLE_FILE).read_text())
     outputs = {"echo": TEXT, "version": VERSION}
     return Echo(
-        directory=directory,
+        card=folder / "README.md",
         version=version,
         signatures={
             "serving_default": Signature("serving_default", {"text": TEXT}, outputs)
@@ -48,6 +52,17 @@ def save(directory):
     directory.mkdir(parents=True)
     (directory / PORTABLE_FILE).write_text(json.dumps({"classes": ["0", "1"]}))
     return directory
+
+
+def write_manifest(directory, sha256=""):
+    """Writes the manifest of a model, with another hash if one is given."""
+    path = directory / PORTABLE_FILE
+    described = {
+        "size": path.stat().st_size,
+        "sha256": sha256 or fingerprint.of_file(str(path)),
+    }
+    content = {"files": {PORTABLE_FILE: described}}
+    (directory / "manifest.json").write_text(json.dumps(content))
 
 
 PLAIN = Kind(load, None, PORTABLE_FILE)

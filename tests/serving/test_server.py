@@ -1,6 +1,5 @@
 """The server in front of a model that needs neither TensorFlow nor gRPC."""
 
-import json
 import subprocess
 import sys
 
@@ -33,7 +32,7 @@ for module in pkgutil.iter_modules(serving.__path__, "serving."):
 def root(tmp_path_factory):
     """A directory of versions, of which only 5 is a model."""
     root = tmp_path_factory.mktemp("served") / "echo"
-    plain_models.save(root / "5")
+    plain_models.write_manifest(plain_models.save(root / "5"))
     (root / "6").mkdir()
     return root
 
@@ -50,7 +49,7 @@ def test_server_imports_no_tensorflow_and_no_grpc():
 
 
 def test_row_is_predicted(server):
-    response = server.post("echo:predict", instances=["a", {"text": "b"}])
+    response = server.post("echo:predict", instances=["a", "b"])
     rows = [{"echo": "a", "version": 5}, {"echo": "b", "version": 5}]
     assert response.json() == {"predictions": rows}
 
@@ -82,20 +81,19 @@ def test_page_names_no_grpc_port(server):
 
 def test_folder_in_a_version_is_served_once_its_manifest_exists(tmp_path):
     root = tmp_path / "echo"
-    plain_models.save(root / "5")
+    plain_models.write_manifest(plain_models.save(root / "5"))
     with running(root, kind=PLAIN) as server:
         folder = plain_models.save(root / "7" / "onnx")
         (root / "7" / "saved_model.pb").write_text("graph")
-        plain_models.save(root / "6")
+        plain_models.write_manifest(plain_models.save(root / "6"))
 
         def version():
             (row,) = server.post("echo:predict", instances=["a"]).json()["predictions"]
             return row["version"]
 
         wait_until(lambda: version() == 6)
-        size = (folder / "model.json").stat().st_size
-        (folder / "manifest.json").write_text(
-            json.dumps({"files": {"model.json": {"size": size, "sha256": "other"}}})
-        )
+        plain_models.write_manifest(folder, sha256="other")
         wait_until(lambda: server.sample("serving_loads_total", result="error") == 1)
         assert version() == 6  # its files are not those of the manifest
+        plain_models.write_manifest(folder)
+        wait_until(lambda: version() == 7)
