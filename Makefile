@@ -111,6 +111,7 @@ bench: run  ## short benchmarks on the sample's pairs; see benchmarks/README.md
 	@$(PY) -m benchmarks.pipeline_cost
 	@$(PY) -m benchmarks.serving --model output/sample/serving/sample --short
 	@$(PY) -m benchmarks.serving_load --model output/sample/serving/sample --short
+	@$(PY) -m benchmarks.runtime --model output/sample/serving/sample --short
 	@$(PY) -m benchmarks.version_change --model output/sample/serving/sample --short
 
 # TensorFlow's CUDA libraries (4 GB) are added to .venv, after the check for a GPU.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from benchmarks.peer import Figures
 
 Row = Sequence[str]
+T = TypeVar("T")
 ROWS_PER_SECOND = "rows/s"
 P50 = "p50 ms"
 P99 = "p99 ms"
@@ -31,12 +33,12 @@ def summarize(calls: Sequence[float], rows: int, seconds: float) -> Figures:
 
 
 def measure(
-    call: Callable[[Sequence[Row]], object], rows: Sequence[Row], sizes: Sequence[int]
+    call: Callable[[Sequence[T]], object], rows: Sequence[T], sizes: Sequence[int]
 ) -> Figures:
     """Calls a function with all rows in their order, in batches of each size.
 
     Args:
-      call: Takes a batch of rows, each the texts of its columns.
+      call: Takes a batch of rows.
       rows: At least two batches of the largest size.
       sizes: Rows of a batch; the last batch may be smaller.
 
@@ -55,7 +57,7 @@ def measure(
     return figures
 
 
-def batches(rows: Sequence[Row], size: int) -> list[Sequence[Row]]:
+def batches(rows: Sequence[T], size: int) -> list[Sequence[T]]:
     """Returns rows in their order, in batches of `size`."""
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 

@@ -1,9 +1,10 @@
-"""The virtual environment of the peers that need PyTorch and Transformers."""
+"""The virtual environments of peers that do not run in that of the pipeline."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 
@@ -30,10 +31,24 @@ def build() -> str:
     print(
         f"installing {_LOCK.relative_to(REPOSITORY)} in {_DIRECTORY}", file=sys.stderr
     )
-    uv = [sys.executable, "-m", "uv", "--quiet"]
-    sync = ["pip", "sync", "--require-hashes", "--python", str(python), str(_LOCK)]
-    create = ["venv", "--clear", "--python", sys.executable, str(_DIRECTORY)]
-    for command in (create, sync):
-        subprocess.run([*uv, *command], check=True, cwd=REPOSITORY)
+    _install(_LOCK, _DIRECTORY)
     stamp.write_text(expected, encoding="utf-8")
     return str(python)
+
+
+def build_runtime(directory: Path) -> str:
+    """Creates an environment with what the runtime requires; returns its Python."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    lock = REPOSITORY / "deploy" / "runtime" / "locks" / f"py{version}.lock"
+    return _install(lock, directory)
+
+
+def _install(lock: Path, directory: Path) -> str:
+    """Creates an environment from a lock; returns its Python."""
+    python = str(directory / "bin" / "python")
+    uv = [sys.executable, "-m", "uv", "--quiet"]
+    sync = ["pip", "sync", "--require-hashes", "--compile-bytecode", "--python", python]
+    create = ["venv", "--clear", "--python", sys.executable, str(directory)]
+    for command in (create, [*sync, str(lock)]):
+        subprocess.run([*uv, *command], check=True, cwd=REPOSITORY)
+    return python

@@ -188,6 +188,14 @@ def ratio(ours: Sequence[Figures], theirs: Sequence[Figures], figure: str) -> Sp
     return Spread.of([mine[figure] / other[figure] for mine, other in pairs])
 
 
+def difference(
+    ours: Sequence[Figures], theirs: Sequence[Figures], figure: str
+) -> Spread:
+    """Returns the spread of ours minus theirs, each within its round."""
+    pairs = zip(ours, theirs, strict=True)
+    return Spread.of([mine[figure] - other[figure] for mine, other in pairs])
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Returns a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]

@@ -5,8 +5,8 @@
 
 One thread predicts the rows of the evaluation split, in batches of 32 and of 1. The
 peers are the SavedModel of the Model Garden's tutorial ("Fine-tuning a BERT model"),
-which pads every pair to the maximum length, Transformers' pipeline on PyTorch, and ONNX
-Runtime. All must predict the same probabilities, except a further ONNX Runtime in int8.
+which pads every pair to the maximum length, Transformers' pipeline on PyTorch, and our
+runtime. All must predict the same probabilities, except a further runtime in int8.
 Our server gets requests of one row over HTTP, from 1 client and from 32. Prints tables
 in Markdown.
 """
@@ -37,8 +37,8 @@ OURS = "our `serving_default`"
 SERVER = "our server, 1 and 32 clients"
 TUTORIAL = "the tutorial's `ExportModel`"
 TRANSFORMERS = "Transformers' pipeline"
-ONNX = "ONNX Runtime"
-ONNX_INT8 = "ONNX Runtime, int8"
+RUNTIME = "our runtime"
+RUNTIME_INT8 = "our runtime, int8"
 BATCH = 32
 TOLERANCE = 1e-4  # of a probability
 _FIGURES = (
@@ -46,7 +46,7 @@ _FIGURES = (
     (latency.at(latency.P50, 1), 1),
     (latency.at(latency.P99, 1), 1),
 )
-_SHORT_ROWS = 96
+SHORT_ROWS = 96
 
 
 def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
@@ -91,7 +91,7 @@ def measure(
       texts: The rows.
       count: Number of rounds.
       seconds: Time of a round for each number of clients of the server.
-      python: The Python that has Transformers and ONNX Runtime; None leaves them out.
+      python: The Python that has PyTorch and Transformers; None leaves them out.
 
     Returns:
       The figures of each round, and the result of `find_differences`.
@@ -130,28 +130,27 @@ def prepare_peers(
       rows: A JSON file of the texts of each row.
       directory: For the models, and the probabilities that the peers predict.
       seconds: Time of a round for each number of clients of the server.
-      python: The Python of the peers that need PyTorch; None leaves them out.
+      python: The Python of the peer that needs PyTorch; None leaves it out.
     """
     # These import TensorFlow, which takes seconds.
     from benchmarks import same_weights
     from modules.encoder.directory import open_encoder
-    from modules.export.onnx import bert_graph
+    from modules.export.onnx import portable_folder
     from modules.export.pushed_model import read_pushed
-    from portable.folder import INT8_FILE, ONNX_FILE
     from prediction.export import folders
 
     task, length = config.task, config.preprocessing.max_seq_length
     encoder = open_encoder(resolve_encoder(config).directory)
     restored = same_weights.restore(model, encoder, task)
-    tutorial, hugging_face, onnx = (
-        directory / name for name in ("tutorial", "hugging_face", "onnx")
+    tutorial, hugging_face, portable = (
+        directory / name for name in ("tutorial", "hugging_face", "portable")
     )
     same_weights.write_tutorial(
         restored, encoder, task, tutorial, max_seq_length=length
     )
     folders.export(str(model), str(hugging_face), lambda line: None)
-    folders.export(str(model), str(onnx), lambda line: None, target_format="onnx")
-    bert_graph.write(read_pushed(str(model)), onnx / INT8_FILE, is_int8=True)
+    portable.mkdir()
+    portable_folder.write(read_pushed(str(model)), portable, is_int8=True)
 
     def settings(served: Path, predictions: str, **more: Any) -> dict[str, Any]:
         return more | {
@@ -160,6 +159,7 @@ def prepare_peers(
             "columns": task.text_columns,
             "max_seq_length": length,
             "sizes": [1, BATCH],
+            "threads": rounds.THREADS,
             "predictions": str(directory / predictions),
         }
 
@@ -175,29 +175,21 @@ def prepare_peers(
         Peer(OURS, "saved_model.py", settings(model, "ours.json")),
         Peer(SERVER, "server.py", requests),
         Peer(TUTORIAL, "saved_model.py", settings(tutorial, "tutorial.json")),
+        *(
+            Peer(
+                name,
+                "runtime_model.py",
+                settings(portable, f"{name}.json", is_int8=is_int8),
+            )
+            for name, is_int8 in ((RUNTIME, False), (RUNTIME_INT8, True))
+        ),
     ]
     if python is None:
         return peers
+    transformers = settings(hugging_face, "transformers.json")
     return [
         *peers,
-        Peer(
-            TRANSFORMERS,
-            "transformers_pipeline.py",
-            settings(hugging_face, "transformers.json"),
-            python,
-        ),
-        Peer(
-            ONNX,
-            "onnx_runtime.py",
-            settings(onnx, "onnx.json", file=ONNX_FILE),
-            python,
-        ),
-        Peer(
-            ONNX_INT8,
-            "onnx_runtime.py",
-            settings(onnx, "onnx_int8.json", file=INT8_FILE),
-            python,
-        ),
+        Peer(TRANSFORMERS, "transformers_pipeline.py", transformers, python),
     ]
 
 
@@ -216,7 +208,7 @@ def find_differences(predictions: dict[str, np.ndarray]) -> dict[str, float]:
         for name, values in predictions.items()
     }
     for name, difference in differences.items():
-        if name != ONNX_INT8 and not difference <= TOLERANCE:
+        if name != RUNTIME_INT8 and not difference <= TOLERANCE:
             raise ValueError(
                 f"{name} predicts a probability that differs by {difference:.3g} from "
                 f"ours, more than {TOLERANCE}: the models are not comparable"
@@ -251,7 +243,7 @@ def speed_table(results: dict[str, list[Figures]]) -> str:
     help="A directory of versions or a SavedModel, as for `serve`.",
 )
 @click.option("--rounds", "count", type=int, default=5, show_default=True)
-@click.option("--short", is_flag=True, help=f"{_SHORT_ROWS} rows, 1 round.")
+@click.option("--short", is_flag=True, help=f"{SHORT_ROWS} rows, 1 round.")
 @peer_environment.WITHOUT
 def main(
     config_file: Path,
@@ -267,7 +259,7 @@ def main(
     if source is not None:
         overrides["data.source"] = source
     config = recipe.load_config(config_file, overrides)
-    texts = read_rows(config, _SHORT_ROWS if short else None)
+    texts = read_rows(config, SHORT_ROWS if short else None)
     results, differences = measure(
         config,
         model,

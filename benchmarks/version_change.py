@@ -61,7 +61,8 @@ def measure(
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory) / "model"
         shutil.copytree(source, root / "1")
-        port, path = server.start(str(root), ["--poll-seconds", "0.2"])
+        started = server.start(str(root), ["--poll-seconds", "0.2"])
+        port, path = started.port, started.path
         load = functools.partial(
             server.measure, port, path, rows, columns, CLIENTS, pause=PAUSE_SECONDS
         )

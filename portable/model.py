@@ -20,7 +20,7 @@ from portable.packing import Packed
 from portable.tokenizer import Text
 
 # Rows of similar length are computed together: less padding, and less memory.
-_ROWS_AT_A_TIME = 16
+ROWS_AT_A_TIME = 16
 _NOWHERE = -1  # the column and position of special tokens and padding
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]")
 
@@ -202,8 +202,8 @@ class PortableModel:
         """Returns the logits of packed rows, float32[rows, outputs]."""
         logits = np.empty((len(rows), self._kind.outputs), np.float32)
         order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
-        for start in range(0, len(order), _ROWS_AT_A_TIME):
-            chunk = order[start : start + _ROWS_AT_A_TIME]
+        for start in range(0, len(order), ROWS_AT_A_TIME):
+            chunk = order[start : start + ROWS_AT_A_TIME]
             inputs = packing.pad([rows[index] for index in chunk])
             feeds = dict(zip(INPUTS, inputs, strict=True))
             (logits[chunk],) = self._session.run([LOGITS], feeds)

@@ -1,8 +1,9 @@
-"""ONNX Runtime with an exported file and tokenizer, called with batches of rows.
+"""A bare session of ONNX Runtime, called with token ids that were prepared.
 
-Settings: `model`, a folder that `export --format onnx` wrote; `file`, the ONNX file in
-it; `rows`, `sizes` and `predictions`, as for `saved_model.py`. A file in int8 predicts
-different probabilities.
+Settings: `model`, a folder that `export --format onnx` wrote, and `file`, the ONNX file
+in it; `rows` and `sizes`, as for `saved_model.py`; `threads`; `chunk`, rows of a call:
+those of a batch are sorted by length, as the runtime does it. None pads all rows of a
+batch to the longest.
 """
 
 from __future__ import annotations
@@ -13,48 +14,69 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-import tokenizers
 
 from benchmarks import latency, peer
-from benchmarks.latency import Row
-
-_INPUTS = {
-    "input_ids": "ids",
-    "attention_mask": "attention_mask",
-    "token_type_ids": "type_ids",
-}
+from portable import folder, packing
+from portable.packing import Packed
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
-    """Loads the model, and predicts all rows once."""
-    rows = json.loads(Path(settings["rows"]).read_text())
-    folder = Path(settings["model"])
-    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    """Loads the model, tokenizes the rows, and predicts them once."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = settings["threads"]
     session = onnxruntime.InferenceSession(
-        str(folder / settings["file"]), providers=["CPUExecutionProvider"]
+        str(Path(settings["model"], settings["file"])),
+        options,
+        providers=["CPUExecutionProvider"],
     )
+    rows = pack(settings["model"], json.loads(Path(settings["rows"]).read_text()))
+    prepared = {
+        batch: [feed(chunk) for chunk in _split(rows, batch, settings["chunk"])]
+        for size in settings["sizes"]
+        for batch in latency.batches(range(len(rows)), size)
+    }
 
-    def call(batch: Sequence[Row]) -> np.ndarray:
-        texts = [tuple(row) if len(row) > 1 else row[0] for row in batch]
-        encodings = tokenizer.encode_batch(texts)
-        feeds = {
-            name: np.array([getattr(row, key) for row in encodings], np.int64)
-            for name, key in _INPUTS.items()
-        }
-        (logits,) = session.run(None, feeds)
-        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-        probabilities: np.ndarray = exponentials / exponentials.sum(
-            axis=1, keepdims=True
+    def call(batch: Sequence[int]) -> None:
+        for feeds in prepared[batch]:
+            session.run([folder.LOGITS], feeds)
+
+    def run_round(number: int) -> peer.Figures:
+        return latency.measure(call, range(len(rows)), settings["sizes"])
+
+    run_round(0)
+    return run_round
+
+
+def pack(directory: str, rows: Sequence[Sequence[str]]) -> list[Packed]:
+    """Tokenizes and packs rows, each the texts of its columns, without windows."""
+    described = folder.read_description(directory)
+    tokenizer = folder.read_tokenizer(directory, described)
+    start, end = (tokenizer.id_of(token) or 0 for token in ("[CLS]", "[SEP]"))
+    return [
+        packed
+        for segments in map(tokenizer.tokenize, rows)
+        for packed in packing.pack(
+            segments,
+            described.packing.whole,
+            special_token_ids=(start, end),
+            type_vocab_size=described.type_vocab_size,
         )
-        return probabilities
+    ]
 
-    for size in settings["sizes"]:
-        batches = [call(batch) for batch in latency.batches(rows, size)]
-    if settings["predictions"]:
-        probabilities = np.concatenate(batches).tolist()
-        Path(settings["predictions"]).write_text(json.dumps(probabilities))
 
-    return lambda number: latency.measure(call, rows, settings["sizes"])
+def feed(rows: Sequence[Packed]) -> dict[str, np.ndarray]:
+    """Returns the inputs of a session."""
+    return dict(zip(folder.INPUTS, packing.pad(rows), strict=True))
+
+
+def _split(
+    rows: Sequence[Packed], batch: Sequence[int], size: int | None
+) -> list[list[Packed]]:
+    packed = [rows[index] for index in batch]
+    if size is None:
+        return [packed]
+    packed.sort(key=lambda row: len(row.ids))
+    return [list(chunk) for chunk in latency.batches(packed, size)]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Settings: `model`, as for `serve`; `options` of `serve`; `rows`, a JSON file of rows,
 each a list of texts; `columns`, the names of the texts; `clients`, numbers of
-concurrent clients; `seconds` for each of them.
+concurrent clients; `seconds` for each of them; `module`, of the command, which is that
+of `bert-pipeline` by default.
 """
 
 from __future__ import annotations
@@ -25,16 +26,20 @@ from benchmarks import latency, peer
 from benchmarks.latency import Row
 
 HOST = "127.0.0.1"
+PIPELINE = "pipeline"  # the module of `bert-pipeline`
 START_SECONDS = 120
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     """Starts a server and warms it up."""
     rows = json.loads(Path(settings["rows"]).read_text())
-    port, path = start(settings["model"], settings["options"])
+    module = settings.get("module", PIPELINE)
+    server = start(settings["model"], settings["options"], module)
 
     def load(clients: int, seconds: float) -> peer.Figures:
-        return measure(port, path, rows, settings["columns"], clients, seconds)
+        return measure(
+            server.port, server.path, rows, settings["columns"], clients, seconds
+        )
 
     for clients in settings["clients"]:
         load(clients, min(2, settings["seconds"]))
@@ -103,39 +108,64 @@ def measure(
     return latency.summarize(calls, len(calls), time.perf_counter() - start)
 
 
-def start(model: str, options: list[str]) -> tuple[int, str]:
-    """Starts a server, which ends with this process.
+class Server:
+    """A server that is ready, until `stop` or the end of this process.
+
+    Attributes:
+      process: Its process.
+      port: Its port.
+      path: The path of predictions.
+    """
+
+    def __init__(self, process: subprocess.Popen, log: str) -> None:
+        self.process = process
+        self._log = Path(log)
+        atexit.register(self.stop)
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end and process.poll() is None:
+            match = re.search(rf"http://{re.escape(HOST)}:(\d+)", self._log.read_text())
+            if match is not None and _is_ready(int(match[1])):
+                self.port = int(match[1])
+                self.path = _find_path(self.port)
+                return
+            time.sleep(0.01)
+        raise RuntimeError(f"the server did not start:\n{self._log.read_text()}")
+
+    def stop(self) -> None:
+        """Ends the server."""
+        self.process.terminate()
+        self.process.wait()
+        self._log.unlink(missing_ok=True)
+
+
+def start(model: str, options: list[str], module: str = PIPELINE) -> Server:
+    """Starts a server.
 
     Args:
-      model: A directory of versions or a SavedModel, as for `serve --model`.
+      model: The option `--model` of `serve`.
       options: Further options of `serve`.
-
-    Returns:
-      The port, and the path of predictions.
+      module: The module of the command.
 
     Raises:
       RuntimeError: It did not start.
     """
-    command = [sys.executable, "-m", "pipeline", "serve", "--model", model]
-    command += ["--port", "0", "--no-grpc", *options]
+    command = [sys.executable, "-m", module, "serve", "--model", model, "--port", "0"]
+    command += ["--no-grpc"] if module == PIPELINE else []
     descriptor, log = tempfile.mkstemp()
-    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=descriptor)
+    process = subprocess.Popen(
+        [*command, *options], stdin=subprocess.DEVNULL, stderr=descriptor
+    )
     os.close(descriptor)
-    atexit.register(_stop, server, log)
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end and server.poll() is None:
-        text = Path(log).read_text()
-        match = re.search(rf"http://{re.escape(HOST)}:(\d+)", text)
-        if match is not None and "INFO ready" in text:
-            return int(match[1]), _find_path(int(match[1]))
-        time.sleep(0.1)
-    raise RuntimeError(f"the server did not start:\n{Path(log).read_text()}")
+    return Server(process, log)
 
 
-def _stop(server: subprocess.Popen, log: str) -> None:
-    server.terminate()
-    server.wait()
-    Path(log).unlink()
+def _is_ready(port: int) -> bool:
+    with contextlib.closing(http.client.HTTPConnection(HOST, port)) as connection:
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except OSError:  # it does not listen yet
+            return False
 
 
 def _find_path(port: int) -> str:

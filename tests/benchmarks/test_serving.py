@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import serving
-from benchmarks.serving import ONNX_INT8, OURS, TRANSFORMERS, TUTORIAL
+from benchmarks.serving import OURS, RUNTIME_INT8, TRANSFORMERS, TUTORIAL
 from contracts.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import tiny
@@ -53,8 +53,8 @@ def test_peer_with_another_model_is_refused():
 
 
 def test_int8_predictions_may_differ():
-    predictions = {OURS: PREDICTIONS, ONNX_INT8: PREDICTIONS + 0.2}
-    assert serving.find_differences(predictions)[ONNX_INT8] == pytest.approx(0.2)
+    predictions = {OURS: PREDICTIONS, RUNTIME_INT8: PREDICTIONS + 0.2}
+    assert serving.find_differences(predictions)[RUNTIME_INT8] == pytest.approx(0.2)
 
 
 def test_peer_that_predicts_nan_is_refused():

@@ -1,11 +1,14 @@
 """Benchmarks of a finished run in their smallest form."""
 
+import sys
+
 import pytest
 
 from benchmarks import (
     first_step,
     pipeline_cost,
     rounds,
+    runtime,
     seeds,
     serving,
     serving_load,
@@ -78,9 +81,10 @@ def test_peers_serve_the_same_weights(finished, monkeypatch):
     results, differences = serving.measure(
         config, finished.paths.pushed, texts, 1, 0.2, None
     )
-    assert list(results) == [serving.OURS, serving.TUTORIAL]
-    assert differences[serving.TUTORIAL] < 1e-5
-    assert len(serving.speed_table(results).splitlines()) == 2 + 2
+    same = [serving.OURS, serving.TUTORIAL, serving.RUNTIME]
+    assert list(results) == [*same, serving.RUNTIME_INT8]
+    assert all(differences[name] < 1e-5 for name in same)
+    assert len(serving.speed_table(results).splitlines()) == 2 + 4
 
 
 def test_server_is_compared_with_the_bare_model(finished, monkeypatch):
@@ -92,6 +96,19 @@ def test_server_is_compared_with_the_bare_model(finished, monkeypatch):
     results = serving_load.measure(finished.paths.pushed, data, [1, 2], 0.2, 1)
     assert all(rounds.spread(results[name], f"rows/s at {n}").low > 0 for n in (1, 2))
     assert len(serving_load.table(results, [1, 2]).splitlines()) == 2 + 2 + 2
+
+
+def test_runtime_is_compared_with_onnx_runtime_and_tensorflow(finished, monkeypatch):
+    peers_in_process.install(monkeypatch)
+    config = finished.config
+    texts = serving.read_rows(config, None)
+    results, metrics = runtime.measure(
+        config, finished.paths.pushed, texts, 1, 0.2, sys.executable
+    )
+    assert runtime.row_table(results).count("\n") == 1 + 5
+    assert runtime.batch_table(results).count("\n") == 1 + 4
+    assert runtime.weights_table(results, metrics).count("\n") == 1 + 2
+    assert runtime.start_table(results).count("\n") == 1 + 4
 
 
 def test_requests_are_measured_while_the_version_changes(finished):
