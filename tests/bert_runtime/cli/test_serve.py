@@ -46,6 +46,7 @@ def test_versions_change_and_sigterm_drains(tmp_path):
         assert server.metric("serving_loaded_versions") == 1
         (root / "3").mkdir()
         (root / "3" / "model.json").write_text("broken")
+        plain_models.write_manifest(root / "3")
         wait_until(lambda: "cannot load" in server.read())
         assert server.predict("a", "echo") == (200, {"echo": "a", "version": 2})
         port = server.http.base_url.port
