@@ -8,7 +8,7 @@ from tests.serving import plain_models
 
 if __name__ == "__main__":
     module = types.ModuleType("bert_runtime.served_model")
-    module.load = plain_models.load
+    module.load = lambda directory, version, **_: plain_models.load(directory, version)
     sys.modules[module.__name__] = module
     import bert_runtime
 
