@@ -88,6 +88,8 @@ class PortableModelOfTexts:
 
     def read(self, texts, rows):
         """Returns the texts that a response to texts has, and its versions."""
+        if len(rows) != len(texts):
+            return rows, {0}
         expected = self._model.predict([texts] * len(self._columns))["logits"]
         echoes = [
             text if np.allclose(row["logits"], logits, rtol=0, atol=1e-5) else row
