@@ -49,8 +49,8 @@ METRICS = ("accuracy", "f1")
 
 _P50, _P99 = (latency.at(name, 1) for name in (latency.P50, latency.P99))
 _RATE = latency.at(latency.ROWS_PER_SECOND, BATCH)
-_RUNTIME = "bert_runtime.cli.main"
-_STARTS = (
+RUNTIME_MODULE = "bert_runtime.cli.main"
+STARTS = (
     (commands.CPU_SECONDS, 2),
     (commands.SECONDS, 2),
     (commands.READY_SECONDS, 2),
@@ -145,7 +145,7 @@ def prepare_peers(
 
     bare = settings(folder, file=ONNX_FILE, chunk=ROWS_AT_A_TIME)
     threads = ["--threads", str(THREADS)]
-    runtime = {"module": _RUNTIME, "options": threads}
+    runtime = {"module": RUNTIME_MODULE, "options": threads}
     pipeline = {"module": server.PIPELINE}
     return [
         Peer(BARE, "onnx_runtime.py", bare, python),
@@ -154,7 +154,10 @@ def prepare_peers(
         Peer(MODEL_INT8, "runtime_model.py", settings(folder, is_int8=True), python),
         Peer(SAVED_MODEL, "saved_model.py", settings(model)),
         Peer(
-            SERVER, "server.py", settings(folder, module=_RUNTIME, clients=[1]), python
+            SERVER,
+            "server.py",
+            settings(folder, module=RUNTIME_MODULE, clients=[1]),
+            python,
         ),
         Peer(PIPELINE_SERVER, "server.py", settings(model, **pipeline, clients=[1])),
         Peer(
@@ -222,7 +225,7 @@ def start_table(results: Results) -> str:
             rounds.spread(theirs, figure).format(digits),
             rounds.ratio(ours, theirs, figure).format(2),
         ]
-        for figure, digits in _STARTS
+        for figure, digits in STARTS
     ]
     return rounds.table(["what", COMMANDS, PIPELINE_COMMANDS, "ratio"], lines)
 

@@ -20,7 +20,7 @@ from portable.packing import Packed
 from portable.tokenizer import Text
 
 # Rows of similar length are computed together: less padding, and less memory.
-ROWS_AT_A_TIME = 16
+ROWS_AT_A_TIME = 8
 _NOWHERE = -1  # the column and position of special tokens and padding
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]")
 

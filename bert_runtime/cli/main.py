@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 from typing import Any
 
 import click
@@ -41,6 +40,8 @@ def _report(error: UsageError, command: click.Command) -> None:
 
 def _show_version(context: click.Context, _: click.Parameter, is_given: bool) -> None:
     if is_given:
+        from importlib import metadata  # takes a third of the time of `--help`
+
         try:
             version = metadata.version(_PROJECT)
         except metadata.PackageNotFoundError:  # not installed: in the repository
