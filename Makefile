@@ -24,7 +24,8 @@ WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-faults test-newest \
   test-newest-fast baseline baseline-newest coverage fuzz audit bench bench-gpu lint types \
-  format docs docs-serve lock runtime image push-image check-image clean
+  format docs docs-serve lock runtime image runtime-image push-image check-image \
+  clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -124,7 +125,7 @@ lint: $(INSTALLED)  ## style and imports: ruff check, ruff format --check, lint-
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@.venv/bin/lint-imports
-	@.venv/bin/hadolint Dockerfile
+	@.venv/bin/hadolint Dockerfile deploy/runtime/Dockerfile
 
 types: $(INSTALLED)  ## types: mypy
 	@$(PY) -m mypy
@@ -171,6 +172,7 @@ lock: $(INSTALLED)  ## compile all .lock files from their .in files; prints what
 # Needs no .venv: a Python with pip, which fetches setuptools.
 PYTHON ?= python3
 runtime:  ## build the wheel bert-pipeline-runtime in dist/
+	@rm -f dist/bert_pipeline_runtime-*.whl
 	@$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	  --wheel-dir dist ./deploy/runtime
 
@@ -185,6 +187,10 @@ image: .image-settings  ## build the container image: IMAGE=registry/name:tag, A
 	  --build-arg ACCELERATOR=$(ACCELERATOR) --build-arg USER_ID=$(USER_ID) \
 	  --build-arg REVISION=$(REVISION) .
 
+runtime-image: .image-settings runtime  ## build the image of the runtime: IMAGE=registry/name:tag
+	@DOCKER_BUILDKIT=1 docker build --file deploy/runtime/Dockerfile --tag "$(IMAGE)" \
+	  $(ARGS) --build-arg REVISION=$(REVISION) .
+
 push-image: .image-settings  ## push the image: IMAGE=registry/name:tag
 	@docker push "$(IMAGE)"
 
@@ -198,7 +204,7 @@ push-image: .image-settings  ## push the image: IMAGE=registry/name:tag
 	  "start a container engine, or point DOCKER_HOST to one; \`make check-image\`" \
 	  "needs none" >&2; exit 2; }
 
-check-image: $(INSTALLED)  ## check the image without a container engine; ARGS="--accelerator gpu"
+check-image: $(INSTALLED)  ## check an image without a container engine; ARGS="--runtime EXPORTED_DIR"
 	@$(PY) -m tools.check_image $(ARGS)
 
 # Beam's Prism, a job service that needs no cluster, for tests only.

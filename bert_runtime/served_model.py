@@ -27,6 +27,7 @@ from contracts.versions.exported_model import (
 )
 from portable import folder
 from portable.model import PortableModel
+from serving import model_files
 from serving.model_facts import ServedModel
 from serving.signatures import Signature, Tensors, TensorSpec
 
@@ -46,7 +47,7 @@ class PortableServedModel(ServedModel):
     """A portable model in the memory of this process.
 
     Args:
-      directory: The version.
+      directory: The version: a portable folder, or a pushed model with one.
       version: Its number.
       file: The ONNX file.
       threads: Threads of an operator; None takes one a core.
@@ -55,8 +56,8 @@ class PortableServedModel(ServedModel):
     def __init__(
         self, directory: Path, version: int, file: str, threads: int | None
     ) -> None:
-        path = Path(served_versions.model_directory(str(directory), PORTABLE_FILE))
-        self._model = PortableModel(str(path), file=file, threads=threads)
+        path = served_versions.model_directory(str(directory), PORTABLE_FILE)
+        self._model = PortableModel(path, file=file, threads=threads)
         described = self._model.description
         texts = {name: TensorSpec(_STRING, (None,)) for name in described.text_columns}
         kind = described.label_kind
@@ -83,8 +84,12 @@ class PortableServedModel(ServedModel):
             )
             for name, returned in ((SERVING_DEFAULT, outputs), (TOKENIZE, tokens))
         }
+        # A folder in a pushed version shares the files of the version.
+        of_version = served_versions.CARD_FILE, served_versions.EXAMPLES_FILE
+        of_folder = folder.CARD_FILE, folder.EXAMPLES_FILE
+        card, examples = of_folder if path == str(directory) else of_version
         super().__init__(
-            directory=path,
+            card=directory / card,
             version=version,
             signatures=signatures,
             signature_metadata={
@@ -94,11 +99,9 @@ class PortableServedModel(ServedModel):
                 }
             },
             text_columns=list(described.text_columns),
-            description={
-                "classes": described.classes and list(described.classes),
-                "separator": described.separator,
-                "label_range": described.label_range and list(described.label_range),
-            },
+            description=model_files.describe(
+                described.model_dump(mode="json"), directory / examples
+            ),
             refused_signatures=dict.fromkeys(
                 (
                     exported_model.SERVE_EXAMPLES,

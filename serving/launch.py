@@ -35,7 +35,7 @@ class Backend:
     """What loads the models of a server, and serves them besides HTTP.
 
     Attributes:
-      load: Loads a directory as a version and warms it up.
+      load: Loads the directory of a version and warms it up.
       open_grpc: Returns gRPC with an open port; None to serve HTTP only.
       broken: A descriptor that is readable once no version can be loaded any more; None
         if there is none.

@@ -251,8 +251,7 @@ class LoadedVersions:
                 served_versions.verify, str(path), main_file
             ):
                 logger.warning("%s", unchecked)
-            model = Path(served_versions.model_directory(str(path), main_file))
-            version.model = await self._run(self._load, model, number)
+            version.model = await self._run(self._load, path, number)
         except Exception as error:  # noqa: BLE001 (in the log and the status)
             version.state = State.END
             name = type(error).__name__

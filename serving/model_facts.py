@@ -19,19 +19,19 @@ class ModelFacts:
     """What the server knows of a model.
 
     Attributes:
-      directory: The model's files.
+      card: The file of the model card, which may be missing.
       version: The version.
       signatures: The signatures by name.
       signature_metadata: The signatures as the metadata API returns them: a
         `SignatureDefMap` of TensorFlow Serving as JSON.
       text_columns: The text inputs in the task's order, of a model that this pipeline
         exported; None otherwise. A signature sorts its inputs by name.
-      description: What `model_files.read_description` returns.
+      description: What `model_files.describe` returns.
       refused_signatures: Names of signatures that this kind of model cannot have, and
         the reasons.
     """
 
-    directory: Path
+    card: Path
     version: int
     signatures: Mapping[str, Signature]
     signature_metadata: Mapping[str, Any]

@@ -1,17 +1,15 @@
-"""Reads the files next to the graph of a SavedModel: its task, examples and card."""
+"""Reads the files next to a model that people see: its task, examples and card."""
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from contracts.versions.exported_model import DESCRIPTION_FILE
-from contracts.versions.served_versions import (
-    CARD_FILE,
-    EXAMPLES_FILE,
-)
+from contracts.versions.served_versions import EXAMPLES_FILE
 from serving.json_requests import INSTANCES
 
 logger = logging.getLogger(__name__)
@@ -20,21 +18,29 @@ _MAX_BYTES = 1 << 20  # of a file
 
 
 def read_description(directory: Path) -> dict[str, Any]:
-    """Reads the description and the examples of a SavedModel.
-
-    A model of another pipeline has no such files. An invalid file is logged.
+    """Reads the description and the examples of a SavedModel; see `describe`.
 
     Args:
-      directory: The SavedModel.
+      directory: The SavedModel. One of another pipeline has no such files.
+    """
+    described = _read_json(directory / DESCRIPTION_FILE)
+    return describe(described, directory / EXAMPLES_FILE)
+
+
+def describe(described: Mapping[str, Any], examples: Path) -> dict[str, Any]:
+    """Describes a model for people who try it.
+
+    Args:
+      described: What the model predicts, with other facts.
+      examples: A predict request. The file may be missing; an invalid one is logged.
 
     Returns:
       `classes`, the names in the order of the probabilities; `separator`, what is
       between the names of several predicted labels in a text; `label_range`, the lowest
       and highest score of a regression; and `examples`, rows of the default signature.
-      A key without a value in the files is missing.
+      A key without a value is missing.
     """
-    described = _read_json(directory / DESCRIPTION_FILE)
-    request = _read_json(directory / EXAMPLES_FILE)
+    request = _read_json(examples)
     values = {
         "classes": (described.get("classes"), list),
         "separator": (described.get("separator"), str),
@@ -48,18 +54,13 @@ def read_description(directory: Path) -> dict[str, Any]:
     }
 
 
-def has_card(directory: Path) -> bool:
-    """Returns whether a SavedModel has a model card."""
-    return (directory / CARD_FILE).is_file()
-
-
-def read_card(directory: Path) -> bytes | None:
-    """Returns the model card, in Markdown; None if it is missing.
+def read_card(path: Path) -> bytes | None:
+    """Returns a model card, in Markdown; None if it is missing.
 
     It may change while the model is loaded. Only the first MiB is read.
     """
     try:
-        return _read(directory / CARD_FILE)
+        return _read(path)
     except OSError:
         return None
 

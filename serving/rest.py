@@ -359,14 +359,15 @@ def _metadata(model: ModelFacts) -> dict[str, Any]:
     metadata: dict[str, Any] = {SIGNATURE_DEF: model.signature_metadata}
     if model.text_columns is not None:
         metadata["text_columns"] = model.text_columns
-    has_card = model_files.has_card(model.directory)
-    return {**metadata, **model.description, "has_card": has_card}
+    return {**metadata, **model.description, "has_card": model.card.is_file()}
 
 
 def _read_card(model: ModelFacts) -> bytes:
-    card = model_files.read_card(model.directory)
+    card = model_files.read_card(model.card)
     if card is None:
-        raise not_found(f"Version {model.version} has no model card (README.md)")
+        raise not_found(
+            f"Version {model.version} has no model card ({model.card.name})"
+        )
     return card
 
 

@@ -1,8 +1,10 @@
-"""Checks the container image without a container engine: `make check-image`.
+"""Checks a container image without a container engine: `make check-image`.
 
 Checks the Dockerfile by rules, then installs the image's content in a temporary folder
 with the Dockerfile's own script, and runs there what a cluster runs. Prints a line for
 each check. The exit status is 1 if one fails.
+
+With `--runtime DIR` it is the runtime's image, which serves the exported model DIR.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from packaging.utils import canonicalize_name
 
 from pipeline import entrypoint
 from pipeline.config.paths import REPOSITORY as ROOT
-from tools import image_rules
+from tools import image_rules, runtime_image
 from tools.image_content import INSTALL_SCRIPT, Image
+
+Content = Image | runtime_image.RuntimeImage
 
 LOAD = "import ctypes, sys; [ctypes.CDLL(path) for path in sys.argv[1:]]"
 NVIDIA_LIBRARIES = 12
@@ -46,6 +50,11 @@ def packages_are_the_locks(image: Image) -> Iterator[str]:
         locked.pop(name, None)
     if "accelerator" in image.files:
         locked |= image_rules.read_lock(ROOT / stack.gpu_lock, stack.python)
+    return compare_packages(image, locked)
+
+
+def compare_packages(image: Content, locked: dict[str, str]) -> Iterator[str]:
+    """Yields differences between the installed packages and those of a lock."""
     installed = {
         str(canonicalize_name(distribution.name)): distribution.version
         for distribution in _distributions(image)
@@ -67,7 +76,7 @@ def development_packages() -> set[str]:
     return set(names.split())
 
 
-def files_have_an_owner(image: Image) -> Iterator[str]:
+def files_have_an_owner(image: Content) -> Iterator[str]:
     """Every file belongs to a package, and every user may read it."""
     owned = {
         (image.site_packages / file).resolve().relative_to(image.prefix.resolve())
@@ -207,7 +216,7 @@ def cuda_libraries_load(image: Image) -> Iterator[str]:
         yield f"there are {len(libraries)} libraries, expected {NVIDIA_LIBRARIES}"
 
 
-def _distributions(image: Image) -> list[metadata.Distribution]:
+def _distributions(image: Content) -> list[metadata.Distribution]:
     return list(metadata.distributions(path=[str(image.site_packages)]))
 
 
@@ -247,16 +256,67 @@ def check_content(folder: Path, accelerator: str) -> list[bool]:
     return results
 
 
+def check_runtime(image: runtime_image.RuntimeImage, model: Path) -> list[bool]:
+    """Checks the runtime's image, starts it and calls it.
+
+    Args:
+      image: The image.
+      model: An exported model, for /models.
+
+    Returns:
+      A result for each check.
+    """
+    return [
+        passes(runtime_packages_are_the_locks, image),
+        passes(files_have_an_owner, image),
+        passes(runtime_image.serves_without_rights, image, model),
+        passes(runtime_image.health_check_finds_the_server, image, model),
+    ]
+
+
+def runtime_packages_are_the_locks(image: runtime_image.RuntimeImage) -> Iterator[str]:
+    """The installed packages are the lock's, and the runtime."""
+    return compare_packages(image, image_rules.read_lock(image.lock, image.version))
+
+
 def main() -> int:
     """Runs all checks; returns the exit status."""
     parser = argparse.ArgumentParser(prog="check-image")
     parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument(
+        "--runtime",
+        type=Path,
+        metavar="DIR",
+        help="check the runtime's image instead, which serves an exported model",
+    )
+    parser.add_argument("--python", help="of the runtime's image: pythonX.Y")
     arguments = parser.parse_args()
+    if arguments.runtime:
+        return _summarize(_build_runtime(arguments.runtime, arguments.python))
     results = [passes(rule, ROOT) for rule in image_rules.RULES]
     results.append(passes(same_python))
     if all(results):  # otherwise it would install another image
         with tempfile.TemporaryDirectory(prefix="image-") as name:
             results += check_content(Path(name), arguments.accelerator)
+    return _summarize(results)
+
+
+def _build_runtime(model: Path, python: str | None) -> list[bool]:
+    with tempfile.TemporaryDirectory(prefix="image-") as name:
+        folder = Path(name)
+        checkout = runtime_image.copy_checkout(ROOT, folder / "checkout")
+        results = [passes(rule, checkout) for rule in image_rules.RUNTIME_RULES]
+        if all(results):
+            print("      installing the image's content", flush=True)
+            try:
+                image = runtime_image.RuntimeImage(checkout, folder, python)
+            except RuntimeError as error:
+                return [*results, report("The image's Python is here", [str(error)])]
+            results += check_runtime(image, model)
+    return results
+
+
+def _summarize(results: list[bool]) -> int:
     failed = results.count(False)
     print(f"check-image: {failed} of {len(results)} checks failed")
     return 1 if failed else 0

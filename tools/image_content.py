@@ -17,6 +17,12 @@ INSTALL_SCRIPT = "tools/install_image.sh"
 _INSTALLERS = re.compile("INDEX|FIND_LINKS|CERT|TLS|HOST|PROXY|TIMEOUT|CACHE", re.I)
 
 
+def installer_environment() -> dict[str, str]:
+    """Returns the variables of this process that installers read."""
+    found = {n: v for n, v in os.environ.items() if _INSTALLERS.search(n)}
+    return found | {"HOME": str(Path.home())}  # for the caches
+
+
 class Image:
     """The content of the image in a folder.
 
@@ -96,9 +102,7 @@ class Image:
     def _install(self, part: str) -> Path:
         """Runs the Dockerfile's script for a part; returns its new folder."""
         prefix = self._folder / part
-        environment = {n: v for n, v in os.environ.items() if _INSTALLERS.search(n)}
-        environment |= {
-            "HOME": str(Path.home()),  # for the caches
+        environment = installer_environment() | {
             "PATH": f"{self._folder}/uv/bin:{self.prefix}/bin:/usr/bin:/bin",
             # The image has no compiler.
             "CC": "false",

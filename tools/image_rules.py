@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
+import functools
 import re
 import shlex
 import subprocess
@@ -33,6 +35,8 @@ DECOYS = (
     "sample_data/credentials.json",
     "tests/test_image.py",
 )
+DOCKERFILE = "Dockerfile"
+RUNTIME_DOCKERFILE = "deploy/runtime/Dockerfile"
 BEAM_IMAGE = "apache/beam_python{}_sdk:{}"
 # Prints a line for each of the projects, of which the runtime is one.
 PRINT_PACKAGES = """
@@ -86,9 +90,12 @@ def read_lock(path: Path, python: str) -> dict[str, str]:
     return versions
 
 
-def read_dockerfile(root: Path, accelerator: str = "cpu") -> DockerfileParser:
+def read_dockerfile(
+    root: Path, accelerator: str = "cpu", dockerfile: str = DOCKERFILE
+) -> DockerfileParser:
     """Reads a checkout's Dockerfile with the build argument ACCELERATOR."""
-    return DockerfileParser(str(root), build_args={"ACCELERATOR": accelerator})
+    path = str(root / dockerfile)
+    return DockerfileParser(path, build_args={"ACCELERATOR": accelerator})
 
 
 def image_steps(dockerfile: DockerfileParser) -> list[tuple[str, str]]:
@@ -130,9 +137,14 @@ def copied_paths(dockerfile: DockerfileParser) -> list[str]:
     return paths
 
 
-def build_context(root: Path) -> list[str]:
+def ignore_file(dockerfile: str = DOCKERFILE) -> str:
+    """Returns the path of the .dockerignore that a build with a Dockerfile reads."""
+    return ".dockerignore" if dockerfile == DOCKERFILE else f"{dockerfile}.dockerignore"
+
+
+def build_context(root: Path, dockerfile: str = DOCKERFILE) -> list[str]:
     """Returns the files that .dockerignore lets into a build, relative to `root`."""
-    lines = (root / ".dockerignore").read_text().splitlines()
+    lines = (root / ignore_file(dockerfile)).read_text().splitlines()
     patterns = [line for line in lines if line.strip() and not line.startswith("#")]
     # The library adds the Dockerfile and .dockerignore, as every builder does. The
     # Dockerfile copies neither.
@@ -157,9 +169,9 @@ def find_packages(root: Path) -> list[str]:
     return [name for packages in find_projects(root).values() for name in packages]
 
 
-def no_frontend_is_fetched(root: Path) -> Iterator[str]:
+def no_frontend_is_fetched(root: Path, dockerfile: str = DOCKERFILE) -> Iterator[str]:
     """No build fetches a Dockerfile frontend."""
-    if re.match(r"#\s*syntax\s*=", (root / "Dockerfile").read_text()):
+    if re.match(r"#\s*syntax\s*=", (root / dockerfile).read_text()):
         yield "`# syntax=` makes every build fetch a frontend"
 
 
@@ -181,12 +193,14 @@ def versions_agree(root: Path) -> Iterator[str]:
         yield f"no FROM {image}; {stack.lock} has apache-beam {beam}"
 
 
-def context_is_what_is_copied(root: Path) -> Iterator[str]:
+def context_is_what_is_copied(
+    root: Path, dockerfile: str = DOCKERFILE
+) -> Iterator[str]:
     """.dockerignore lets in what COPY takes, and nothing else."""
-    context = build_context(root)
-    sources = copied_paths(read_dockerfile(root))
+    context = build_context(root, dockerfile)
+    sources = copied_paths(read_dockerfile(root, dockerfile=dockerfile))
     for source in sources:
-        if not (root / source).exists():
+        if not any(root.glob(source)):
             yield f"COPY {source}: there is no such file"
         elif not any(_is_below(path, source) for path in context):
             yield f"COPY {source}: .dockerignore excludes it"
@@ -196,7 +210,7 @@ def context_is_what_is_copied(root: Path) -> Iterator[str]:
 
 
 def _is_below(path: str, source: str) -> bool:
-    return path == source or path.startswith(f"{source}/")
+    return fnmatch.fnmatch(path, source) or path.startswith(f"{source}/")
 
 
 def packages_are_in_context(root: Path) -> Iterator[str]:
@@ -208,18 +222,40 @@ def packages_are_in_context(root: Path) -> Iterator[str]:
                 yield f"{path} is in a package, but .dockerignore excludes it"
 
 
-def context_is_clean(root: Path) -> Iterator[str]:
+def context_is_clean(root: Path, dockerfile: str = DOCKERFILE) -> Iterator[str]:
     """.dockerignore excludes secrets, caches and outputs next to the code."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
         for path in DECOYS:
             (copy / path).parent.mkdir(parents=True, exist_ok=True)
             (copy / path).touch()
-        (copy / ".dockerignore").write_text((root / ".dockerignore").read_text())
+        ignored = (root / ignore_file(dockerfile)).read_text()
+        (copy / ".dockerignore").write_text(ignored)
         for path in build_context(copy):
             yield f".dockerignore lets in a file like {path}"
 
 
+def runtime_has_the_lock_of_its_python(root: Path) -> Iterator[str]:
+    """The runtime's image has one Python, and the lock for it."""
+    dockerfile = read_dockerfile(root, dockerfile=RUNTIME_DOCKERFILE)
+    (lock,) = (path for path in copied_paths(dockerfile) if path.endswith(".lock"))
+    python = Path(lock).stem.removeprefix("py")
+    for image in external_images(dockerfile):
+        if not image.startswith(f"python:{python}-slim-"):
+            yield f"FROM {image}: the lock is {lock}"
+
+
+RUNTIME_RULES: tuple[Callable[[Path], Iterator[str]], ...] = (
+    *(
+        functools.wraps(rule)(functools.partial(rule, dockerfile=RUNTIME_DOCKERFILE))
+        for rule in (
+            no_frontend_is_fetched,
+            context_is_what_is_copied,
+            context_is_clean,
+        )
+    ),
+    runtime_has_the_lock_of_its_python,
+)
 RULES: tuple[Callable[[Path], Iterator[str]], ...] = (
     no_frontend_is_fetched,
     versions_agree,

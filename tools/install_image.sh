@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Installs one part of the container image below a prefix, with the `python` on PATH.
-# The Dockerfile and tools/check_image.py both run it, so that the check covers the build.
-# Runs where stacks/ has one stack, the image's.
-#   tools/install_image.sh uv|packages|accelerator|project|sbom PREFIX
+# The Dockerfiles and tools/check_image.py both run it, so that the check covers the build.
+# Runs where stacks/ has one stack, the image's, or deploy/runtime/locks one lock.
+#   tools/install_image.sh PART PREFIX
 #     uv           the installer for the parts below; it is not part of the image
 #     packages     the lock without the development tools; needs uv on PATH
 #     accelerator  NVIDIA's libraries, the gpu.lock
 #     project      this project and its runtime, without dependencies; needs uv on PATH
 #     sbom         the list of all packages that `python` has (CycloneDX); needs uv on PATH
+# and of the runtime's image, deploy/runtime/Dockerfile:
+#     runtime-packages   the lock
+#     runtime            the wheel in dist/, without dependencies
 set -euo pipefail
 
 # Left out: `# Development.` in requirements.in, and packages that only those need.
@@ -18,7 +21,8 @@ jupyter-client jupyter-core jupytext librt mdit-py-plugins mypy mypy-extensions 
 nbclient nbformat nest-asyncio2 pathspec platformdirs playwright pytest pytest-cov \
 pytest-timeout pytest-xdist pyzmq referencing rpds-py ruff tornado types-pyyaml uv"
 
-part=${1:?which part: uv, packages, accelerator, project or sbom}
+parts="uv, packages, accelerator, project, sbom, runtime-packages, runtime"
+part=${1:?which part: $parts}
 prefix=${2:?the prefix to install below}
 lock=$(echo stacks/*/requirements.lock)
 scratch=$(mktemp -d)
@@ -32,17 +36,17 @@ entries() {
     kept' "$lock"
 }
 
-# Installs wheels only, with their locked hashes, without resolving.
+# Installs wheels only, without resolving.
 pip_install() {
   python -m pip install --quiet --no-input --disable-pip-version-check \
-    --root-user-action ignore --no-deps --require-hashes --only-binary :all: \
-    --ignore-installed --prefix "$prefix" --requirement "$1"
+    --root-user-action ignore --no-deps --only-binary :all: --ignore-installed \
+    --prefix "$prefix" "$@"
 }
 
 case $part in
   uv)
     entries only uv >"$scratch/uv.txt"
-    pip_install "$scratch/uv.txt"
+    pip_install --require-hashes --requirement "$scratch/uv.txt"
     ;;
   packages)
     # The few source distributions are pure Python, built with the lock's setuptools.
@@ -53,7 +57,7 @@ case $part in
       "$scratch/packages.txt"
     ;;
   accelerator)
-    pip_install stacks/*/gpu.lock
+    pip_install --require-hashes --requirement stacks/*/gpu.lock
     ;;
   project)
     uv pip install --quiet --python "$(command -v python)" --prefix "$prefix" \
@@ -68,8 +72,14 @@ case $part in
     "$scratch/cyclonedx/bin/cyclonedx-py" environment --output-reproducible \
       --output-file "$prefix/share/sbom/sbom.cdx.json" "$(command -v python)"
     ;;
+  runtime-packages)
+    pip_install --require-hashes --requirement deploy/runtime/locks/*.lock
+    ;;
+  runtime)
+    pip_install --no-index dist/*.whl
+    ;;
   *)
-    echo "install_image: the part is '$part'; it must be one of uv, packages, accelerator, project, sbom" >&2
+    echo "install_image: the part is '$part'; it must be one of $parts" >&2
     exit 2
     ;;
 esac

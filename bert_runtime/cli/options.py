@@ -52,6 +52,12 @@ ALLOWED_HOSTS = click.option(
     help="Further host name for HTTP requests, and for pages that send them; "
     "*.example.com allows all subdomains. Repeatable.",
 )
+INT8 = click.option("--int8", is_flag=True, help="Load the weights in int8.")
+THREADS = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Threads of ONNX Runtime. Default: one for each core.",
+)
 
 
 def check_host(host: str) -> str:

@@ -67,12 +67,8 @@ MIN_PROBABILITY = click.option(
     help="Format of --input. Default: by its name.",
 )
 @MIN_PROBABILITY
-@click.option("--int8", is_flag=True, help="Load the weights in int8.")
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    help="Threads of ONNX Runtime. Default: one for each core.",
-)
+@options.INT8
+@options.THREADS
 @click.option(
     "--encoding",
     metavar="NAME",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 import pkgutil
@@ -15,6 +16,8 @@ from bert_runtime.arguments import Port
 from bert_runtime.cli.options import (
     ALLOWED_HOSTS,
     HOST,
+    INT8,
+    THREADS,
     FloatRange,
     allowed,
     check_host,
@@ -244,8 +247,8 @@ def build_settings(options: dict[str, Any]) -> ServerSettings:
     metavar="DIR",
     help="Folder of an exported model, or a directory of numbered versions.",
 )
-@server_options()
-def serve_command(**options: Any) -> None:
+@server_options(INT8, THREADS)
+def serve_command(int8: bool, threads: int | None, **options: Any) -> None:
     """Serve an exported model over TensorFlow Serving's REST API.
 
     New versions in DIR are loaded while the server runs. SIGTERM drains it.
@@ -254,15 +257,29 @@ def serve_command(**options: Any) -> None:
     from contracts.versions.exported_model import PORTABLE_FILE
     from serving import launch
 
-    launch.serve(settings, _start, PORTABLE_FILE)
+    if int8:
+        _check_int8(settings.model)
+    start = functools.partial(_start, int8, threads)
+    launch.serve(settings, start, PORTABLE_FILE)
 
 
-def _start() -> Backend:
+def _check_int8(model: Path) -> None:
+    """Refuses a model whose newest version lacks the weights in int8."""
+    from contracts.versions.exported_model import PORTABLE_FILE
+    from portable import folder
+    from prediction.model_directory import find_model
+
+    folder.check_weights(find_model(str(model), PORTABLE_FILE), folder.INT8_FILE)
+
+
+def _start(is_int8: bool, threads: int | None) -> Backend:
     from bert_runtime import served_model
+    from portable import folder
     from serving.launch import Backend
 
     gc.freeze()  # full collections need not visit what was imported
-    return Backend(served_model.load)
+    file = folder.INT8_FILE if is_int8 else folder.ONNX_FILE
+    return Backend(functools.partial(served_model.load, file=file, threads=threads))
 
 
 def _parse_label(text: str) -> tuple[str, int]:

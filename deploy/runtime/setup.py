@@ -50,8 +50,8 @@ REQUIREMENTS = [
 def common_settings() -> dict:
     """Returns the arguments of `setup` that both packages share.
 
-    Each build has a folder of its own: in a common one, it would take modules along
-    that were deleted since, or that a concurrent build wrote.
+    Each build has a new folder: a shared one also has modules that were deleted since,
+    or that a concurrent build wrote.
     """
     build = tempfile.mkdtemp(prefix="bert-pipeline-build-")
     atexit.register(shutil.rmtree, build, ignore_errors=True)

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
-from contracts.versions.served_versions import GRAPH_FILE
+from contracts.versions.served_versions import CARD_FILE, GRAPH_FILE
 from serving import model_files
 from serving.errors import Code, RequestError, invalid, is_invalid
 from serving.model_facts import ServedModel
@@ -44,7 +44,7 @@ class Model(SavedModelFacts, ServedModel):
             text_columns = [name.decode() for name in names]
         definitions = dict(graph.signature_def)
         super().__init__(
-            directory=directory,
+            card=directory / CARD_FILE,
             version=version,
             signatures={
                 name: Signature(

@@ -234,7 +234,11 @@ def edit(monkeypatch):
             "modules/data/preprocessing.py",
             "_DEFAULT_TYPES = 2",
             "_DEFAULT_TYPES = 1",
-            {"DataGate", "Transform", "Trainer", "Report"},
+            # ServingCheck writes the portable folder.
+            {
+                *("DataGate", "Transform", "Trainer", "Report"),
+                *("ServingCheck", "ModelChecks"),
+            },
         ),
         (
             "modules/data/judgment.py",
@@ -267,7 +271,7 @@ def edit(monkeypatch):
             "contracts/versions/served_versions.py",
             "def push(",
             "def put(",
-            {"ModelChecks", "Report"},
+            {"ServingCheck", "ModelChecks", "Report"},
         ),
     ],
 )

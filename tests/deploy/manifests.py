@@ -42,11 +42,11 @@ def containers(manifest):
     return {container["name"]: container for some in lists for container in some}
 
 
-def parse(container):
+def parse(container, program=main):
     """Returns the options of a container's command of ours, as it parses them."""
     name, *rest = container["args"]
-    context = click.Context(main.commands[name])
-    main.commands[name].parse_args(context, list(rest))
+    context = click.Context(program.commands[name])
+    program.commands[name].parse_args(context, list(rest))
     return context.params
 
 

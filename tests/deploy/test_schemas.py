@@ -14,7 +14,7 @@ from kubernetes.utils import parse_quantity
 from tests.deploy.manifests import DEPLOY, containers, files, manifests, pod
 
 SCHEMAS = Path(__file__).parent / "schemas"
-FOLDERS = ("flink", "serving", "monitoring")
+FOLDERS = ("flink", "serving", "monitoring", "runtime")
 ALL = {
     (folder, kind): manifest
     for folder in FOLDERS

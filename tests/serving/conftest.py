@@ -15,8 +15,12 @@ import httpx
 import pytest
 import uvloop
 
-from contracts.versions import exported_model
-from contracts.versions.exported_model import GRAPH_FILE
+from bert_runtime import served_model
+from contracts.versions import served_versions
+from contracts.versions.exported_model import GRAPH_FILE, PORTABLE_FILE
+from modules.export.onnx import portable_folder
+from modules.export.pushed_model import read_pushed
+from portable import folder
 from serving import discovery, launch
 from serving.batching import BatchingSettings
 from serving.limits import RequestLimits
@@ -41,6 +45,8 @@ EXAMPLES = [
     {"question": "The cat sees the tree.", "answer": "A dog likes a road!"},
     {"question": "the big bird", "answer": "a small fish"},
 ]
+# A row of each shared model, by the name of the model.
+INSTANCES = {"half_plus_three": 1.0, "pairs": EXAMPLES[0]}
 # Other instances of a file of examples, which lack an input of the model.
 NO_EXAMPLES = [None, 1.0, {"question": "alone"}]
 CARD = """---
@@ -78,6 +84,33 @@ class Kind:
 
 
 SAVED_MODELS = Kind(models.load, functools.partial(GrpcServer, port=0), GRAPH_FILE)
+PORTABLE = Kind(served_model.load, None, PORTABLE_FILE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A model of a kind in a directory.
+
+    Attributes:
+      directory: The model, or the directory of its versions.
+      kind: The kind.
+      card: Where a version has its card.
+      examples: Where it has its examples.
+    """
+
+    directory: Path
+    kind: Kind
+    card: str = served_versions.CARD_FILE
+    examples: str = served_versions.EXAMPLES_FILE
+
+    def running(self, **settings):
+        """Serves the model, as `running` does."""
+        return running(self.directory, kind=self.kind, **settings)
+
+    def copy_to(self, directory):
+        """Returns a copy in a directory."""
+        copy = shutil.copytree(self.directory, directory / self.directory.name)
+        return dataclasses.replace(self, directory=copy)
 
 
 @dataclasses.dataclass
@@ -97,6 +130,11 @@ class Running:
 
     def post(self, path, **content):
         return self.http.post(f"/v1/models/{path}", json=content)
+
+    def predict_row(self):
+        """Posts a row of the model; returns the response."""
+        name = self.versions.name
+        return self.post(f"{name}:predict", instances=[INSTANCES[name]])
 
     def sample(self, name, **labels):
         """Returns the value of a metric."""
@@ -244,18 +282,84 @@ def exported(export):
 
 
 @pytest.fixture(scope="package")
-def pairs(exported, tmp_path_factory):
-    """Serves the model of pairs with examples, a description and a card.
+def portable(exported, tmp_path_factory):
+    """The portable folder of the model of pairs, without a card and examples."""
+    directory = tmp_path_factory.mktemp("portable") / "pairs"
+    directory.mkdir()
+    portable_folder.write(read_pushed(str(exported.directory)), directory)
+    return directory
+
+
+@pytest.fixture(
+    scope="package",
+    params=["SavedModel", pytest.param("portable", marks=pytest.mark.slow)],
+)
+def stored(request, tmp_path_factory):
+    """The model of each kind that loads fastest, as version 1."""
+    if request.param == "SavedModel":
+        return Stored(request.getfixturevalue("root"), SAVED_MODELS)
+    root = tmp_path_factory.mktemp("served") / "pairs"
+    shutil.copytree(request.getfixturevalue("portable"), root / "1")
+    files = folder.CARD_FILE, folder.EXAMPLES_FILE
+    return Stored(root, PORTABLE, *files)
+
+
+@pytest.fixture(params=["SavedModel", "portable"])
+def stored_pairs(request, exported, portable):
+    """The same model of pairs as each kind."""
+    if request.param == "SavedModel":
+        return Stored(exported.directory, SAVED_MODELS)
+    return Stored(portable, PORTABLE)
+
+
+@contextlib.contextmanager
+def running_pairs(model, version):
+    """Serves a copy of a model with examples and a card.
 
     A batch waits long enough for 16 clients.
     """
-    root = tmp_path_factory.mktemp("served") / "pairs"
-    version = root / VERSION
-    shutil.copytree(exported.directory, version)
-    task = exported_model.describe_task(exported.task)
-    exported_model.write_description(str(version), task)
+    shutil.copytree(model.directory, version)
     examples = json.dumps({"instances": [*NO_EXAMPLES, *EXAMPLES]})
-    (version / "assets.extra" / "examples.json").write_text(examples)
-    (version / "README.md").write_text(CARD)
-    with running(root, batching=BatchingSettings(timeout_seconds=0.2)) as server:
+    (version / model.examples).write_text(examples)
+    (version / model.card).write_text(CARD)
+    batching = BatchingSettings(timeout_seconds=0.2)
+    with running(version.parent, kind=model.kind, batching=batching) as server:
         yield server
+
+
+@pytest.fixture(scope="package")
+def saved_pairs(exported, tmp_path_factory):
+    """Serves the SavedModel of pairs with examples, a description and a card."""
+    version = tmp_path_factory.mktemp("served") / "pairs" / VERSION
+    with running_pairs(Stored(exported.directory, SAVED_MODELS), version) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def portable_pairs(portable, tmp_path_factory):
+    """Serves the same model from its portable folder."""
+    version = tmp_path_factory.mktemp("served") / "pairs" / VERSION
+    files = folder.CARD_FILE, folder.EXAMPLES_FILE
+    model = Stored(portable, PORTABLE, *files)
+    with running_pairs(model, version) as server:
+        yield server
+
+
+SERVERS_OF_PAIRS = ("saved_pairs", "portable_pairs")
+
+
+@pytest.fixture(params=SERVERS_OF_PAIRS)
+def pairs(request):
+    """Each server of the model of pairs."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(
+    params=[
+        "half_plus_three",
+        pytest.param("portable_pairs", marks=pytest.mark.slow),
+    ]
+)
+def server(request):
+    """The server of each kind of models that starts fastest."""
+    return request.getfixturevalue(request.param)

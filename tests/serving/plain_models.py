@@ -1,10 +1,12 @@
 """Models in exported folders that need no library: each returns its texts."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 
 from contracts import fingerprint
+from contracts.versions import served_versions
 from contracts.versions.exported_model import PORTABLE_FILE
 from serving.model_facts import ServedModel
 from serving.signatures import Signature, TensorSpec
@@ -29,10 +31,11 @@ class Echo(ServedModel):
 
 def load(directory, version):
     """Loads a folder that `save` wrote."""
-    content = json.loads((directory / PORTABLE_FILE).read_text())
+    folder = Path(served_versions.model_directory(str(directory), PORTABLE_FILE))
+    content = json.loads((folder / PORTABLE_FILE).read_text())
     outputs = {"echo": TEXT, "version": VERSION}
     return Echo(
-        directory=directory,
+        card=folder / "README.md",
         version=version,
         signatures={
             "serving_default": Signature("serving_default", {"text": TEXT}, outputs)
@@ -44,10 +47,12 @@ def load(directory, version):
     )
 
 
-def save(directory):
-    """Writes a model."""
+def save(directory, *, is_complete=True):
+    """Writes a model, with its manifest if it is complete."""
     directory.mkdir(parents=True)
     (directory / PORTABLE_FILE).write_text(json.dumps({"classes": ["0", "1"]}))
+    if is_complete:
+        write_manifest(directory)
     return directory
 
 

@@ -13,11 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import httpx
+import numpy as np
 import psutil
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from contracts.versions import served_versions
+from portable.model import PortableModel
 from tests.serving import small_models
 from tests.serving.conftest import PATIENCE_SECONDS
+from tests.tiny import WORDS
 
 MAX_GROWTH_BYTES = 100 << 20
 SETTLING_SECONDS = 5
@@ -36,6 +40,62 @@ MALFORMED = [
     b'{"instances": ["a"], "signature_name": "none"}',
     b"[" * 100_000,
 ]
+
+
+class EchoModel:
+    """`small_models.Echo`, whose responses have the texts and the version."""
+
+    def save(self, directory, version):
+        """Writes a version."""
+        small_models.save_echo(directory, version)
+
+    def rows_of(self, texts):
+        """Returns the rows of a request."""
+        return texts
+
+    def read(self, texts, rows):
+        """Returns the texts that a response to texts has, and its versions."""
+        return [row["echo"] for row in rows], {row["version"] for row in rows}
+
+
+class PortableModelOfTexts:
+    """A portable model, whose classes have the version.
+
+    A response has a text if it has the logits of the text.
+
+    Args:
+      folder: Its folder.
+    """
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._model = PortableModel(str(folder), threads=1)
+        self._columns = self._model.description.text_columns
+
+    def save(self, directory, version):
+        """Writes a version."""
+        shutil.copytree(self._folder, directory)
+        path = directory / "model.json"
+        described = json.loads(path.read_text())
+        described["classes"] = [f"{name} {version}" for name in described["classes"]]
+        path.write_text(json.dumps(described))
+        (directory / "manifest.json").unlink()
+        served_versions.write_manifest(str(directory))
+
+    def rows_of(self, texts):
+        """Returns the rows of a request."""
+        return [dict.fromkeys(self._columns, text) for text in texts]
+
+    def read(self, texts, rows):
+        """Returns the texts that a response to texts has, and its versions."""
+        if len(rows) != len(texts):
+            return rows, {0}
+        expected = self._model.predict([texts] * len(self._columns))["logits"]
+        echoes = [
+            text if np.allclose(row["logits"], logits, rtol=0, atol=1e-5) else row
+            for text, row, logits in zip(texts, rows, expected, strict=True)
+        ]
+        return echoes, {int(row["class"].rpartition(" ")[2]) for row in rows}
 
 
 @dataclasses.dataclass
@@ -59,16 +119,18 @@ class Outcome:
 
 
 class Soak:
-    """Clients of a server of `small_models.Echo`, until they are stopped.
+    """Clients of a server, until they are stopped.
 
     Args:
+      model: The model, such as `EchoModel`. A server with gRPC has that one.
       address: The server's address of HTTP.
       rpc: Its `HOST:PORT` of gRPC, or `off`.
       root: The directory of its versions, of which the newest is 1.
       process: The server's process, as `psutil.Process`; its children count, too.
     """
 
-    def __init__(self, address, rpc, root, process):
+    def __init__(self, model, address, rpc, root, process):
+        self._model = model
         self._address, self._rpc = httpx.URL(address), rpc
         self._root = root
         self._path = f"/v1/models/{root.name}:predict"
@@ -108,7 +170,7 @@ class Soak:
                 memory = self._memory()
             if number < swaps:
                 hidden = self._root / ".next"
-                small_models.save_echo(hidden, number + 2)
+                self._model.save(hidden, number + 2)
                 hidden.rename(self._root / str(number + 2))
                 wait(lambda n=number: n + 2 in self.outcome.versions, running)
                 wait(lambda n=number: self._is_unloaded(n + 1), running)
@@ -153,7 +215,7 @@ class Soak:
             if self._stop.is_set():
                 return
             yield [
-                f"{client} {number} {row} " + "x" * (number * 37 % 3000)
+                f"{name(client, number, row)} " + "x " * (number * 37 % 1500)
                 for row in range(1 + number % 8)
             ]
 
@@ -161,11 +223,11 @@ class Soak:
         last = 0
         with httpx.Client(base_url=self._address, timeout=PATIENCE_SECONDS) as http:
             for texts in self._texts(client):
-                response = http.post(self._path, json={"instances": texts})
+                body = {"instances": self._model.rows_of(texts)}
+                response = http.post(self._path, json=body)
                 assert response.status_code == 200, response.text
-                rows = response.json()["predictions"]
-                echoes = [row["echo"] for row in rows]
-                last = self._check(texts, echoes, (r["version"] for r in rows), last)
+                read = self._model.read(texts, response.json()["predictions"])
+                last = self._check(texts, *read, last)
 
     def _grpc(self, client):
         last = 0
@@ -195,7 +257,7 @@ class Soak:
     def _abort(self, client):
         """Leaves in the middle of a request, or before its response."""
         for texts in self._texts(client):
-            body = json.dumps({"instances": texts}).encode()
+            body = json.dumps({"instances": self._model.rows_of(texts)}).encode()
             head = (
                 f"POST {self._path} HTTP/1.1\r\nhost: localhost\r\n"
                 f"content-length: {len(body)}\r\n\r\n"
@@ -211,6 +273,14 @@ class Soak:
                     connection.sendall(whole[: len(whole) * (len(texts) % 4 + 1) // 4])
             self._count("aborted")
             self._stop.wait(0.02)
+
+
+def name(*numbers):
+    """Returns words that no other numbers have, of the tiny model's vocabulary."""
+    words = WORDS[:10]
+    return ", ".join(
+        " ".join(words[int(digit)] for digit in str(number)) for number in numbers
+    )
 
 
 def wait(condition, clients, seconds=0):

@@ -64,7 +64,7 @@ def test_model_of_the_other_kind_is_refused_with_what_to_do(root, tmp_path, vers
 
 def test_folder_in_a_version_has_the_number_and_the_name_of_the_version(tmp_path):
     version = tmp_path / "echo" / "7"
-    plain_models.write_manifest(plain_models.save(version / "onnx"))
+    plain_models.save(version / "onnx")
     for directory in (version.parent, version):
         source = discovery.find_model(directory, main_file="model.json")
         assert (source.name, source.scan()) == ("echo", {7: version})

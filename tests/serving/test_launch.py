@@ -17,7 +17,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from pipeline.config.paths import REPOSITORY
-from tests.serving import small_models
+from tests.serving import plain_models, small_models
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 from tests.serving.processes import started
 
@@ -129,21 +129,30 @@ def test_drain_ends_at_its_deadline(counter):
 
 
 REFUSED = """
-import json, sys
+import importlib, json, sys
 from click.testing import CliRunner
-from pipeline.cli.main import main
 
+main = importlib.import_module(sys.argv[2]).main
 for arguments in json.loads(sys.argv[1]):
     result = CliRunner().invoke(main, ["serve", *arguments])
     print(json.dumps([result.exit_code, result.stderr]))
-assert "tensorflow" not in sys.modules
+assert not {"tensorflow", "onnxruntime", "tokenizers"} & {*sys.modules}
 """
 
 
-def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
-    model, free = ["--model", str(counter)], ["--port", "0"]
+@pytest.mark.parametrize("program", ["pipeline.cli.main", "bert_runtime.cli.main"])
+def test_bad_usage_is_one_line_and_loads_no_runtime_of_models(
+    counter, tmp_path, program
+):
+    root, is_runtime = counter, program.startswith("bert_runtime")
+    if is_runtime:
+        root = tmp_path / "echo"
+        plain_models.save(root / "1")
+    model, free = ["--model", str(root)], ["--port", "0"]
     sampled = [*model, "--sample-dir", str(tmp_path / "kept")]
-    file = str(counter / "1" / "saved_model.pb")
+    file = str(next(path for path in (root / "1").iterdir() if path.is_file()))
+    empty = tmp_path / "empty"
+    empty.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         in_use = f"cannot listen on 127.0.0.1 port {port}: Address already in use; "
@@ -155,22 +164,25 @@ def test_bad_usage_is_one_line_and_loads_no_tensorflow(counter, tmp_path):
             ),
             (
                 [*model, *free, "--grpc-port", port],
-                f"--grpc-port: {in_use}",
-                "--grpc-port [E-port-unavailable]",
+                "--grpc-port: no such option; "
+                if is_runtime
+                else f"--grpc-port: {in_use}",
+                "" if is_runtime else "--grpc-port [E-port-unavailable]",
             ),
             ([*model, "--name", "a?b"], "--name: no URL can reach 'a?b'; allowed", ""),
             ([*model, "--name", ""], "--name: no URL can reach ''; allowed: ", ""),
             ([*model, "--label", "a?b=1"], "--label: no URL can reach 'a?b'; ", ""),
             ([*model, "--token-file", "none"], "--token-file: none: No such file", ""),
             ([*model, "--tls-cert", "none"], "--tls-cert: none; add --tls-key", ""),
-            (["--model", str(tmp_path)], f"--model: {tmp_path} has no complete ", ""),
+            (["--model", str(empty)], f"--model: {empty} has no complete ", ""),
             ([*model, "--redact", "a:b"], "--redact: no rows are kept", ""),
             ([*sampled, "--redact", "a"], "--redact: a; allowed: MODULE:FUNCTION", ""),
             ([*sampled, "--redact", "no:no"], "--redact: no:no cannot be imported", ""),
             ([*model, "--sample-dir", file], f"--sample-dir: {file} cannot be", ""),
         ]
+        requests = json.dumps([case[0] for case in cases])
         finished = subprocess.run(
-            [sys.executable, "-c", REFUSED, json.dumps([case[0] for case in cases])],
+            [sys.executable, "-c", REFUSED, requests, program],
             cwd=REPOSITORY,
             env={**os.environ, "COLUMNS": "80"},
             stdout=subprocess.PIPE,

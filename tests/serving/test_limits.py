@@ -1,6 +1,7 @@
 """Limits of memory and file descriptors."""
 
 import asyncio
+import json
 import resource
 import threading
 
@@ -13,6 +14,7 @@ from serving.limits import (
     clip_to_descriptors,
     limit_time,
 )
+from tests.serving.conftest import INSTANCES, LIMITS
 
 
 def test_bytes_of_requests_in_flight_are_limited():
@@ -73,14 +75,17 @@ def test_large_requests_are_parsed_in_a_thread():
     assert asyncio.run(thread_of(1_000_000)) != threading.get_ident()
 
 
-def test_request_above_the_limit_of_bytes_is_refused(limited):
-    response = limited.post("counter:predict", instances=[0] * 15_000)
+def test_request_above_the_limit_of_bytes_is_refused(stored):
+    with stored.running(limits=LIMITS) as server:
+        name = server.versions.name
+        rows = [INSTANCES[name]] * (45_000 // len(json.dumps(INSTANCES[name])))
+        response = server.post(f"{name}:predict", instances=rows)
+        assert server.predict_row().status_code == 200
     assert response.status_code == 400
     assert response.json() == {
         "error": "the request is too large; allowed: at most 0.0286102 MiB (three "
         "quarters of the server's --max-queued-mib); send its rows in several requests"
     }
-    assert limited.post("counter:predict", instances=[0]).status_code == 200
 
 
 def test_lowered_limit_of_connections_is_logged(caplog):

@@ -13,6 +13,12 @@ HISTORY = [None, 1, {"row": "text"}, {"row": None}, {"row": {"question": "a"}}]
 
 
 @pytest.fixture
+def pairs(saved_pairs):
+    """The server of a SavedModel."""
+    return saved_pairs
+
+
+@pytest.fixture
 def page(open_page, pairs):
     page = open_page(pairs.http.base_url, width=390)
     page.locator("#examples .choice").first.wait_for()

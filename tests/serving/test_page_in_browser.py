@@ -10,12 +10,24 @@ import pytest
 
 from tests import browser, toy_models
 from tests.serving import small_models
-from tests.serving.conftest import CARD, EXAMPLES, VERSION, running
+from tests.serving.conftest import (
+    CARD,
+    EXAMPLES,
+    SERVERS_OF_PAIRS,
+    VERSION,
+    running,
+)
 
 pytestmark = pytest.mark.slow
 
 ROW = {"question": 'It\'s a "red" cat\\dog,', "answer": "the 'old' tree — $HOME `a`"}
 MINUS = "\N{MINUS SIGN}"
+
+
+@pytest.fixture
+def pairs(request):
+    """The server of a SavedModel, or of what a test names."""
+    return request.getfixturevalue(getattr(request, "param", "saved_pairs"))
 
 
 @pytest.fixture
@@ -66,6 +78,7 @@ def test_everything_on_the_page_is_accessible_and_fits(open_page, pairs, width, 
     assert browser.hidden_width(page) == 0
 
 
+@pytest.mark.parametrize("pairs", SERVERS_OF_PAIRS, indirect=True)
 def test_example_has_a_class_with_probabilities_and_tokens(page, pairs):
     assert page.locator("#state").inner_text().strip() == (
         f"version {VERSION}, 2023-11-14 22:13 UTC, ready"

@@ -26,6 +26,12 @@ def write_version(exported, directory, classes):
 
 
 @pytest.fixture
+def pairs(saved_pairs):
+    """The server of a SavedModel."""
+    return saved_pairs
+
+
+@pytest.fixture
 def page(open_page, pairs):
     page = open_page(pairs.http.base_url)
     page.locator("#table").wait_for()

@@ -7,11 +7,11 @@ import pytest
 
 from tests import exported as exported_lib
 from tests.exported import PAIRS
-from tests.serving.conftest import check_refused
+from tests.serving.conftest import VERSION, check_refused
 
 pytestmark = pytest.mark.slow
 
-NAME = "half_plus_three"
+NAME = "pairs"
 MODEL = f"/v1/models/{NAME}"
 
 
@@ -62,11 +62,11 @@ def test_columns_are_returned_in_columns(half_plus_three):
 
 
 @pytest.mark.parametrize("api", ["classify", "regress"])
-def test_classify_and_regress_are_refused_in_favor_of_predict(half_plus_three, api):
-    path = f"half_plus_three/versions/123:{api}"
-    response = half_plus_three.post(path, examples=[{"x": 1.0}])
+def test_classify_and_regress_are_refused_in_favor_of_predict(pairs, api):
+    path = f"pairs/versions/{VERSION}:{api}"
+    response = pairs.post(path, examples=[{"x": 1.0}])
     check_refused(response, "use the predict method: POST /v1/models/NAME:predict")
-    assert half_plus_three.sample(
+    assert pairs.sample(
         "serving_requests_total", transport="REST", api=api, signature="", code="400"
     )
 
@@ -90,12 +90,10 @@ def test_classify_and_regress_are_refused_in_favor_of_predict(half_plus_three, a
         ("GET /v2/models", 404, "Not found: /v2/models"),
     ],
 )
-def test_unknown_path_or_version_is_refused(
-    half_plus_three, request_line, status, error
-):
+def test_unknown_path_or_version_is_refused(pairs, request_line, status, error):
     method, path = request_line.split()
     body = '{"instances": [1.0]}' if method == "POST" else None
-    response = half_plus_three.http.request(method, path, content=body)
+    response = pairs.http.request(method, path, content=body)
     check_refused(response, error or f"no API {request_line}", status=status)
 
 
@@ -107,19 +105,19 @@ def test_error_of_the_model_names_no_file_of_the_machine(half_plus_three):
     assert response.json()["error"].startswith("Name: <unknown>, Feature: x (data type")
 
 
-def test_malformed_example_is_refused(pairs):
+def test_malformed_example_is_refused(saved_pairs):
     for binary in (b"\xff", b"\n\x05\n\x03\n\x01\xff"):
         row = {"b64": base64.b64encode(binary).decode()}
-        response = pairs.post(
+        response = saved_pairs.post(
             "pairs:predict", signature_name="serve_examples", instances=[row]
         )
         assert response.status_code == 400
         assert response.json()["error"]
 
 
-def test_request_that_is_too_large_is_refused(types, monkeypatch):
+def test_request_that_is_too_large_is_refused(pairs, monkeypatch):
     monkeypatch.setattr("serving.rest.MAX_BODY_BYTES", 1000)
-    response = types.post("types:predict", instances=["a" * 1000])
+    response = pairs.post("pairs:predict", instances=["a" * 1000])
     check_refused(response, "at most 1000 bytes")
 
 
@@ -136,16 +134,87 @@ def test_exported_model_predicts_rows_and_columns_of_text(pairs, exported):
     assert by_column["class_id"] == exported.logits.argmax(-1).tolist()
 
 
-def test_exported_model_predicts_serialized_examples(pairs, exported):
+def test_exported_model_predicts_serialized_examples(saved_pairs, exported):
     rows = exported_lib.rows_of(exported.task, PAIRS)
     encoded = [base64.b64encode(exported_lib.serialize(row)).decode() for row in rows]
-    response = pairs.post(
+    response = saved_pairs.post(
         "pairs:predict",
         signature_name="serve_examples",
         instances=[{"b64": row} for row in encoded],
     )
     logits = [row["logits"] for row in response.json()["predictions"]]
     np.testing.assert_allclose(logits, exported.logits, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "signature", ["serve_examples", "transform_features", "slice_features"]
+)
+def test_portable_model_refuses_examples_with_the_reason(portable_pairs, signature):
+    row = {"b64": ""}
+    response = portable_pairs.post(
+        "pairs:predict", signature_name=signature, instances=[row]
+    )
+    reason = f'"{signature}" not found: it takes tf.Examples, which need TensorFlow'
+    check_refused(response, reason, "allowed: serving_default, tokenize")
+
+
+TEXTS = [
+    *PAIRS,
+    ("The CATS, a  b\u00edrd!\n", "\u4e2d\u6587 the [SEP] dog\ufffd\u200b"),
+    ("unknownword " * 3 + "cat tree " * 12, "\U0001f600"),
+]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"min_probability": 0.4}, {"signature_name": "tokenize"}]
+)
+@pytest.mark.parametrize("key", ["instances", "inputs"])
+def test_kinds_of_models_predict_the_same(saved_pairs, portable_pairs, key, options):
+    columns = dict(zip(("question", "answer"), zip(*TEXTS, strict=True), strict=True))
+    rows = [dict(zip(columns, row, strict=True)) for row in TEXTS]
+    content = {key: rows if key == "instances" else columns, **options}
+    saved, portable = (
+        server.post("pairs:predict", **content)
+        for server in (saved_pairs, portable_pairs)
+    )
+    assert saved.status_code == portable.status_code == 200
+    check_equal(portable.json(), saved.json())
+
+
+def test_kinds_of_models_describe_themselves_the_same(saved_pairs, portable_pairs):
+    saved, portable = (
+        server.http.get("/v1/models/pairs/metadata").json()["metadata"]
+        for server in (saved_pairs, portable_pairs)
+    )
+    signatures, expected = (
+        described.pop("signature_def")["signature_def"]
+        for described in (portable, saved)
+    )
+    assert portable == saved
+    assert signatures.keys() == {"serving_default", "tokenize"}
+    for name, signature in signatures.items():
+        for side in ("inputs", "outputs"):
+            for tensor in (*signature[side].values(), *expected[name][side].values()):
+                del tensor["name"]  # of the graph
+        del signature["defaults"], expected[name]["defaults"]
+        assert signature == expected[name]
+
+
+def check_equal(actual, expected):
+    """Asserts that JSON values are equal but for rounding."""
+    assert type(actual) is type(expected)
+    if isinstance(expected, dict):
+        assert actual.keys() == expected.keys()
+        for key, value in expected.items():
+            check_equal(actual[key], value)
+    elif isinstance(expected, list):
+        assert len(actual) == len(expected)
+        for value, other in zip(actual, expected, strict=True):
+            check_equal(value, other)
+    elif isinstance(expected, float):
+        assert actual == pytest.approx(expected, abs=1e-4)
+    else:
+        assert actual == expected
 
 
 def test_metadata_of_an_exported_model_has_the_order_of_its_texts(pairs):

@@ -14,7 +14,7 @@ from serving.monitoring import Metrics
 from serving.sampling import Sampler
 from serving.settings import SamplingSettings
 from serving.signatures import Signature, TensorSpec
-from tests.serving.conftest import running, wait_until
+from tests.serving.conftest import wait_until
 
 TEXT = TensorSpec(np.dtype(object), (None,))
 SIGNATURE = Signature("serving_default", {"text": TEXT}, {"class": TEXT})
@@ -75,10 +75,10 @@ def test_several_labels_are_kept(tmp_path):
 
 
 @pytest.mark.slow
-def test_texts_and_predictions_are_kept(exported, tmp_path):
+def test_texts_and_predictions_are_kept(stored_pairs, tmp_path):
     settings = SamplingSettings(tmp_path, rate=1.0, max_bytes=1 << 20)
     row = {"question": "the cat", "answer": "a dog"}
-    with running(exported.directory, name="pairs", sampling=settings) as server:
+    with stored_pairs.running(name="pairs", sampling=settings) as server:
         (rest,) = server.post("pairs:predict", instances=[row]).json()["predictions"]
         server.post("pairs:predict", signature_name="tokenize", instances=[row])
         # The class that the model predicts is kept.

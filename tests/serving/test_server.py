@@ -83,7 +83,7 @@ def test_folder_in_a_version_is_served_once_its_manifest_exists(tmp_path):
     root = tmp_path / "echo"
     plain_models.save(root / "5")
     with running(root, kind=PLAIN) as server:
-        folder = plain_models.save(root / "7" / "onnx")
+        folder = plain_models.save(root / "7" / "onnx", is_complete=False)
         (root / "7" / "saved_model.pb").write_text("graph")
         plain_models.save(root / "6")
 

@@ -13,7 +13,7 @@ from serving.signatures import Signature, TensorSpec
 from serving.text_checks import TextChecks
 from tests import exported as exported_lib
 from tests.serving import small_models
-from tests.serving.conftest import running, wait_until
+from tests.serving.conftest import PORTABLE, wait_until
 from tests.serving.processes import started
 
 TEXT = TensorSpec(np.dtype(object), (None,))
@@ -44,7 +44,9 @@ def count(source, name, **labels):
 
 
 @pytest.mark.slow
-def test_empty_cut_and_unreadable_texts_and_unknown_tokens_are_counted(exported):
+def test_empty_cut_and_unreadable_texts_and_unknown_tokens_are_counted(
+    exported, stored_pairs
+):
     rows = [
         {"question": "the cat", "answer": "zzqx sees the zzqx"},
         {"question": " \u200b\ufffd", "answer": ""},
@@ -57,7 +59,9 @@ def test_empty_cut_and_unreadable_texts_and_unknown_tokens_are_counted(exported)
         "tokenize": {"question": b"the cat", "answer": b"a dog"},
         "serving_default": {"question": b"the \xff cat", "answer": b"\xff"},
     }
-    with running(exported.directory, name="pairs", check_rate=1.0) as server:
+    if stored_pairs.kind is PORTABLE:
+        del inputs["serve_examples"]
+    with stored_pairs.running(name="pairs", check_rate=1.0) as server:
         server.post("pairs:predict", instances=rows)
         for signature, values in inputs.items():
             row = {

@@ -59,10 +59,10 @@ def served_certificate(server, authority):
         return int(client.getpeercert()["serialNumber"], 16)
 
 
-def test_http_is_encrypted(root, authority, served):
+def test_http_is_encrypted(stored, authority, served):
     limits = RequestLimits(header_seconds=0.5)
-    with running(root, tls=served, limits=limits, **authority.clients()) as server:
-        assert server.http.post(PREDICT, json=BODY).json() == {"predictions": [3.5]}
+    with stored.running(tls=served, limits=limits, **authority.clients()) as server:
+        assert server.predict_row().status_code == 200
         url = server.http.base_url
         # A client that does not trust the CA, and one without encryption.
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
@@ -74,12 +74,12 @@ def test_http_is_encrypted(root, authority, served):
             assert read_all(silent) == b""
 
 
-def test_client_needs_a_certificate_of_the_clients_ca(root, authority, tmp_path):
+def test_client_needs_a_certificate_of_the_clients_ca(stored, authority, tmp_path):
     clients = Authority(tmp_path, "clients")
     served = tls.load(*authority.issue("server"), clients.path)
     trusted = authority.clients(*clients.issue("client"))
-    with running(root, tls=served, **trusted) as server:
-        assert server.http.post(PREDICT, json=BODY).json() == {"predictions": [3.5]}
+    with stored.running(tls=served, **trusted) as server:
+        assert server.predict_row().status_code == 200
         for pair in ((), authority.issue("stranger")):
             refused = authority.clients(*pair)
             with (

@@ -1,19 +1,11 @@
-"""The server of exported models as a process."""
+"""The options of the server of portable models."""
 
-import socket
-
-import pytest
 from click.testing import CliRunner
 
 from bert_runtime.cli.serve import serve_command
 from pipeline.cli import serve
 from serving import launch
 from serving.settings import ServerSettings
-from tests.serving import plain_models
-from tests.serving.conftest import wait_until
-from tests.serving.processes import started
-
-PROGRAM = "tests.bert_runtime.cli.plain_program"
 
 
 def test_options_default_to_the_settings_without_grpc(monkeypatch):
@@ -31,25 +23,4 @@ def test_options_are_those_of_the_pipelines_server_but_grpc():
         for command in (serve_command, serve.serve_command)
     )
     assert theirs - ours == {"grpc_port", "no_grpc"}
-    assert ours < theirs
-
-
-@pytest.mark.slow
-def test_versions_change_and_sigterm_drains(tmp_path):
-    root = tmp_path / "echo"
-    plain_models.save(root / "1")
-    with started(root, program=PROGRAM) as server:
-        assert server.rpc == "off"
-        assert server.predict("a", "echo") == (200, {"echo": "a", "version": 1})
-        plain_models.save(root / "2")
-        wait_until(lambda: server.predict("a", "echo")[1]["version"] == 2)
-        assert server.metric("serving_loaded_versions") == 1
-        (root / "3").mkdir()
-        (root / "3" / "model.json").write_text("broken")
-        wait_until(lambda: "cannot load" in server.read())
-        assert server.predict("a", "echo") == (200, {"echo": "a", "version": 2})
-        port = server.http.base_url.port
-        assert server.stop() == 0
-        assert "draining: 0 requests in flight" in server.read()
-        with socket.socket() as client:
-            assert client.connect_ex(("127.0.0.1", port)) != 0
+    assert ours - theirs == {"int8", "threads"}

@@ -52,8 +52,10 @@ def runs(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["pairs", nightly("tokens of sentences")])
-def test_every_signature_of_an_exported_model_is_run(pairs, export, kind, capfd, runs):
-    with pairs.versions.use("pairs") as loaded:  # a new one takes seconds
+def test_every_signature_of_an_exported_model_is_run(
+    saved_pairs, export, kind, capfd, runs
+):
+    with saved_pairs.versions.use("pairs") as loaded:  # a new one takes seconds
         model = loaded if kind == "pairs" else Model(export(kind).directory, 1)
     capfd.readouterr()
     assert model.warm_up() == {}

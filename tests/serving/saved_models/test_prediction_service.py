@@ -64,13 +64,15 @@ def test_types_keep_their_values(types):
     assert outputs["is_positive"].tolist() == [False, True]
 
 
-def test_output_filter_selects_outputs(pairs):
+def test_output_filter_selects_outputs(saved_pairs):
     inputs = {"question": ["the cat"], "answer": ["a dog"]}
-    response = predict(pairs, {"name": "pairs"}, inputs, ["class", "probabilities"])
+    response = predict(
+        saved_pairs, {"name": "pairs"}, inputs, ["class", "probabilities"]
+    )
     assert response.outputs.keys() == {"class", "probabilities"}
 
 
-def test_exported_model_predicts_text_and_examples(pairs, exported):
+def test_exported_model_predicts_text_and_examples(saved_pairs, exported):
     question, answer = map(list, zip(*PAIRS, strict=True))
     rows = exported_lib.rows_of(exported.task, PAIRS)
     for signature, inputs in (
@@ -78,7 +80,7 @@ def test_exported_model_predicts_text_and_examples(pairs, exported):
         ("serve_examples", {"examples": [exported_lib.serialize(row) for row in rows]}),
     ):
         spec = {"name": "pairs", "signature_name": signature}
-        logits = tf.make_ndarray(predict(pairs, spec, inputs).outputs["logits"])
+        logits = tf.make_ndarray(predict(saved_pairs, spec, inputs).outputs["logits"])
         np.testing.assert_allclose(logits, exported.logits, atol=1e-5)
 
 

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from contracts import fingerprint
+from contracts import fingerprint, verdicts
 from contracts.packing import LongTextConfig
 from contracts.records.evaluation import Estimate, Evaluation
 from contracts.versions import exported_model, served_versions
@@ -86,8 +86,11 @@ def test_encoder_of_one_token_type_has_type_0_for_both_texts(tmp_path):
 
 def push(model, directory):
     """Pushes a model as version 7 with examples, a card and an evaluation."""
+    blessing = directory / "blessing"
+    blessing.mkdir(parents=True)
     examples = json.dumps({"instances": ["The cat."]})
-    served_versions.push(str(model), str(directory), "7", examples=examples)
+    (blessing / verdicts.SERVING_EXAMPLES_FILE).write_text(examples)
+    served_versions.push(str(model), str(directory), "7", blessing=str(blessing))
     version = directory / "7"
     (version / "README.md").write_text("# The card\n")
     evaluation = Evaluation(
