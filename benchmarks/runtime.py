@@ -4,8 +4,8 @@
     OUTPUT/serving/mrpc-minilm
 
 The model is exported to a folder, also with weights in int8. The metrics of both are
-measured on the split `test`. One thread predicts the rows of the evaluation split, in batches of 1
-and of 32: a session of ONNX Runtime with token ids that were prepared,
+measured on the split `test`. One thread predicts the rows of the evaluation split, in
+batches of 1 and of 32: a session of ONNX Runtime with token ids that were prepared,
 `bert_runtime.Model`, and the SavedModel in TensorFlow. Servers get requests of one row
 over HTTP from 1 client. `predict` and `serve` of both command lines are started anew in
 each round. The runtime has a separate environment. Prints tables in Markdown.
