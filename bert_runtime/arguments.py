@@ -21,7 +21,7 @@ _MANY = inspect.Parameter.VAR_POSITIONAL
 
 MinProbability = Annotated[float, Field(gt=0, le=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
-Threads = Annotated[int, Field(ge=1)]
+Threads = Annotated[int, Field(ge=1, le=256)]  # each takes memory
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:

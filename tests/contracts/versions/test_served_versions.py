@@ -499,7 +499,7 @@ def test_exported_folder_in_a_version_is_that_of_the_version(model, tmp_path):
     assert served_versions.find_problem(version, main_file) == "model.json is missing"
     folder = write_portable(tmp_path / "served" / "7" / "onnx")
     assert served_versions.model_directory(version, main_file) == str(folder)
-    missing = "onnx/manifest.json is missing"
+    missing = "manifest.json is missing"
     assert served_versions.find_problem(version, main_file) == missing
     files.write_record(
         str(folder / "manifest.json"),
