@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from contracts.errors import UsageError
-from contracts.storage import uris
+from contracts.storage import files, uris
 from contracts.versions import exported_model, served_versions
 from contracts.versions.exported_model import GRAPH_FILE
 
@@ -56,13 +56,14 @@ def find_model(directory: str, main_file: str = GRAPH_FILE) -> str:
                 raise served_versions.VersionError(
                     directory,
                     f"incomplete: {problem}",
-                    advice="give another version",
+                    advice="copy the whole directory again, or give another version",
                     name="E-model-damaged",
                 )
             return _verify(directory, main_file)
+        served_versions.refuse_other_kind(directory, main_file)
         for version in served_versions.list_complete(directory, main_file):
             return _verify(uris.join(directory, version), main_file)
-        served_versions.refuse_other_kind(directory, main_file)
+        is_directory = files.is_directory(directory)
     except OSError as error:
         raise UsageError(
             "model",
@@ -76,12 +77,15 @@ def find_model(directory: str, main_file: str = GRAPH_FILE) -> str:
     )
     if main_file != GRAPH_FILE:
         kind, advice = (
-            main_file,
-            "give a folder of `bert-pipeline export --format onnx`",
+            f"complete {main_file}",
+            "give a folder of `bert-pipeline export --format onnx`, or the directory "
+            "that a run with `serving.portable` pushes to",
         )
     raise UsageError(
         "model",
-        f"{directory} has no {kind}",
+        f"{directory} has no {kind}"
+        if is_directory
+        else f"{directory}: no such directory",
         advice=advice,
         name="E-model-not-found",
     )

@@ -108,10 +108,11 @@ def read_texts(texts: Any, columns: list[str], call: str) -> GivenTexts:
         for position, row in enumerate(texts):
             values = (row,) if isinstance(row, str) else row
             if not isinstance(values, tuple | list) or len(values) != len(columns):
+                form = "a text" if len(columns) == 1 else "a tuple or list of 2 texts"
                 raise UsageError(
                     "texts",
                     f"{frames.describe_row(position, index)} is {row!r}",
-                    takes,
+                    f"{form}: {takes}",
                     name="E-text-refused",
                 )
             rows.append(tuple(values))

@@ -16,7 +16,18 @@ from contracts.versions.exported_model import GRAPH_FILE, PORTABLE_FILE
 
 logger = logging.getLogger(__name__)
 
-_KINDS = {GRAPH_FILE: "SavedModel", PORTABLE_FILE: "exported model"}
+# What a model is called, and where to find one.
+_KINDS = {
+    GRAPH_FILE: (
+        "SavedModel",
+        "give the directory that a run pushes to, such as output/sample/serving/sample",
+    ),
+    PORTABLE_FILE: (
+        "exported model",
+        "give a folder of `bert-pipeline export --format onnx`, or the directory that "
+        "a run with `serving.portable` pushes to",
+    ),
+}
 NAME = r"[^/:?#\x00-\x1f\x7f\ud800-\udfff]+"
 """Pattern of a model's name, or of a label, in the decoded path of a URL."""
 
@@ -113,9 +124,8 @@ def find_model(
             name = (path.parent if is_one else path).name
         check_name(name, "name")
         source = Source(name, directory.absolute(), main_file)
+        served_versions.refuse_other_kind(str(directory), main_file)
         complete = source.scan()
-        if not complete:
-            served_versions.refuse_other_kind(str(directory), main_file)
     except OSError as error:
         raise UsageError(
             "model",
@@ -124,11 +134,12 @@ def find_model(
             name="E-storage-failed",
         ) from error
     if not complete:
+        kind, advice = _KINDS[main_file]
+        problem = f" has no complete {kind}" if path.is_dir() else ": no such directory"
         raise UsageError(
             "model",
-            f"{directory} has no complete {_KINDS[main_file]}, and no numbered one has",
-            advice="give the directory that a run pushes to, such as "
-            "output/sample/serving/sample",
+            f"{directory}{problem}",
+            advice=advice,
             name="E-model-not-found",
         )
     return source

@@ -184,7 +184,8 @@ class LoadedVersions:
             numbers = known if version is None else {version} & known.keys()
             if any(known[each].is_restarting for each in numbers):
                 raise unavailable(f"model {name}{suffix} is loaded again")
-            raise not_found(f"model {name}{suffix} is not loaded")
+            other = "" if name == self.name else f"; this server has {self.name}"
+            raise not_found(f"model {name}{suffix} is not loaded{other}")
         used = available[number]
         assert used.model is not None
         used.users += 1

@@ -43,7 +43,8 @@ MIN_PROBABILITY = click.option(
     "--model",
     required=True,
     metavar="DIR",
-    help="A folder that `bert-pipeline export --format onnx` wrote.",
+    help="Folder of an exported model, or a directory of versions, whose newest is "
+    "used.",
 )
 @TEXT
 @PAIR
@@ -108,7 +109,7 @@ def predict_command(
     threads: int | None,
     **reading: Any,
 ) -> None:
-    """Predict the class, the labels or the score of texts with a portable model.
+    """Predict the class, the labels or the score of texts.
 
     A model of single sentences takes --text, a model of pairs --pair. --input and
     --output take files; the rows keep their columns and their order.

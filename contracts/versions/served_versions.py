@@ -104,18 +104,19 @@ def refuse_other_kind(directory: str, main_file: str) -> None:
     """Refuses models that only the other command can read.
 
     Args:
-      directory: A directory without a complete model: of versions, or one version.
+      directory: A model, or a directory of versions.
       main_file: See `is_model`.
 
     Raises:
-      VersionError: It is a model of the other kind, or a version of it is.
+      VersionError: All models in it are of the other kind.
     """
     other = GRAPH_FILE if main_file == PORTABLE_FILE else PORTABLE_FILE
-    paths = [uris.join(directory, name) for name in list_versions(directory)]
-    for path in (directory, *paths):
-        if is_model(path, other) and not is_model(path, main_file):
-            break
-    else:
+    versions = [uris.join(directory, name) for name in list_versions(directory)]
+    paths = [directory, *versions]
+    if any(is_model(path, main_file) for path in paths):
+        return
+    path = next((path for path in paths if is_model(path, other)), None)
+    if path is None:
         return
     if other == GRAPH_FILE:
         got = f"{path} is a SavedModel"
@@ -151,7 +152,9 @@ def find_problem(path: str, main_file: str = GRAPH_FILE) -> str:
         if files.exists(uris.join(directory, _incomplete_name(name))):
             return f"{_incomplete_name(name)} is still next to it"
         if not is_model(path, main_file):
-            return f"{main_file} is missing"
+            of_pushed = main_file == PORTABLE_FILE and is_model(path)
+            folder = f"{PORTABLE_DIRECTORY}/" if of_pushed else ""
+            return f"{folder}{main_file} is missing"
         model = model_directory(path, main_file)
         manifest = read_manifest(model)
         if not manifest:

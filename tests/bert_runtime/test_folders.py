@@ -69,7 +69,7 @@ def test_weights_in_int8_are_loaded_where_they_exist(served):
     ("folder", "message"),
     [
         ("9", "incomplete: model.onnx is missing"),
-        ("none", "has no model.json"),
+        ("none", "none: no such directory; give a folder of"),
         ("saved", "is a SavedModel; export it with `bert-pipeline export"),
     ],
 )

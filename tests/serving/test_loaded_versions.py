@@ -296,7 +296,7 @@ def test_version_with_a_label_stays_and_is_used_by_it(pushed):
 @pytest.mark.parametrize(
     ("target", "code", "message"),
     [
-        (("other",), "NOT_FOUND", "model other is not loaded"),
+        (("other",), "NOT_FOUND", "other is not loaded; this server has sample"),
         (("sample", 9), "NOT_FOUND", "model sample version 9 is not loaded"),
         (("sample", None, "x"), "INVALID_ARGUMENT", "version_label: x; allowed: "),
     ],

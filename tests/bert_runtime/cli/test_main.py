@@ -42,7 +42,7 @@ def test_help_and_version_import_no_model_and_no_server(arguments):
         (["serve", "--model", "a", "--grpc-port", "1"], "--grpc-port: no such option"),
         (["serve", "--model", "a", "--port", "x"], "--port: 'x' is not a valid"),
         (["serve", "--model", "gs://a/b"], "--model: gs://a/b; allowed: a directory"),
-        (["serve", "--model", "none"], "--model: none has no complete exported model"),
+        (["serve", "--model", "none"], "--model: none: no such directory; give "),
         (["serve", "--model", "a", "--label", "b"], "--label: b; allowed: LABEL="),
         (["serve", "--model", "a", "--tls-key", "b"], "--tls-key: b; add --tls-cert"),
     ],
@@ -52,6 +52,19 @@ def test_bad_usage_is_one_line(arguments, message):
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"error: {message}")
+
+
+def test_setting_of_a_file_is_shown_as_its_option(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_bytes("text\ncafé\n".encode("cp1252"))
+    files = ["--input", str(source), "--output", str(tmp_path / "out.csv")]
+    arguments = ["predict", "--model", "length", *files]
+    result = CliRunner().invoke(main, [*arguments, "--encoding", "none"])
+    assert result.stderr.startswith("error: --encoding: 'none'; allowed: ")
+    result = CliRunner().invoke(main, arguments)
+    assert "set the encoding of the file, for example --encoding cp1252" in (
+        result.stderr
+    )
 
 
 def test_text_that_the_terminal_cannot_show_is_escaped():

@@ -496,7 +496,9 @@ def test_exported_folder_in_a_version_is_that_of_the_version(model, tmp_path):
     shutil.copytree(model, tmp_path / "served" / "7")
     version, main_file = str(tmp_path / "served" / "7"), "model.json"
     assert not served_versions.is_model(version, main_file)
-    assert served_versions.find_problem(version, main_file) == "model.json is missing"
+    assert (
+        served_versions.find_problem(version, main_file) == "onnx/model.json is missing"
+    )
     folder = write_portable(tmp_path / "served" / "7" / "onnx")
     assert served_versions.model_directory(version, main_file) == str(folder)
     missing = "manifest.json is missing"
