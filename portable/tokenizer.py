@@ -10,6 +10,8 @@ import tokenizers
 
 from portable.characters import Normalizer
 
+SPECIAL_TOKENS = ("[CLS]", "[SEP]")  # those that packing adds
+
 Text = str | bytes
 
 
@@ -38,7 +40,7 @@ class Tokenizer:
       normalizer: What each character becomes.
 
     Raises:
-      ValueError: The file is not a tokenizer.
+      ValueError: The file is not a tokenizer, or finds other tokens than the graph.
     """
 
     def __init__(self, file: str, normalizer: Normalizer) -> None:
@@ -46,6 +48,7 @@ class Tokenizer:
             tokenizer = tokenizers.Tokenizer.from_file(file)
         except Exception as error:  # `tokenizers` raises no type of its own
             raise ValueError(str(error)) from error
+        _refuse_other(tokenizer)
         # Only white space is left to split at.
         tokenizer.normalizer = tokenizers.normalizers.Sequence([])
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
@@ -60,8 +63,8 @@ class Tokenizer:
         """The number of tokens."""
         return self._tokenizer.get_vocab_size()
 
-    def id_of(self, token: str) -> int | None:
-        """Returns the id of a token; None if the vocabulary lacks it."""
+    def id_of(self, token: str) -> int:
+        """Returns the id of a token of the vocabulary."""
         return self._tokenizer.token_to_id(token)
 
     def token_of(self, token_id: int) -> str:
@@ -104,6 +107,21 @@ class Tokenizer:
                 for _, end in encoding.offsets
             ],
         )
+
+
+def _refuse_other(tokenizer: tokenizers.Tokenizer) -> None:
+    """Raises a ValueError for a tokenizer that is not a BERT's."""
+    model = tokenizer.model
+    if not isinstance(model, tokenizers.models.WordPiece):
+        raise ValueError(f"its model is {type(model).__name__} instead of WordPiece")
+    if (prefix := model.continuing_subword_prefix) != "##":
+        raise ValueError(f"its continuing_subword_prefix is {prefix!r} instead of '##'")
+    for token in (model.unk_token, *SPECIAL_TOKENS):
+        if tokenizer.token_to_id(token) is None:
+            raise ValueError(f"its vocabulary has no {token}")
+    added = tokenizer.get_added_tokens_decoder().values()
+    if words := [token.content for token in added if not token.special]:
+        raise ValueError(f"its added token {words[0]!r} is not special")
 
 
 def _to_text(text: Text) -> str:

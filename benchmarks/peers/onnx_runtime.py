@@ -18,6 +18,7 @@ import onnxruntime
 from benchmarks import latency, peer
 from portable import folder, packing
 from portable.packing import Packed
+from portable.tokenizer import SPECIAL_TOKENS
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
@@ -51,7 +52,7 @@ def pack(directory: str, rows: Sequence[Sequence[str]]) -> list[Packed]:
     """Tokenizes and packs rows, each the texts of its columns, without windows."""
     described = folder.read_description(directory)
     tokenizer = folder.read_tokenizer(directory, described)
-    start, end = (tokenizer.id_of(token) or 0 for token in ("[CLS]", "[SEP]"))
+    start, end = map(tokenizer.id_of, SPECIAL_TOKENS)
     return [
         packed
         for segments in map(tokenizer.tokenize, rows)
