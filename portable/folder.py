@@ -101,7 +101,7 @@ class PortableDescription(RecordFile, frozen=True):
         """Refuses fields that contradict each other."""
         for names in (self.text_columns, self.classes or ()):
             if len(set(names)) < len(names):
-                raise ValueError(f"{', '.join(names)} are not distinct")
+                raise ValueError(f"{list(names)} are not distinct")
         if self.kind and not self.classes:
             raise ValueError(f"classes: missing, with kind {self.kind}")
         decided = self.label_kind.decided_names

@@ -65,8 +65,6 @@ class PortableModel:
         path = folder.check_weights(directory, file)
         self._tokenizer = folder.read_tokenizer(directory, self.description)
         self._kind = self.description.label_kind
-        start, end = map(self._tokenizer.id_of, SPECIAL_TOKENS)
-        self._special_token_ids = start, end
         self._session = _open(path, threads, self.description.opset)
         self._path = path
         self._check_session()
@@ -190,7 +188,7 @@ class PortableModel:
             packing.pack(
                 row,
                 settings,
-                special_token_ids=self._special_token_ids,
+                special_token_ids=self._tokenizer.special_token_ids,
                 type_vocab_size=self.description.type_vocab_size,
             )
             for row in zip(*columns, strict=True)
@@ -243,8 +241,7 @@ class PortableModel:
         ):
             raise UsageError(
                 "model",
-                f"{self._path} has the inputs {', '.join(inputs)} and the outputs "
-                f"{', '.join(outputs)} {list(outputs.values())}",
+                f"{self._path} has the inputs {list(inputs)} and the outputs {outputs}",
                 f"the inputs {', '.join(INPUTS)} and {LOGITS} of "
                 f"{self._kind.outputs} values, as {exported_model.PORTABLE_FILE} says",
                 "export the model again",

@@ -39,6 +39,9 @@ class Tokenizer:
       file: A `tokenizer.json` of a WordPiece model.
       normalizer: What each character becomes.
 
+    Attributes:
+      special_token_ids: The ids of `[CLS]` and `[SEP]`.
+
     Raises:
       ValueError: The file is not a tokenizer, or finds other tokens than the graph.
     """
@@ -49,6 +52,8 @@ class Tokenizer:
         except Exception as error:  # `tokenizers` raises no type of its own
             raise ValueError(str(error)) from error
         _refuse_other(tokenizer)
+        start, end = (_id_of(tokenizer, token) for token in SPECIAL_TOKENS)
+        self.special_token_ids = start, end
         # Only white space is left to split at.
         tokenizer.normalizer = tokenizers.normalizers.Sequence([])
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
@@ -62,10 +67,6 @@ class Tokenizer:
     def size(self) -> int:
         """The number of tokens."""
         return self._tokenizer.get_vocab_size()
-
-    def id_of(self, token: str) -> int:
-        """Returns the id of a token of the vocabulary."""
-        return self._tokenizer.token_to_id(token)
 
     def token_of(self, token_id: int) -> str:
         """Returns the token of an id."""
@@ -116,12 +117,17 @@ def _refuse_other(tokenizer: tokenizers.Tokenizer) -> None:
         raise ValueError(f"its model is {type(model).__name__} instead of WordPiece")
     if (prefix := model.continuing_subword_prefix) != "##":
         raise ValueError(f"its continuing_subword_prefix is {prefix!r} instead of '##'")
-    for token in (model.unk_token, *SPECIAL_TOKENS):
-        if tokenizer.token_to_id(token) is None:
-            raise ValueError(f"its vocabulary has no {token}")
+    _id_of(tokenizer, model.unk_token)
     added = tokenizer.get_added_tokens_decoder().values()
     if words := [token.content for token in added if not token.special]:
         raise ValueError(f"its added token {words[0]!r} is not special")
+
+
+def _id_of(tokenizer: tokenizers.Tokenizer, token: str) -> int:
+    token_id = tokenizer.token_to_id(token)
+    if token_id is None:
+        raise ValueError(f"its vocabulary has no {token!r}")
+    return token_id
 
 
 def _to_text(text: Text) -> str:

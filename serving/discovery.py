@@ -16,7 +16,18 @@ from contracts.versions.exported_model import GRAPH_FILE, PORTABLE_FILE
 
 logger = logging.getLogger(__name__)
 
-_KINDS = {GRAPH_FILE: "SavedModel", PORTABLE_FILE: "exported model"}
+# What a directory should have, and which one to give, by the main file.
+_KINDS = {
+    GRAPH_FILE: (
+        "SavedModel",
+        "give the directory that a run pushes to, such as output/sample/serving/sample",
+    ),
+    PORTABLE_FILE: (
+        "exported model",
+        "give a folder of `bert-pipeline export --format onnx`, or a directory of such "
+        "versions",
+    ),
+}
 NAME = r"[^/:?#\x00-\x1f\x7f\ud800-\udfff]+"
 """Pattern of a model's name, or of a label, in the decoded path of a URL."""
 
@@ -124,11 +135,11 @@ def find_model(
             name="E-storage-failed",
         ) from error
     if not complete:
+        kind, advice = _KINDS[main_file]
         raise UsageError(
             "model",
-            f"{directory} has no complete {_KINDS[main_file]}, and no numbered one has",
-            advice="give the directory that a run pushes to, such as "
-            "output/sample/serving/sample",
+            f"{directory} has no complete {kind}, and no numbered one has",
+            advice=advice,
             name="E-model-not-found",
         )
     return source

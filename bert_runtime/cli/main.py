@@ -35,7 +35,9 @@ class _Commands(click.Group):
 
 
 def _report(error: UsageError, command: click.Command) -> None:
-    click.echo(f"error: {refusals.describe(error, command)}", err=True)
+    click.echo(
+        f"error: {refusals.describe(error, command, predict.SETTINGS)}", err=True
+    )
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_given: bool) -> None:

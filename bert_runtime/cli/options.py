@@ -9,6 +9,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
+from bert_runtime.arguments import Threads
 from contracts.errors import SettingError
 
 
@@ -55,7 +56,7 @@ ALLOWED_HOSTS = click.option(
 INT8 = click.option("--int8", is_flag=True, help="Load the weights in int8.")
 THREADS = click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=allowed(Threads),
     help="Threads of ONNX Runtime. Default: one for each core.",
 )
 

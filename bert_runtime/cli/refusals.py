@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import click
 
@@ -40,9 +39,20 @@ def refusing(
     context.exit(_USAGE)
 
 
-def describe(error: UsageError, command: click.Command) -> str:
-    """Returns the message of an error with the options of a command."""
-    show = functools.partial(show_parameter, command)
+def describe(
+    error: UsageError, command: click.Command, settings: Mapping[str, str]
+) -> str:
+    """Returns the message of an error with the options of a command.
+
+    Args:
+      error: The error.
+      command: The command.
+      settings: The argument in Python that sets a setting, by the setting's key.
+    """
+
+    def show(name: str, value: str | None) -> str:
+        return show_parameter(command, settings.get(name, name), value)
+
     return named(error.sentence(show), error.name)
 
 

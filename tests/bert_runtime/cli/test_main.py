@@ -42,6 +42,10 @@ def test_help_and_version_import_no_model_and_no_server(arguments):
         (["serve", "--model", "a", "--grpc-port", "1"], "--grpc-port: no such option"),
         (["serve", "--model", "a", "--port", "x"], "--port: 'x' is not a valid"),
         (["serve", "--model", "gs://a/b"], "--model: gs://a/b; allowed: a directory"),
+        (
+            ["predict", "--model", "a", "--text", "b", "--encoding", "none"],
+            "--encoding: 'none'; allowed: Python's encodings",
+        ),
         (["serve", "--model", "none"], "--model: none has no complete exported model"),
         (["serve", "--model", "a", "--label", "b"], "--label: b; allowed: LABEL="),
         (["serve", "--model", "a", "--tls-key", "b"], "--tls-key: b; add --tls-cert"),
