@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 from contracts.versions import served_versions
@@ -183,6 +184,18 @@ def test_longer_text_than_the_positions_is_refused(copy, capfd):
         model.predict([["word " * 4000], ["b"]])
     assert "\n" not in str(caught.value)
     assert not capfd.readouterr().err
+
+
+def test_logits_of_another_shape_than_the_file_declares_are_refused(copy):
+    graph = onnx_file.Graph()
+    value = graph.constant("fixed", np.zeros((1, 3), np.float32))
+    inputs = {name: ["batch", "seq_len"] for name in folder.INPUTS}
+    outputs = {folder.LOGITS: (value, ["batch", 3])}
+    graph.write(copy / "model.onnx", "fixed", inputs, outputs)
+    model = open_model(copy)
+    got = re.compile(r"the shape \(1, 3\) instead of \(2, 3\)")
+    with refused("E-model-damaged", got=got):
+        model.predict([["a", "b"], ["c", "d"]])
 
 
 @pytest.mark.parametrize("location", ["../weights.bin", "weights.bin", "/etc/passwd"])
