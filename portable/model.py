@@ -17,7 +17,7 @@ from contracts.versions import exported_model
 from portable import folder, packing
 from portable.folder import INPUTS, LOGITS, ONNX_FILE
 from portable.packing import Packed
-from portable.tokenizer import SPECIAL_TOKENS, Text
+from portable.tokenizer import SPECIAL_TOKENS, Text, Tokens
 
 # Rows of similar length are computed together: less padding, and less memory.
 ROWS_AT_A_TIME = 8
@@ -112,27 +112,29 @@ class PortableModel:
         """
         columns = [self._tokenizer.tokenize_with_offsets(column) for column in texts]
         special = [_Token(name.encode()) for name in SPECIAL_TOKENS]
-        rows, cut = [], []
+        rows: list[list[_Token]] = []
+        cut = []
         for row in zip(*columns, strict=True):
-            tokens = [
-                _Token(self._tokenizer.token_of(token).encode(), column, start, end)
-                for column, text in enumerate(row)
-                for token, start, end in zip(*text, strict=True)
-            ]
             # The tokens are packed by their positions, special ones from the end.
             counts = [len(text.ids) for text in row]
-            positions = iter(range(len(tokens)))
+            positions = iter(range(sum(counts)))
             (packed,) = packing.pack(
                 [list(itertools.islice(positions, count)) for count in counts],
                 self.description.packing.whole,
                 special_token_ids=(-2, -1),
                 type_vocab_size=2,
             )
-            rows.append([[*tokens, *special][index] for index in packed.ids])
             kept = [0] * len(row)
-            for token in rows[-1]:
-                if token.column != _NOWHERE:
-                    kept[token.column] += 1
+            rows.append([])
+            for position in packed.ids:
+                if position < 0:
+                    rows[-1].append(special[position])
+                    continue
+                column = int(position >= counts[0])
+                rows[-1].append(
+                    self._describe(row[column], position - column * counts[0], column)
+                )
+                kept[column] += 1
             cut.append([count - left for count, left in zip(counts, kept, strict=True)])
         longest = max(map(len, rows), default=0)
         padded = [row + [_Token(b"")] * (longest - len(row)) for row in rows]
@@ -153,6 +155,10 @@ class PortableModel:
             },
             exported_model.CUT: np.array(cut, np.int64).reshape(len(rows), len(texts)),
         }
+
+    def _describe(self, text: Tokens, index: int, column: int) -> _Token:
+        token = self._tokenizer.token_of(text.ids[index]).encode()
+        return _Token(token, column, text.starts[index], text.ends[index])
 
     def _to_outputs(self, logits: np.ndarray) -> Outputs:
         if not self._kind.names:

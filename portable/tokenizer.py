@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import tokenizers
@@ -13,6 +13,9 @@ from portable.characters import Normalizer
 SPECIAL_TOKENS = ("[CLS]", "[SEP]")  # those that packing adds
 
 Text = str | bytes
+
+# Longer texts are tokenized in pieces: an encoding takes 90 times their memory.
+_MOST_CHARACTERS = 1 << 16
 
 
 class Tokens(NamedTuple):
@@ -79,35 +82,53 @@ class Tokenizer:
           texts: Bytes that are not UTF-8 are dropped.
         """
         normalized = [_to_text(text).translate(self._normalizer) for text in texts]
-        encodings = self._tokenizer.encode_batch_fast(
-            normalized, add_special_tokens=False
-        )
-        return [encoding.ids for encoding in encodings]
+        if any(len(text) > _MOST_CHARACTERS for text in normalized):
+            return [
+                [token for piece in _split(text) for token in self._encode([piece])[0]]
+                for text in normalized
+            ]
+        return self._encode(normalized)
 
     def tokenize_with_offsets(self, texts: Sequence[Text]) -> list[Tokens]:
         """Returns the tokens of each text, and where they are."""
         return [self._locate(_to_text(text)) for text in texts]
 
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
     def _locate(self, text: str) -> Tokens:
-        pieces = []
-        offsets: list[int] = []  # of each normalized character, and the text's end
+        tokens = Tokens([], [], [])
+        replaced: list[str] = []
+        offsets: list[int] = []  # of each normalized character
         position = 0
         for character in text:
-            piece = character.translate(self._normalizer)
-            pieces.append(piece)
-            offsets += [position] * len(piece)
+            replacement = character.translate(self._normalizer)
+            if len(offsets) > _MOST_CHARACTERS and replacement.startswith(" "):
+                self._add("".join(replaced), [*offsets, position], tokens)
+                replaced.clear()
+                offsets.clear()
+            replaced.append(replacement)
+            offsets += [position] * len(replacement)
             position += len(character.encode(errors="replace"))
-        offsets.append(position)
-        encoding = self._tokenizer.encode("".join(pieces), add_special_tokens=False)
-        return Tokens(
-            encoding.ids,
-            [offsets[start] for start, _ in encoding.offsets],
+        self._add("".join(replaced), [*offsets, position], tokens)
+        return tokens
+
+    def _add(self, text: str, offsets: list[int], tokens: Tokens) -> None:
+        """Adds the tokens of a normalized text.
+
+        Args:
+          text: The text.
+          offsets: Where its characters come from, and where it ends.
+          tokens: They are added to these.
+        """
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        tokens.ids.extend(encoding.ids)
+        for start, end in encoding.offsets:
+            tokens.starts.append(offsets[start])
             # A token ends where the next character starts that is not dropped.
-            [
-                offsets[bisect.bisect_right(offsets, offsets[end - 1])]
-                for _, end in encoding.offsets
-            ],
-        )
+            following = bisect.bisect_right(offsets, offsets[end - 1])
+            tokens.ends.append(offsets[following])
 
 
 def _refuse_other(tokenizer: tokenizers.Tokenizer) -> None:
@@ -128,6 +149,16 @@ def _id_of(tokenizer: tokenizers.Tokenizer, token: str) -> int:
     if token_id is None:
         raise ValueError(f"its vocabulary has no {token!r}")
     return token_id
+
+
+def _split(text: str) -> Iterator[str]:
+    """Splits a normalized text between words."""
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start + _MOST_CHARACTERS)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end
 
 
 def _to_text(text: Text) -> str:
