@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import bisect
+import sys
 import unicodedata
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple, get_args
+
+import pydantic
 
 from contracts.records import RecordFile
 from contracts.tokenization import TokenizerSettings, list_replacements
 
 # How the characters of a range are replaced: `{}` is the character itself.
-_FORMS = ("", " ", " {} ")
+_Form = Literal["", " ", " {} "]
+_FORMS = get_args(_Form)
+_CodePoint = Annotated[int, pydantic.Field(ge=0, le=sys.maxunicode)]
+_Character = Annotated[str, pydantic.Field(min_length=1, max_length=1)]
+# With a limit, pydantic also refuses half of a character.
+_Replacement = Annotated[str, pydantic.Field(max_length=32)]
 
 
 class Range(NamedTuple):
@@ -22,9 +30,9 @@ class Range(NamedTuple):
       form: The replacement; `{}` is the character itself.
     """
 
-    first: int
-    last: int
-    form: str
+    first: _CodePoint
+    last: _CodePoint
+    form: _Form
 
 
 class CharacterTable(RecordFile, frozen=True):
@@ -35,7 +43,7 @@ class CharacterTable(RecordFile, frozen=True):
 
     Attributes:
       unicode: The version of Unicode.
-      ranges: Characters that are dropped, become a space, or become a word.
+      ranges: Characters that are dropped, become a space, or become a word, in order.
       replacements: The replacement of each other character that does not stay.
     """
 
@@ -43,7 +51,15 @@ class CharacterTable(RecordFile, frozen=True):
 
     unicode: str
     ranges: list[Range]
-    replacements: dict[str, str]
+    replacements: dict[_Character, _Replacement]
+
+    @pydantic.field_validator("ranges")
+    @classmethod
+    def _check_order(cls, ranges: list[Range]) -> list[Range]:
+        codes = [code for found in ranges for code in (found.first, found.last)]
+        if codes != sorted(codes):
+            raise ValueError("they are not in order")
+        return ranges
 
     @classmethod
     def of(cls, settings: TokenizerSettings) -> CharacterTable:

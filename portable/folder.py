@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import mmap
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import pydantic
 
+from contracts import setting_problems
 from contracts.errors import UsageError
 from contracts.packing import Packing
 from contracts.records import RecordFile
@@ -41,6 +42,11 @@ EXAMPLES_FILE = "examples.json"
 # The inputs and the output of the ONNX files.
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 LOGITS = "logits"
+
+
+_Name = Annotated[str, pydantic.Field(min_length=1)]
+# Above 1, the class is never predicted.
+_Threshold = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 
 
 class PortableDescription(RecordFile, frozen=True):
@@ -68,13 +74,13 @@ class PortableDescription(RecordFile, frozen=True):
 
     FILE: ClassVar[str] = PORTABLE_FILE
 
-    text_columns: tuple[str, ...] = pydantic.Field(min_length=1, max_length=2)
-    kind: str | None = None
-    classes: tuple[str, ...] | None = None
+    text_columns: tuple[_Name, ...] = pydantic.Field(min_length=1, max_length=2)
+    kind: Literal["multilabel"] | None = None
+    classes: tuple[_Name, ...] | None = pydantic.Field(default=None, min_length=2)
     label_range: tuple[float, float] | None = None
     separator: str | None = None
-    temperature: float = pydantic.Field(default=1.0, gt=0)
-    threshold: float | tuple[float, ...] | None = None
+    temperature: float = pydantic.Field(default=1.0, gt=0, allow_inf_nan=False)
+    threshold: _Threshold | tuple[_Threshold, ...] | None = None
     packing: Packing
     tokenizer: TokenizerSettings
     vocab_size: pydantic.PositiveInt
@@ -89,6 +95,28 @@ class PortableDescription(RecordFile, frozen=True):
     def label_kind(self) -> LabelKind:
         """What the model predicts."""
         return find_kind(self.kind, self.classes, self.label_range)
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> PortableDescription:
+        """Refuses fields that contradict each other."""
+        for names in (self.text_columns, self.classes or ()):
+            if len(set(names)) < len(names):
+                raise ValueError(f"{list(names)} are not distinct")
+        if self.kind and not self.classes:
+            raise ValueError(f"classes: missing, with kind {self.kind}")
+        decided = self.label_kind.decided_names
+        match self.threshold:
+            case tuple(thresholds):
+                fits = bool(self.kind) and len(thresholds) == len(decided)
+            case threshold:
+                fits = threshold is None or (not self.kind and len(decided) == 1)
+        if not fits:
+            raise ValueError(
+                f"threshold: {self.threshold} is not one for each of {decided}"
+            )
+        if self.packing.long_text and len(self.text_columns) > 1:
+            raise ValueError("packing.long_text: a pair has no windows")
+        return self
 
 
 def read_description(folder: str) -> PortableDescription:
@@ -183,5 +211,7 @@ def _first_problem(error: ValueError) -> str:
     """Returns the first problem in one line."""
     if isinstance(error, pydantic.ValidationError):
         problem = error.errors()[0]
-        return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+        found = problem.get("ctx", {}).get("error", problem["msg"])
+        place = setting_problems.join(*problem["loc"])
+        return ": ".join(filter(None, (place, str(found))))
     return str(error)

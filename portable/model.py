@@ -17,20 +17,20 @@ from contracts.versions import exported_model
 from portable import folder, packing
 from portable.folder import INPUTS, LOGITS, ONNX_FILE
 from portable.packing import Packed
-from portable.tokenizer import Text
+from portable.tokenizer import SPECIAL_TOKENS, Text, Tokens
 
 # Rows of similar length are computed together: less padding, and less memory.
 ROWS_AT_A_TIME = 8
 _NOWHERE = -1  # the column and position of special tokens and padding
-_SPECIAL_TOKENS = ("[CLS]", "[SEP]")
 
 # They have no base class of their own.
-_LOAD_ERRORS = (
-    onnx_errors.Fail,
-    onnx_errors.InvalidGraph,
-    onnx_errors.InvalidProtobuf,
-    onnx_errors.NotImplemented,
+_ERRORS: tuple[type[Exception], ...] = (
     RuntimeError,
+    *(
+        kind
+        for kind in vars(onnx_errors).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    ),
 )
 
 Outputs = dict[str, np.ndarray]
@@ -45,8 +45,6 @@ class PortableModel:
       directory: A portable folder.
       file: The ONNX file.
       threads: Threads of an operator; None takes one a core.
-      spins: Whether threads that wait for an operator spin. It makes requests that
-        follow each other faster, and takes processor time.
 
     Attributes:
       description: What the model predicts, and how.
@@ -62,16 +60,14 @@ class PortableModel:
         *,
         file: str = ONNX_FILE,
         threads: int | None = None,
-        spins: bool = True,
     ) -> None:
         self.description = folder.read_description(directory)
         path = folder.check_weights(directory, file)
         self._tokenizer = folder.read_tokenizer(directory, self.description)
         self._kind = self.description.label_kind
-        ids = [self._tokenizer.id_of(token) for token in _SPECIAL_TOKENS]
-        self._special_token_ids = (ids[0] or 0, ids[1] or 0)
-        self._session = _open(path, threads, spins, self.description.opset)
-        self._check_session(path)
+        self._session = _open(path, threads, self.description.opset)
+        self._path = path
+        self._check_session()
 
     def predict(self, texts: Sequence[Sequence[Text]]) -> Outputs:
         """Predicts rows, as the signature `serving_default` of the pushed model does.
@@ -115,28 +111,30 @@ class PortableModel:
           The outputs of `modules.export.serving_model.find_tokens`.
         """
         columns = [self._tokenizer.tokenize_with_offsets(column) for column in texts]
-        special = [_Token(name.encode()) for name in _SPECIAL_TOKENS]
-        rows, cut = [], []
+        special = [_Token(name.encode()) for name in SPECIAL_TOKENS]
+        rows: list[list[_Token]] = []
+        cut = []
         for row in zip(*columns, strict=True):
-            tokens = [
-                _Token(self._tokenizer.token_of(token).encode(), column, start, end)
-                for column, text in enumerate(row)
-                for token, start, end in zip(*text, strict=True)
-            ]
             # The tokens are packed by their positions, special ones from the end.
             counts = [len(text.ids) for text in row]
-            positions = iter(range(len(tokens)))
+            positions = iter(range(sum(counts)))
             (packed,) = packing.pack(
                 [list(itertools.islice(positions, count)) for count in counts],
                 self.description.packing.whole,
                 special_token_ids=(-2, -1),
                 type_vocab_size=2,
             )
-            rows.append([[*tokens, *special][index] for index in packed.ids])
             kept = [0] * len(row)
-            for token in rows[-1]:
-                if token.column != _NOWHERE:
-                    kept[token.column] += 1
+            rows.append([])
+            for position in packed.ids:
+                if position < 0:
+                    rows[-1].append(special[position])
+                    continue
+                column = int(position >= counts[0])
+                rows[-1].append(
+                    self._describe(row[column], position - column * counts[0], column)
+                )
+                kept[column] += 1
             cut.append([count - left for count, left in zip(counts, kept, strict=True)])
         longest = max(map(len, rows), default=0)
         padded = [row + [_Token(b"")] * (longest - len(row)) for row in rows]
@@ -157,6 +155,10 @@ class PortableModel:
             },
             exported_model.CUT: np.array(cut, np.int64).reshape(len(rows), len(texts)),
         }
+
+    def _describe(self, text: Tokens, index: int, column: int) -> _Token:
+        token = self._tokenizer.token_of(text.ids[index]).encode()
+        return _Token(token, column, text.starts[index], text.ends[index])
 
     def _to_outputs(self, logits: np.ndarray) -> Outputs:
         if not self._kind.names:
@@ -192,7 +194,7 @@ class PortableModel:
             packing.pack(
                 row,
                 settings,
-                special_token_ids=self._special_token_ids,
+                special_token_ids=self._tokenizer.special_token_ids,
                 type_vocab_size=self.description.type_vocab_size,
             )
             for row in zip(*columns, strict=True)
@@ -206,20 +208,46 @@ class PortableModel:
             chunk = order[start : start + ROWS_AT_A_TIME]
             inputs = packing.pad([rows[index] for index in chunk])
             feeds = dict(zip(INPUTS, inputs, strict=True))
-            (logits[chunk],) = self._session.run([LOGITS], feeds)
+            logits[chunk] = self._run_session(feeds)
         return logits
 
-    def _check_session(self, path: str) -> None:
+    def _run_session(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
+        """Returns the logits of rows of one length.
+
+        Raises:
+          UsageError: The file has fewer tokens or positions than the folder says, or
+            returns another shape than it says.
+        """
+        expected = len(feeds[INPUTS[0]]), self._kind.outputs
+        problem = ""
+        try:
+            (logits,) = self._session.run([LOGITS], feeds)
+        except _ERRORS as error:
+            problem = str(error).splitlines()[0]
+        else:
+            if logits.shape == expected:
+                return logits
+            problem = f"the logits have the shape {logits.shape} instead of {expected}"
+        raise UsageError(
+            "model",
+            f"{self._path} cannot be run: {problem}",
+            advice="export the model again",
+            name="E-model-damaged",
+        )
+
+    def _check_session(self) -> None:
         """Refuses an ONNX file of another kind of model."""
         inputs = {node.name: node.type for node in self._session.get_inputs()}
-        outputs = {node.name: node.shape[1:] for node in self._session.get_outputs()}
-        if inputs != dict.fromkeys(INPUTS, "tensor(int64)") or outputs != {
-            LOGITS: [self._kind.outputs]
-        }:
+        nodes = self._session.get_outputs()
+        outputs = {node.name: node.shape[1:] for node in nodes}
+        if (
+            inputs != dict.fromkeys(INPUTS, "tensor(int64)")
+            or outputs != {LOGITS: [self._kind.outputs]}
+            or nodes[0].type != "tensor(float)"
+        ):
             raise UsageError(
                 "model",
-                f"{path} has the inputs {', '.join(inputs)} and the outputs "
-                f"{', '.join(outputs)} {list(outputs.values())}",
+                f"{self._path} has the inputs {list(inputs)} and the outputs {outputs}",
                 f"the inputs {', '.join(INPUTS)} and {LOGITS} of "
                 f"{self._kind.outputs} values, as {exported_model.PORTABLE_FILE} says",
                 "export the model again",
@@ -236,22 +264,18 @@ class _Token(NamedTuple):
     end: int = _NOWHERE
 
 
-def _open(
-    path: str, threads: int | None, spins: bool, opset: int
-) -> onnxruntime.InferenceSession:
+def _open(path: str, threads: int | None, opset: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     if threads is None and hasattr(os, "sched_getaffinity"):  # on Linux
         threads = len(os.sched_getaffinity(0))
     options.intra_op_num_threads = threads or 0  # 0: ONNX Runtime chooses
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # of errors
-    if not spins:
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 4  # of fatal errors: others are raised
     try:
         return onnxruntime.InferenceSession(
             path, options, providers=["CPUExecutionProvider"]
         )
-    except _LOAD_ERRORS as error:
+    except _ERRORS as error:
         raise UsageError(
             "model",
             f"ONNX Runtime {onnxruntime.__version__} cannot load {path}, whose "

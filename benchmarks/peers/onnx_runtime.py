@@ -51,14 +51,13 @@ def pack(directory: str, rows: Sequence[Sequence[str]]) -> list[Packed]:
     """Tokenizes and packs rows, each the texts of its columns, without windows."""
     described = folder.read_description(directory)
     tokenizer = folder.read_tokenizer(directory, described)
-    start, end = (tokenizer.id_of(token) or 0 for token in ("[CLS]", "[SEP]"))
     return [
         packed
         for segments in map(tokenizer.tokenize, rows)
         for packed in packing.pack(
             segments,
             described.packing.whole,
-            special_token_ids=(start, end),
+            special_token_ids=tokenizer.special_token_ids,
             type_vocab_size=described.type_vocab_size,
         )
     ]

@@ -22,8 +22,11 @@ from prediction.predictor import Prediction, Predictor
 _Rows = Sequence[tuple[str, ...]]
 # The options that set how a file is read, by the settings that errors name.
 SETTINGS = {
-    f"data.{name}": name
-    for name in ("encoding", "delimiter", "quoting", "quote", "columns")
+    "data.format": "input_format",
+    **{
+        f"data.{name}": name
+        for name in ("encoding", "delimiter", "quoting", "quote", "columns")
+    },
 }
 
 TEXT = click.option("--text", multiple=True, help="A text. Repeatable.")

@@ -128,7 +128,7 @@ def test_eight_threads_get_the_results_of_one(folder):
         (truncate("tokenizer.json", 100), "tokenizer.json: "),
         (truncate("model.json", 40), "model.json"),
         (change(format=1_000_000), "model.json"),
-        (change(classes=["a", "b"]), "the outputs logits"),
+        (change(classes=["a", "b"]), "the outputs {'logits': [3]}"),
         (change(vocab_size=1), "tokenizer.json: it has 31 tokens, and the model 1"),
         (lambda directory: (directory / "characters.json").unlink(), "missing"),
     ],

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 from contracts.versions import served_versions
@@ -103,7 +104,7 @@ def test_onnx_file_with_other_inputs_or_outputs_is_refused(copy, complete):
         refuse(copy, f"model.onnx has the inputs .*{new.decode()}")
     shutil.copy(complete / "model.onnx", copy / "model.onnx")
     edit(copy / "model.json", classes=["no", "yes"])
-    refuse(copy, r"has the inputs .* and the outputs logits \[\[3\]\]")
+    refuse(copy, r"has the inputs .* and the outputs {'logits': \[3\]}")
 
 
 def test_tokenizer_of_another_vocabulary_is_refused(copy):
@@ -119,9 +120,82 @@ def test_tokenizer_of_another_vocabulary_is_refused(copy):
 def test_tokenizer_of_another_kind_is_refused(copy):
     path = copy / "tokenizer.json"
     edit(path, model={"type": "BPE", "vocab": {}, "merges": []})
-    refuse(copy, "tokenizer.json: ")
+    refuse(copy, "tokenizer.json: its model is BPE instead of WordPiece")
     path.write_text("[]")
     refuse(copy, "tokenizer.json: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "got"),
+    [
+        ({"kind": "several"}, "kind: "),
+        ({"kind": "multilabel", "classes": None}, "classes: missing"),
+        ({"classes": ["a", "b", "a"]}, r"\[\'a\', \'b\', \'a\'\] are not distinct"),
+        ({"text_columns": ["text", "text"]}, ".* are not distinct"),
+        ({"threshold": 0.5}, "threshold: 0.5"),
+        ({"kind": "multilabel", "threshold": [0.5, 0.5]}, "threshold: "),
+        ({"kind": "multilabel", "threshold": 0.5}, "threshold: "),
+        ({"temperature": float("inf")}, "temperature: "),
+        (
+            {"packing": {"max_seq_length": 64, "long_text": {"window": 16}}},
+            "packing.long_text: a pair",
+        ),
+    ],
+)
+def test_description_that_contradicts_itself_is_refused(copy, changes, got):
+    edit(copy / "model.json", **changes)
+    refuse(copy, f"model.json: {got}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "got"),
+    [
+        ({"ranges": [[97, 98, "{0.__class__}"]]}, "ranges.0.2: "),
+        ({"ranges": [[97, 0x110000, " "]]}, "ranges.0.1: "),
+        ({"ranges": [[98, 97, " "]]}, "ranges: they are not in order"),
+        ({"replacements": {"ab": "c"}}, "replacements.ab"),
+        ({"replacements": {"a": "\ud800"}}, "replacements.a: "),
+    ],
+)
+def test_replacements_of_no_character_are_refused(copy, changes, got):
+    edit(copy / "characters.json", **changes)
+    refuse(copy, f"characters.json: {got}")
+
+
+@pytest.mark.parametrize("token", ["[CLS]", "[SEP]", "[UNK]"])
+def test_tokenizer_without_a_special_token_is_refused(copy, token):
+    path = copy / "tokenizer.json"
+    path.write_text(path.read_text().replace(json.dumps(token) + ":", '"[NEW]":'))
+    refuse(copy, re.escape(f"its vocabulary has no {token!r}"))
+
+
+def test_tokenizer_with_words_of_its_own_is_refused(copy):
+    path = copy / "tokenizer.json"
+    word = {"id": 0, "content": "the", "special": False, "normalized": True}
+    word |= {"single_word": False, "lstrip": False, "rstrip": False}
+    edit(path, added_tokens=[word])
+    refuse(copy, "its added token 'the' is not special")
+
+
+def test_longer_text_than_the_positions_is_refused(copy, capfd):
+    edit(copy / "model.json", packing={"max_seq_length": 10**9})
+    model = open_model(copy)
+    with refused("E-model-damaged", got=re.compile("cannot be run: ")) as caught:
+        model.predict([["word " * 4000], ["b"]])
+    assert "\n" not in str(caught.value)
+    assert not capfd.readouterr().err
+
+
+def test_logits_of_another_shape_than_the_file_declares_are_refused(copy):
+    graph = onnx_file.Graph()
+    value = graph.constant("fixed", np.zeros((1, 3), np.float32))
+    inputs = {name: ["batch", "seq_len"] for name in folder.INPUTS}
+    outputs = {folder.LOGITS: (value, ["batch", 3])}
+    graph.write(copy / "model.onnx", "fixed", inputs, outputs)
+    model = open_model(copy)
+    got = re.compile(r"the shape \(1, 3\) instead of \(2, 3\)")
+    with refused("E-model-damaged", got=got):
+        model.predict([["a", "b"], ["c", "d"]])
 
 
 @pytest.mark.parametrize("location", ["../weights.bin", "weights.bin", "/etc/passwd"])

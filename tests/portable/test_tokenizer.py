@@ -73,6 +73,17 @@ def test_tokens_are_where_the_graph_finds_them(uncased):
     assert [row.ends for row in tokens] == ends.to_list()
 
 
+@pytest.mark.parametrize("most", [1, 5])
+def test_tokens_of_long_texts_are_those_of_their_pieces(uncased, monkeypatch, most):
+    _, tokenizer = uncased
+    texts = [" ".join(graph.CORPUS), "".join(graph.CORPUS), *graph.CORPUS]
+    ids = tokenizer.tokenize(texts)
+    located = tokenizer.tokenize_with_offsets(texts)
+    monkeypatch.setattr("portable.tokenizer._MOST_CHARACTERS", most)
+    assert tokenizer.tokenize(texts) == ids
+    assert tokenizer.tokenize_with_offsets(texts) == located
+
+
 def test_half_of_a_character_is_dropped(uncased):
     _, tokenizer = uncased
     whole, half = tokenizer.tokenize(["the cat", "the \ud83dcat"])

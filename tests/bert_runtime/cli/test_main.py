@@ -43,6 +43,10 @@ def test_help_and_version_import_no_model_and_no_server(arguments):
         (["serve", "--model", "a", "--port", "x"], "--port: 'x' is not a valid"),
         (["serve", "--model", "gs://a/b"], "--model: gs://a/b; allowed: a directory"),
         (["serve", "--model", "none"], "--model: none: no such directory; give "),
+        (
+            ["predict", "--model", "a", "--text", "b", "--encoding", "none"],
+            "--encoding: 'none'; allowed: Python's encodings",
+        ),
         (["serve", "--model", "a", "--label", "b"], "--label: b; allowed: LABEL="),
         (["serve", "--model", "a", "--tls-key", "b"], "--tls-key: b; add --tls-cert"),
     ],

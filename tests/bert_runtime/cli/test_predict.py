@@ -62,7 +62,7 @@ def test_file_is_read_as_the_options_say(tmp_path):
     assert result.output == f"1 prediction written to {target}\n"
     expected = '{"id": "1", "sentence": "café|au lait", "prediction": 1.2}\n'
     assert target.read_text() == expected
-    assert {name.removeprefix("data.") for name in SETTINGS} < {*reading}
+    assert {name.removeprefix("data.") for name in SETTINGS} == {*reading}
     assert {*reading} < {*DataConfig.model_fields}
 
 
