@@ -168,6 +168,14 @@ def read_tokenizer(folder: str, described: PortableDescription) -> Tokenizer:
             TOKENIZER_FILE,
             f"it has {tokenizer.size} tokens, and the model {described.vocab_size}",
         )
+    longest = described.tokenizer.max_input_chars_per_word
+    if tokenizer.longest_word != longest:
+        raise _damaged(
+            folder,
+            TOKENIZER_FILE,
+            f"its longest word has {tokenizer.longest_word} characters, and that of "
+            f"{PORTABLE_FILE} {longest}",
+        )
     return tokenizer
 
 

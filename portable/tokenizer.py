@@ -71,6 +71,11 @@ class Tokenizer:
         """The number of tokens."""
         return self._tokenizer.get_vocab_size()
 
+    @property
+    def longest_word(self) -> int:
+        """The number of characters above which a word is unknown."""
+        return self._tokenizer.model.max_input_chars_per_word
+
     def token_of(self, token_id: int) -> str:
         """Returns the token of an id."""
         return self._tokenizer.id_to_token(token_id) or ""

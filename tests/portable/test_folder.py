@@ -169,6 +169,13 @@ def test_tokenizer_without_a_special_token_is_refused(copy, token):
     refuse(copy, re.escape(f"its vocabulary has no {token!r}"))
 
 
+def test_tokenizer_with_another_longest_word_is_refused(copy):
+    path = copy / "tokenizer.json"
+    model = json.loads(path.read_text())["model"]
+    edit(path, model={**model, "max_input_chars_per_word": 5})
+    refuse(copy, "its longest word has 5 characters, and that of model.json 100$")
+
+
 def test_tokenizer_with_words_of_its_own_is_refused(copy):
     path = copy / "tokenizer.json"
     word = {"id": 0, "content": "the", "special": False, "normalized": True}
