@@ -8,7 +8,7 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
 from components import blessings
-from components.serving_check import check, portable_folder, rows
+from components.serving_check import check, portable_check, rows
 from components.serving_check.model_process import ModelProcess
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import uris
@@ -56,7 +56,7 @@ def ServingCheck(
         report = check.check_model(candidate, request, process)
         if report.blessed and config.serving.portable:
             folder = uris.join(blessing.uri, PORTABLE_DIRECTORY)
-            reasons = portable_folder.write(
+            reasons = portable_check.write(
                 candidate, model_run.uri, folder, request, process
             )
             report = report.model_copy(update={"reasons": reasons})

@@ -15,7 +15,7 @@ from components.serving_check import (
     ServingCheck,
     ServingRequest,
     check_model,
-    portable_folder,
+    portable_check,
     probe,
     rows,
     text_ops,
@@ -175,7 +175,7 @@ def test_model_is_refused_if_its_portable_folder_predicts_differently(
             pushed, tensors={**pushed.tensors, "classifier.bias": bias}
         )
 
-    monkeypatch.setattr(portable_folder, "read_pushed", read_other)
+    monkeypatch.setattr(portable_check, "read_pushed", read_other)
     result = check_exported(check, export("pairs"), tmp_path, portable=True)
     assert_refused(result, "serving.portable", "by up to 0.00", "0.0001 allowed")
     assert not Path(result[0].uri, "onnx").exists()
