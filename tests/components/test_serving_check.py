@@ -28,6 +28,7 @@ from modules.export.pushed_model import read_pushed
 from portable.model import PortableModel
 from tests import exported as exported_lib
 from tests import records, served, warm_probe
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -151,7 +152,7 @@ def test_exported_model_is_blessed_and_measured(check, export, tmp_path):
     assert not Path(blessing.uri, "onnx").exists()
 
 
-@pytest.mark.parametrize("kind", ["pairs", "scores"])
+@pytest.mark.parametrize("kind", ["pairs", nightly("scores")])
 def test_portable_folder_that_predicts_the_same_is_kept(check, export, tmp_path, kind):
     exported = export(kind)
     result = check_exported(check, exported, tmp_path, portable=True)

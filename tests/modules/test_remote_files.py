@@ -133,7 +133,8 @@ def test_file_that_is_deleted_after_it_was_read_is_copied(
     "package",
     [
         pytest.param("components", marks=pytest.mark.slow),
-        *("ingest", "modules", "pipeline", "prediction", "report"),
+        *("ingest.examples", "modules", "pipeline", "report"),
+        *("prediction.batch", "prediction.saved_model"),
     ],
 )
 def test_process_that_imports_one_package_reads_remote_files(package):

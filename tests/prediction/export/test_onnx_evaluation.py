@@ -42,7 +42,7 @@ def run(*arguments):
     return result.output
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "tokens of pairs"])
+@pytest.mark.parametrize("kind", [*KINDS, nightly("tokens of pairs")])
 def test_every_kind_of_task_predicts_what_is_served(export, tmp_path, kind):
     model = export(kind)
     path = write_rows(tmp_path / "rows", model.task, tmp_path)

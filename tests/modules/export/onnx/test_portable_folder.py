@@ -42,7 +42,7 @@ def test_every_kind_of_task_predicts_what_is_served(export, tmp_path, kind):
     ("kind", "settings"),
     [
         nightly("pairs", {"keep": "tail", "length": 23}),
-        ("pairs", {"keep": "ends"}),
+        nightly("pairs", {"keep": "ends"}),
         nightly("scores", {"keep": "tail"}),
         nightly("sentences", {"keep": "ends", "threshold": 0.9}),
         nightly("labels", {"threshold": [0.3, 0.5, 0.7]}),
