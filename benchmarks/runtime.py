@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-from benchmarks import latency, peer_environment, rounds
+from benchmarks import latency, peer_environment, rounds, serving_load
 from benchmarks.peer import Figures
 from benchmarks.peers import commands, server
 from benchmarks.rounds import THREADS, Peer
@@ -243,12 +243,7 @@ def _compare(
 @options.CONFIG
 @options.SET
 @click.option("--data", "source", help="Directory of TSV splits, as for `run`.")
-@click.option(
-    "--model",
-    type=click.Path(path_type=Path, exists=True),
-    required=True,
-    help="A directory of versions or a SavedModel, as for `serve`.",
-)
+@serving_load.MODEL_OPTION
 @click.option("--rounds", "count", type=int, default=5, show_default=True)
 @click.option("--short", is_flag=True, help=f"{SHORT_ROWS} rows, 1 round.")
 @click.option(

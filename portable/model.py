@@ -65,6 +65,7 @@ class PortableModel:
         path = folder.check_weights(directory, file)
         self._tokenizer = folder.read_tokenizer(directory, self.description)
         self._kind = self.description.label_kind
+        self._names = np.array([name.encode() for name in self._kind.names], object)
         self._session = _open(path, threads, self.description.opset)
         self._path = path
         self._check_session()
@@ -179,11 +180,10 @@ class PortableModel:
             if threshold is None
             else self._kind.predict(probabilities, threshold).astype(np.int64)
         )
-        names = np.array([name.encode() for name in self._kind.names], object)
         return {
             **outputs,
             exported_model.CLASS_ID: ids,
-            exported_model.CLASS: names[ids],
+            exported_model.CLASS: self._names[ids],
         }
 
     def _pack(

@@ -76,11 +76,7 @@ def find_model(directory: str, main_file: str = GRAPH_FILE) -> str:
         "give the directory after `pushed` in the last line of the output of `run`",
     )
     if main_file != GRAPH_FILE:
-        kind, advice = (
-            f"complete {main_file}",
-            "give a folder of `bert-pipeline export --format onnx`, or the directory "
-            "that a run with `serving.portable` pushes to",
-        )
+        kind, advice = f"complete {main_file}", served_versions.PORTABLE_ADVICE
     raise UsageError(
         "model",
         f"{directory} has no {kind}"

@@ -22,11 +22,7 @@ _KINDS = {
         "SavedModel",
         "give the directory that a run pushes to, such as output/sample/serving/sample",
     ),
-    PORTABLE_FILE: (
-        "exported model",
-        "give a folder of `bert-pipeline export --format onnx`, or the directory that "
-        "a run with `serving.portable` pushes to",
-    ),
+    PORTABLE_FILE: ("exported model", served_versions.PORTABLE_ADVICE),
 }
 NAME = r"[^/:?#\x00-\x1f\x7f\ud800-\udfff]+"
 """Pattern of a model's name, or of a label, in the decoded path of a URL."""

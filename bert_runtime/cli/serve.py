@@ -207,7 +207,7 @@ def build_settings(options: dict[str, Any]) -> ServerSettings:
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", force=True)
     logging.getLogger("serving").setLevel(logging.INFO)
-    from serving import discovery, tls, tokens
+    from serving import tls, tokens
     from serving.batching import BatchingSettings
     from serving.limits import RequestLimits
     from serving.settings import ServerSettings
@@ -228,7 +228,6 @@ def build_settings(options: dict[str, Any]) -> ServerSettings:
     )
     options["sampling"] = _read_sampling(options)
     model = options.pop("model")
-    discovery.check_local(model)
     options["allowed_hosts"] = tuple(map(check_host, options["allowed_hosts"]))
     options["labels"] = dict(map(_parse_label, options["labels"]))
     token_file = options.pop("token_file")
@@ -253,9 +252,11 @@ def serve_command(int8: bool, threads: int | None, **options: Any) -> None:
 
     New versions in DIR are loaded while the server runs. SIGTERM drains it.
     """
-    settings = build_settings({**options, "grpc_port": None})
     from contracts.versions.exported_model import PORTABLE_FILE
-    from serving import launch
+    from serving import discovery, launch
+
+    discovery.check_local(options["model"])
+    settings = build_settings({**options, "grpc_port": None})
 
     if int8:
         _check_int8(settings.model)
@@ -265,11 +266,16 @@ def serve_command(int8: bool, threads: int | None, **options: Any) -> None:
 
 def _check_int8(model: Path) -> None:
     """Refuses a model whose newest version lacks the weights in int8."""
+    from contracts.versions import served_versions
     from contracts.versions.exported_model import PORTABLE_FILE
     from portable import folder
-    from prediction.model_directory import find_model
+    from serving import discovery
 
-    folder.check_weights(find_model(str(model), PORTABLE_FILE), folder.INT8_FILE)
+    # Without comparing hashes: that is done when the version is loaded.
+    versions = discovery.find_model(model, main_file=PORTABLE_FILE).scan()
+    newest = str(versions[max(versions)])
+    directory = served_versions.model_directory(newest, PORTABLE_FILE)
+    folder.check_weights(directory, folder.INT8_FILE)
 
 
 def _start(is_int8: bool, threads: int | None) -> Backend:

@@ -58,6 +58,12 @@ EVALUATION_FILE = "evaluation.json"
 # A predict request with rows for people to try the model with.
 EXAMPLES_FILE = f"{EXTRA_ASSETS}/examples.json"
 
+# Where to find a portable folder, for errors.
+PORTABLE_ADVICE = (
+    "give a folder of `bert-pipeline export --format onnx`, or the directory that a "
+    "run with `serving.portable` pushes to"
+)
+
 _ABANDONED_SECONDS = 3600
 _INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
 _MILLISECONDS = 1000
