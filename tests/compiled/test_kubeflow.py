@@ -126,7 +126,8 @@ def test_null_in_metadata_is_refused():
 
 def test_state_of_the_recorded_run_has_the_size_that_was_seen():
     first = [each for name, each in RECORDINGS.items() if "/" not in name]
-    tasks = {each["task"]: argo_status.recorded_task(each) for each in first}
+    spec = argo_status.recorded_spec(first)
+    tasks = spec["root"]["dag"]["tasks"]
     size = argo_status.run_size(tasks) + sum(
         argo_status.task_size(
             component=each["component_spec"],
@@ -137,3 +138,5 @@ def test_state_of_the_recorded_run_has_the_size_that_was_seen():
         for each in first
     )
     assert size == pytest.approx(argo_status.RECORDED_BYTES, rel=0.05)
+    recorded = argo_status.RECORDED_SPEC_BYTES
+    assert argo_status.spec_size(spec) == pytest.approx(recorded, rel=0.02)
