@@ -22,8 +22,9 @@ https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching.
 **Directory markers**, the empty objects that TensorFlow writes where it creates a
 directory, are deleted from the outputs. Kubeflow's launcher downloads them as files.
 
-**A failure** leaves `failure.json` next to the outputs. On Kubeflow `submit --wait`
-reads it.
+**A failure** leaves `failure-N.json` next to the outputs, which all attempts of a
+component share; N is the number of the attempt. `submit --wait` reads the newest. Bad
+settings or data end the container with `exit_status.USAGE`, and without a traceback.
 """
 
 from __future__ import annotations
@@ -38,13 +39,17 @@ import traceback
 from collections.abc import Iterator
 from typing import Any, TypedDict
 
+from contracts.errors import UsageError
 from contracts.storage import files, uris
 from modules import environment, remote_files
 from pipeline import exit_status
 
 COMPONENT_FILE = "--component_file="
 BEAM_FILE = "--beam_arguments_file="
-FAILURE_FILE = "failure.json"
+FAILURE_FILE = "failure-{}.json"
+# Set by Kubeflow in components that it retries: 0, 1, …
+RETRY_VARIABLE = "KFP_RETRY_INDEX"
+_FRAMES, _LINES = 3, 15
 MODULE = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 # Options of TFX's entry point.
 EXECUTOR = "--executor_class_path"
@@ -77,11 +82,12 @@ class BeamFile(TypedDict):
 
 
 class Failure(TypedDict):
-    """The content of `failure.json`.
+    """The content of `failure-N.json`.
 
     Attributes:
       exit_status: Exit status of the container.
-      error: The last lines of the traceback.
+      error: The message of a `UsageError`; of another error, the end of its traceback.
+        "" if the attempt is running or was killed.
     """
 
     exit_status: int
@@ -176,9 +182,14 @@ def completing(directory: str, root: str) -> Iterator[None]:
       directory: Parent of all output artifacts of the task.
       root: The pipeline root.
     """
-    record = uris.join(directory, FAILURE_FILE)
+    attempt = int(os.environ.get(RETRY_VARIABLE, 0))
+    records = [uris.join(directory, FAILURE_FILE.format(i)) for i in range(attempt + 1)]
+    record = records[-1]
     with _logging_errors():
-        files.delete(record)  # of an earlier attempt
+        if attempt:  # if it is killed, the error of an earlier attempt is not its error
+            _write(record, exit_status.FAILURE, "")
+        else:
+            files.delete(record)  # of an attempt that was not numbered
     try:
         try:
             yield
@@ -187,15 +198,26 @@ def completing(directory: str, root: str) -> Iterator[None]:
                 raise
         remote_files.delete_directory_markers(directory, root)
     except BaseException as error:
-        code = error.code if isinstance(error, SystemExit) else exit_status.FAILURE
-        lines = traceback.format_exc().rstrip().splitlines()[-20:]
-        failure: Failure = {
-            "exit_status": code if isinstance(code, int) else exit_status.FAILURE,
-            "error": "\n".join(lines),
-        }
         with _logging_errors():
-            files.write_record(record, failure)
+            _write(record, exit_status.of(error), _describe(error))
         raise
+    if attempt:
+        with _logging_errors():
+            for path in records:
+                files.delete(path)
+
+
+def _write(record: str, status: int, error: str) -> None:
+    failure: Failure = {"exit_status": status, "error": error}
+    files.write_record(record, failure)
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, UsageError):
+        return str(error)
+    # The first frames are in absl and TFX.
+    text = "".join(traceback.format_exception(error, limit=-_FRAMES))
+    return "\n".join(text.rstrip().splitlines()[-_LINES:])
 
 
 @contextlib.contextmanager
@@ -204,11 +226,15 @@ def _logging_errors() -> Iterator[None]:
     try:
         yield
     except Exception:
-        logger.exception("%s cannot be changed", FAILURE_FILE)
+        logger.exception("the record of a failure cannot be changed")
 
 
 def main(arguments: list[str]) -> None:
-    """Runs a component."""
+    """Runs a component.
+
+    Raises:
+      SystemExit: It ended with a `UsageError`, which is printed.
+    """
     environment.set_up()
     message = json.loads(arguments[arguments.index(MESSAGE) + 1])
     root = pipeline_root(_component_file(arguments))
@@ -220,9 +246,13 @@ def main(arguments: list[str]) -> None:
     # All outputs of a task have one parent directory. A task without outputs still has
     # the ExecutorOutput, which Kubeflow does not keep.
     output = artifacts[0] if artifacts else message["outputs"]["outputFile"]
-    with completing(os.path.dirname(output), root):
-        sys.argv[1:] = with_beam_arguments(with_component(arguments))
-        runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+    try:
+        with completing(os.path.dirname(output), root):
+            sys.argv[1:] = with_beam_arguments(with_component(arguments))
+            runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(exit_status.of(error))
 
 
 def pipeline_root(component_file: str) -> str:

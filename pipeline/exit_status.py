@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from contracts import signals
+from contracts.errors import UsageError
 
 SUCCESS = 0
 FAILURE = 1
@@ -43,3 +44,10 @@ DETAILS = {
     TERMINATED: "SIGTERM; likewise",
     CLOSED_PIPE: "nobody reads the output, as in `runs | head`; a `run` continues",
 }
+
+
+def of(error: BaseException) -> int:
+    """Returns the exit status of a process that an error ends."""
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        return error.code
+    return USAGE if isinstance(error, UsageError) else FAILURE

@@ -13,7 +13,6 @@ import click
 
 from contracts.errors import UsageError
 from modules import environment
-from pipeline import exit_status
 from pipeline.api.orchestrated import compile_job
 from pipeline.api.recipes import Recipe
 from pipeline.cli import options
@@ -179,7 +178,7 @@ def submit_command(
             submit(client, package, request, click.echo, wait_seconds)
         except (RunFailedError, RunTimeoutError) as error:
             Console(stderr=True).print(str(error), soft_wrap=True)
-            sys.exit(exit_status.FAILURE)
+            sys.exit(error.exit_status)
 
 
 def _make_client(

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pipeline.exit_status import FAILURE, USAGE
+from pipeline.orchestrators import run_files
+
 # States of runs and tasks that both orchestrators have.
 PENDING = "PENDING"
 SUCCEEDED = "SUCCEEDED"
@@ -42,12 +45,14 @@ class RunClient(abc.ABC):
     Attributes:
       poll_seconds: Time between two requests for the run's state.
       run_id: The orchestrator's ID of the run, once it is started.
+      directory: The run's directory in the pipeline root.
       link: The run's page in the orchestrator's user interface.
       state: Last known state, such as PENDING, RUNNING or SUCCEEDED.
     """
 
     poll_seconds: ClassVar[float]
     run_id: str
+    directory: str
     link: str
     state: str
 
@@ -68,19 +73,33 @@ class RunClient(abc.ABC):
         """Returns the current state of the run that was started."""
 
     @abc.abstractmethod
-    def failure_reasons(self) -> str:
-        """Returns why the run failed: the messages of the run and its failed tasks."""
+    def explain_failure(self) -> tuple[str, set[int]]:
+        """Returns why the run failed, and the exit statuses of the failed components.
+
+        The text has the messages of the run and its components. An unknown status is
+        `FAILURE`.
+        """
 
     def missing_results(self) -> str:
-        """Returns the missing results of a successful run; "" if it has all."""
-        return ""
+        """Returns the results that Report could not write; "" if it wrote all."""
+        try:
+            missing = run_files.find_missing_results(self.directory)
+        except run_files.UnreadableError as error:
+            return f"the run succeeded; whether it has a report is unknown: {error}"
+        return f"the run succeeded; missing: {missing}" if missing else ""
 
 
 class RunFailedError(Exception):
-    """A run ended without success."""
+    """A run ended without success.
+
+    Attributes:
+      exit_status: That of a command that waited for it: `USAGE` if settings or data
+        were refused, and nothing else failed.
+    """
 
     def __init__(self, client: RunClient) -> None:
-        reasons = client.failure_reasons()
+        reasons, statuses = client.explain_failure()
+        self.exit_status = USAGE if statuses == {USAGE} else FAILURE
         separator = "\n" if "\n" in reasons else "; "
         super().__init__(
             f"the run ended {client.state}{': ' if reasons else ''}{reasons}{separator}"
@@ -89,7 +108,13 @@ class RunFailedError(Exception):
 
 
 class RunTimeoutError(Exception):
-    """A run has not ended within the time to wait, and is still running."""
+    """A run has not ended within the time to wait, and is still running.
+
+    Attributes:
+      exit_status: That of a command that waited for it.
+    """
+
+    exit_status = FAILURE
 
     def __init__(self, client: RunClient, wait_seconds: float) -> None:
         super().__init__(

@@ -3,7 +3,7 @@
 Argo holds the spec of a run and the state of all its nodes in one object of at most
 1 MiB. Above that it compresses the state, and the API of Kubeflow Pipelines no longer
 names the tasks. The spec has the compiled specs of the root, each component, its
-container and its task as text in text. From 2.17.0 a task has six nodes: driver, DAG and
+container and its task as text. From 2.17.0 a task has six nodes: driver, DAG and
 executor, each once more as the node of its retries. Driver nodes have the specs of
 component, task and container as parameters, and all have the patch of the pod. It has
 the ExecutorInput, the component spec and the command (kubeflow/pipelines,

@@ -210,6 +210,8 @@ class JobRunner:
     ) -> dict[str, Any]:
         """Runs a task's container until it succeeds, at most `attempts` times."""
         while True:
+            if "KFP_RETRY_INDEX" in done.environment:
+                done.environment["KFP_RETRY_INDEX"] = str(done.attempts)
             done.attempts += 1
             try:
                 return self._start(container, container, run, done)

@@ -6,6 +6,7 @@ from tfx import v1 as tfx
 from components.champion import ChampionCheck
 from contracts.storage import files
 from contracts.versions import exported_model
+from pipeline import exit_status
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import OrchestratorConfig
@@ -53,7 +54,7 @@ def test_champion_is_checked_on_vertex(tmp_path):
         assert runner.run(spec).states == {"ChampionCheck": "run"}
         exported_model.write_description(str(serving / "1"), {"classes": ["c", "d"]})
         (serving / "1" / "saved_model.pb").touch()
-        with pytest.raises(JobFailedError, match="serving/1: classes"):
+        with pytest.raises(JobFailedError, match="serving/1 has another task: classes"):
             runner.run(spec)
 
 
@@ -67,10 +68,11 @@ def test_failure_of_a_component_is_recorded_next_to_its_outputs_on_kubeflow(
     object_store.write(described, '{"classes": ["c", "d"]}')
     with (
         JobRunner("kubeflow", root, tmp_path / "state", store=object_store) as runner,
-        pytest.raises(JobFailedError, match="serving/1: classes") as failed,
+        pytest.raises(JobFailedError, match="1 has another task: classes") as failed,
     ):
         runner.run(spec)
     run = f"{root}/small/{failed.value.run.id}"
     failure = find_failures(run)["ChampionCheck"]
-    assert failure.exit_status == 1
-    assert "serving/1: classes" in failure.lines[-1]
+    assert failure.exit_status == exit_status.USAGE
+    (line,) = failure.lines
+    assert "serving/1 has another task: classes" in line

@@ -1,11 +1,14 @@
 """The arguments of TFX's entry point, and the files that it leaves."""
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
 
-from pipeline import entrypoint
+from contracts.errors import DataRefusedError
+from contracts.storage import files
+from pipeline import entrypoint, exit_status
 from pipeline.config.paths import OrchestratorPaths
 from pipeline.entrypoint import completing, with_beam_arguments, with_component
 
@@ -153,16 +156,99 @@ def test_missing_arguments_of_beam_are_an_error_that_says_what_to_do(tmp_path):
         with_beam_arguments([f"--beam_arguments_file={tmp_path}/beam.json"])
 
 
-def test_failure_leaves_its_exit_status_and_its_error(tmp_path):
-    with pytest.raises(ValueError, match="no fish"), completing(str(tmp_path), "/root"):
-        raise ValueError("no fish")
-    failure = json.loads((tmp_path / entrypoint.FAILURE_FILE).read_text())
+@pytest.fixture
+def fail(tmp_path, monkeypatch):
+    """Returns the record of an attempt that raises an error in its last frame."""
+
+    def calls(error, depth):
+        if depth:
+            calls(error, depth - 1)
+        raise error
+
+    def fail(error, attempt=None):
+        if attempt is not None:
+            monkeypatch.setenv(entrypoint.RETRY_VARIABLE, str(attempt))
+        with pytest.raises(type(error)), completing(str(tmp_path), "/root"):
+            calls(error, 9)
+        file = tmp_path / entrypoint.FAILURE_FILE.format(attempt or 0)
+        return json.loads(file.read_text())
+
+    return fail
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_failure_leaves_its_exit_status_and_the_last_frames_of_its_error(fail):
+    failure = fail(ValueError("no fish"))
     assert failure["exit_status"] == 1
     assert failure["error"].splitlines()[-1] == "ValueError: no fish"
-    with pytest.raises(SystemExit), completing(str(tmp_path), "/root"):
-        raise SystemExit(3)
-    failure = json.loads((tmp_path / entrypoint.FAILURE_FILE).read_text())
-    assert failure["exit_status"] == 3
+    assert failure["error"].count(", in calls") == 3
+    assert fail(SystemExit(3))["exit_status"] == 3
+
+
+def test_refused_data_leave_only_the_message_and_the_status_of_bad_usage(fail):
+    refused = DataRefusedError(
+        got="the data are refused:\n  " + "\n  ".join("a" * 40), name="E-data-refused"
+    )
+    failure = fail(refused)
+    assert failure["exit_status"] == exit_status.USAGE
+    assert failure["error"] == str(refused)
+
+
+def test_refusal_ends_the_container_with_its_status_and_message(
+    tmp_path, monkeypatch, capsys
+):
+    refused = DataRefusedError(got="no fish", name="E-data-refused")
+
+    def run_module(*_, **__):
+        raise refused
+
+    monkeypatch.setattr(runpy, "run_module", run_module)
+    monkeypatch.setattr("sys.argv", ["entrypoint"])
+    file = tmp_path / "root" / "inputs" / "components" / "hash.json"
+    files.write_json(
+        str(file), {"executor": "E", "inputs": {}, "outputs": {}, "parameters": {}}
+    )
+    message = {"outputs": {"outputFile": str(tmp_path / "task" / "output.json")}}
+    with pytest.raises(SystemExit) as end:
+        entrypoint.main(
+            [
+                f"{entrypoint.COMPONENT_FILE}{file}",
+                *(entrypoint.MESSAGE, json.dumps(message)),
+            ]
+        )
+    assert end.value.code == exit_status.USAGE
+    assert capsys.readouterr().err == f"error: {refused}\n"
+    assert names(tmp_path / "task") == ["failure-0.json"]
+
+
+def test_attempts_in_one_directory_keep_their_failures(tmp_path, fail):
+    for attempt, error in enumerate([ValueError("no fish"), ValueError("no bird")]):
+        assert str(error) in fail(error, attempt)["error"]
+    assert names(tmp_path) == ["failure-0.json", "failure-1.json"]
+
+
+def test_attempt_that_is_killed_has_a_record_without_an_error(
+    tmp_path, fail, monkeypatch
+):
+    fail(ValueError("no fish"), 0)
+    monkeypatch.setenv(entrypoint.RETRY_VARIABLE, "1")
+    with completing(str(tmp_path), "/root"):
+        record = json.loads((tmp_path / "failure-1.json").read_text())
+    assert (record["exit_status"], record["error"]) == (1, "")
+
+
+def test_attempt_that_succeeds_deletes_the_failures_before_it(
+    tmp_path, fail, monkeypatch
+):
+    fail(ValueError("no fish"), 0)
+    fail(ValueError("no fish"), 1)
+    monkeypatch.setenv(entrypoint.RETRY_VARIABLE, "2")
+    with completing(str(tmp_path), "/root"):
+        pass
+    assert names(tmp_path) == []
 
 
 def test_failure_that_cannot_be_recorded_hides_no_error(tmp_path):
@@ -180,8 +266,8 @@ def test_pipeline_root_is_that_of_the_component_file():
     assert entrypoint.pipeline_root(path) == "gs://bucket/folder"
 
 
-def test_next_attempt_deletes_the_failure(tmp_path):
-    (tmp_path / entrypoint.FAILURE_FILE).write_text("{}")
+def test_attempt_that_is_not_numbered_deletes_the_failure(tmp_path, fail):
+    fail(ValueError("no fish"))
     with completing(str(tmp_path), "/root"):
         assert list(tmp_path.iterdir()) == []
         raise SystemExit(0)  # as absl ends a program

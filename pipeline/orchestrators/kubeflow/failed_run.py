@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pipeline.exit_status import FAILURE, USAGE
 from pipeline.orchestrators import run_files
 from pipeline.orchestrators.kubeflow import argo_nodes
 
@@ -40,29 +41,34 @@ class FailedRun:
         self._read_pod_log = read_pod_log
         self._unreadable = ""
 
-    def explain(self) -> str:
-        """Returns what failed, and the last lines of its log or how to read the log."""
+    def explain(self) -> tuple[str, set[int]]:
+        """Returns what failed, and the exit statuses of the failed components.
+
+        The text has their errors, the last lines of a log, or how to read the log.
+        """
         failures = self._read_files(run_files.find_failures, self._directory) or {}
         nodes = argo_nodes.failed_nodes(self._tasks, self._max_retries)
         nodes = nodes or {component: component for component in failures}
-        reasons = [
+        explained = [
             self._explain(component, failures.get(component))
             if node == component
-            else f"{component} did not start: see {node} on the run's page"
+            else (
+                f"{component} did not start: see {node} on the run's page",
+                FAILURE,
+            )
             for component, node in nodes.items()
         ]
-        if not reasons:
-            reasons.append(
-                "neither the API nor the run's files name the failed component"
-            )
-        return "\n".join(filter(None, [*reasons, self._unreadable]))
+        reasons = [reason for reason, _ in explained] or [
+            "neither the API nor the run's files name the failed component"
+        ]
+        text = "\n".join(filter(None, [*reasons, self._unreadable]))
+        return text, {status for _, status in explained}
 
-    def _explain(self, component: str, failure: run_files.Failure | None) -> str:
-        if failure is not None:
-            return _with_lines(
-                f"{component} ended with exit status {failure.exit_status}",
-                failure.lines,
-            )
+    def _explain(
+        self, component: str, failure: run_files.Failure | None
+    ) -> tuple[str, int]:
+        if failure is not None and failure.lines:
+            return failure.describe(component), failure.exit_status
         log = self._read_files(run_files.find_log, self._directory, component)
         pod = argo_nodes.pod_name(
             self._tasks, component, self._max_retries.get(component, 0)
@@ -73,7 +79,10 @@ class FailedRun:
             # The last line of KFP's launcher.
             end = re.search(r"failed to execute component: (.+)", "\n".join(log))
             reason = f" ({end[1]})" if end else ""
-            return _with_lines(f"{component} failed{reason}", log)
+            head = f"{component} failed{reason}; the last lines of its log:"
+            is_refused = reason == f" (exit status {USAGE})"
+            status = USAGE if is_refused else FAILURE
+            return run_files.with_lines(head, log), status
         command = (
             f"kubectl logs --namespace {self._namespace} {pod} --container main"
             if pod
@@ -81,7 +90,9 @@ class FailedRun:
             f"--selector pipeline/runid={self._run_id}"
         )
         return (
-            f"{component} failed: see {component} on the run's page, or run `{command}`"
+            f"{component} failed: see {component} on the run's page, or run "
+            f"`{command}`",
+            FAILURE,
         )
 
     def _read_files(self, read: Callable[..., Any], *arguments: str) -> Any:
@@ -93,9 +104,3 @@ class FailedRun:
         except run_files.UnreadableError as error:
             self._unreadable = f"({error})"
             return None
-
-
-def _with_lines(head: str, lines: list[str]) -> str:
-    return "\n".join(
-        [f"{head}; the last lines of its log:", *(f"  {line}" for line in lines)]
-    )

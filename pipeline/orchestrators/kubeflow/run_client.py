@@ -12,7 +12,6 @@ import kfp_server_api
 import yaml
 from urllib3.exceptions import HTTPError
 
-from pipeline.orchestrators import run_files
 from pipeline.orchestrators.kubeflow import kfp_client
 from pipeline.orchestrators.kubeflow.failed_run import FailedRun
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
@@ -37,7 +36,6 @@ class KubeflowRunClient(RunClient):
         self._run: Any
         self._polling_failures = 0
         self._max_retries: dict[str, int] = {}
-        self._directory = ""
         self._namespace: str | None = None
 
     def clear_errors(self) -> contextlib.AbstractContextManager[None]:
@@ -73,9 +71,7 @@ class KubeflowRunClient(RunClient):
                 service_account=request.service_account,
             )
         self.run_id = run.run_id
-        self._directory = (
-            f"{request.pipeline_root}/{request.pipeline_name}/{run.run_id}"
-        )
+        self.directory = f"{request.pipeline_root}/{request.pipeline_name}/{run.run_id}"
         self.link = self._server.run_link(run.run_id)
         self.state = run.state or PENDING  # the server omits it at first
 
@@ -92,29 +88,22 @@ class KubeflowRunClient(RunClient):
             return self.state
         return self._run.state or self.state
 
-    def failure_reasons(self) -> str:
+    def explain_failure(self) -> tuple[str, set[int]]:
         """Returns the run's message and, for each component that failed, its error."""
         message = (self._run.error.message if self._run.error else None) or ""
         if self.state != FAILED:
-            return message
+            return message, set()
         details = self._run.run_details
         run = FailedRun(
             run_id=self.run_id,
             tasks=(details.task_details if details else None) or [],
             max_retries=self._max_retries,
-            directory=self._directory,
+            directory=self.directory,
             namespace=self._namespace or kfp_client.DEFAULT_NAMESPACE,
             read_pod_log=lambda pod: self._client.read_pod_log(self.run_id, pod),
         )
-        return "; ".join(filter(None, [message, run.explain()]))
-
-    def missing_results(self) -> str:
-        """Returns the results that Report could not write; "" if it wrote all."""
-        try:
-            missing = run_files.find_missing_results(self._directory)
-        except run_files.UnreadableError as error:
-            return f"the run succeeded; whether it has a report is unknown: {error}"
-        return f"the run succeeded; missing: {missing}" if missing else ""
+        reasons, statuses = run.explain()
+        return "; ".join(filter(None, [message, reasons])), statuses
 
     def _read_run(self) -> Any:
         try:

@@ -15,6 +15,8 @@ from google.cloud import aiplatform, aiplatform_v1
 
 from contracts.errors import SettingError, UsageError
 from pipeline.config.orchestrators import VertexConfig
+from pipeline.exit_status import FAILURE
+from pipeline.orchestrators import run_files
 from pipeline.orchestrators.run_client import FAILED, RunClient, RunRequest
 
 _LOG_IN = (
@@ -93,21 +95,39 @@ class VertexRunClient(RunClient):
             f"https://console.cloud.google.com/vertex-ai/locations/{name['location']}"
             f"/pipelines/runs/{name['pipeline_job']}?project={name['project']}"
         )
+        self.directory = f"{request.pipeline_root}/{name['project']}/{self.run_id}"
         self.state = self.read_state()
 
     def read_state(self) -> str:
         """Returns the job's current state."""
         return self._job.state.name.removeprefix("PIPELINE_STATE_")
 
-    def failure_reasons(self) -> str:
-        """Returns the messages of the job and its failed tasks, as last read."""
+    def explain_failure(self) -> tuple[str, set[int]]:
+        """Returns the job's message and, for each task that failed, its error."""
         job = self._job.gca_resource
-        tasks = [
-            f"{task.task_name} {task.error.message}".strip()
-            for task in job.job_detail.task_details
-            if task.state.name == FAILED
-        ]
-        return "; ".join(filter(None, [job.error.message, *tasks]))
+        if self.state != FAILED:
+            return job.error.message, set()
+        failures: dict[str, run_files.Failure] = {}
+        unreadable = ""
+        try:
+            failures = run_files.find_failures(self.directory)
+        except run_files.UnreadableError as error:
+            unreadable = f"({error})"
+        tasks = job.job_detail.task_details
+        dags = {task.parent_task_id for task in tasks if task.parent_task_id}
+        reasons, statuses = [], set()
+        for task in tasks:
+            if task.state.name != FAILED or task.task_id in dags:
+                continue
+            failure = failures.get(task.task_name)
+            if failure is not None and failure.lines:
+                reasons.append(failure.describe(task.task_name))
+                statuses.add(failure.exit_status)
+            else:
+                reasons.append(f"{task.task_name} {task.error.message}".strip())
+                statuses.add(FAILURE)
+        text = "\n".join(filter(None, [*reasons, unreadable]))
+        return "; ".join(filter(None, [job.error.message, text])), statuses
 
     @contextlib.contextmanager
     def clear_errors(self) -> Iterator[None]:

@@ -9,6 +9,8 @@ import yaml
 from click.testing import CliRunner
 from google.protobuf import json_format
 
+from contracts.storage import files
+from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.orchestrators import staging
 from tests import tiny
@@ -117,10 +119,13 @@ def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
     assert sent["learning_rate"] == 3e-5
     assert sent["thresholds"] == '{"accuracy": 0.9}'
     kubeflow.states = ["RUNNING", "FAILED"]
+    refused = {"exit_status": exit_status.USAGE, "error": "the data are refused"}
+    record = f"{root}/tiny/run-1/DataGate/a-uuid/failure-0.json"
+    files.write_json(record, refused)
     submit = ("submit", "--orchestrator", "kubeflow", "--host", kubeflow.host)
     no_retries = ("--set", "kubeflow.retries=0")
     result = invoke(*submit, "--no-cache", "--wait", *no_retries)
-    assert result.exit_code == 1
+    assert result.exit_code == exit_status.USAGE
     name = kubeflow.runs[-1]["display_name"]
     assert re.fullmatch(r"tiny-\d{8}-\d{6}z", name)  # in UTC
     assert "ended FAILED" in result.output.replace("\n", " ")

@@ -14,7 +14,7 @@ def record(tmp_path):
 
     def record(directory):
         (tmp_path / directory).mkdir(parents=True)
-        file = tmp_path / directory / entrypoint.FAILURE_FILE
+        file = tmp_path / directory / entrypoint.FAILURE_FILE.format(0)
         file.write_text(json.dumps({"exit_status": 2, "error": "x" * 9999}))
 
     return record
@@ -25,15 +25,16 @@ def test_failures_are_found_next_to_the_artifacts_and_not_in_them(tmp_path, reco
     record("Transform/a-uuid/graph")
     (tmp_path / "Transform/a-uuid/executor-logs").write_text("done")
     (tmp_path / "a-file").write_text("")
+    record("Champion_-12")  # as on Vertex AI
     failures = run_files.find_failures(str(tmp_path))
-    assert list(failures) == ["Trainer"]
+    assert failures.keys() == {"Champion", "Trainer"}
     assert failures["Trainer"].exit_status == 2
 
 
 def test_long_line_is_cut(tmp_path, record):
     record("Trainer/a-uuid")
     (line,) = run_files.find_failures(str(tmp_path))["Trainer"].lines
-    assert line == "x" * 500 + "…"
+    assert line == "x" * 2000 + "…"
 
 
 def test_end_of_a_large_log_is_read(tmp_path):

@@ -82,9 +82,9 @@ def write(root):
 def record(write):
     """Writes what the entry point records about a failure."""
 
-    def record(component, error=TRACEBACK, exit_status=1, uuid="a-uuid"):
+    def record(component, error=TRACEBACK, exit_status=1, uuid="a-uuid", attempt=0):
         content = {"exit_status": exit_status, "error": error}
-        name = f"{component}/{uuid}/{entrypoint.FAILURE_FILE}"
+        name = f"{component}/{uuid}/{entrypoint.FAILURE_FILE.format(attempt)}"
         return write(name, json.dumps(content))
 
     return record
@@ -99,6 +99,7 @@ def failure(kubeflow, submit, package):
     def failure(**changes):
         with pytest.raises(RunFailedError) as error:
             submit(wait_seconds=60, package=package, **changes)
+        failure.exit_status = error.value.exit_status
         return str(error.value)
 
     return failure
@@ -107,8 +108,8 @@ def failure(kubeflow, submit, package):
 def test_failed_component_is_named_once_with_its_error(kubeflow, failure, record):
     record("Trainer", exit_status=3)
     assert failure() == (
-        "the run ended FAILED: Trainer ended with exit status 3; the last lines of its "
-        f'log:\n  Traceback (most recent call last):\n    File "loop.py"\n'
+        "the run ended FAILED: Trainer ended with exit status 3:\n"
+        '  Traceback (most recent call last):\n    File "loop.py"\n'
         "  ValueError: no GPU\n"
         f"its logs are at {kubeflow.host}/#/runs/details/run-0"
     )
@@ -180,8 +181,8 @@ def test_run_without_named_tasks_is_explained_by_its_files(kubeflow, failure, re
     record("Evaluator", "ValueError: no rows")
     record("Trainer")
     message = failure()
-    assert "FAILED: Evaluator ended with exit status 1; " in message
-    assert "\n  ValueError: no rows\nTrainer ended with exit status 1; " in message
+    assert "FAILED: Evaluator ended with exit status 1:\n" in message
+    assert "\n  ValueError: no rows\nTrainer ended with exit status 1:\n" in message
 
 
 RUNNING = {"Trainer": "RUNNING", "Trainer(0)": "RUNNING"}
@@ -230,10 +231,51 @@ def test_bucket_that_cannot_be_read_does_not_hide_the_failure(kubeflow, failure)
     assert "\n(s3://bucket/root/greetings/run-0 cannot be read: " in message
 
 
-def test_newest_record_of_a_component_is_shown(failure, record):
-    os.utime(record("Trainer", "of the first attempt", uuid="b"), (1, 1))
-    record("Trainer", "of the second attempt", uuid="a")
-    assert "\n  of the second attempt\n" in failure()
+@pytest.mark.parametrize(
+    ("first", "second"), [({"uuid": "b"}, {"uuid": "a"}), ({}, {"attempt": 1})]
+)
+def test_newest_record_of_a_component_is_shown(failure, record, first, second):
+    os.utime(record("Trainer", "of the first attempt", **first), (1, 1))
+    record("Trainer", "of the second attempt", **second)
+    message = failure()
+    assert "\n  of the second attempt\n" in message
+    assert "first" not in message
+
+
+def test_log_is_shown_for_an_attempt_that_was_killed_after_one_that_failed(
+    kubeflow, failure, record
+):
+    os.utime(record("Trainer", exit_status=2), (1, 1))
+    record("Trainer", error="", attempt=1)
+    kubeflow.logs = {POD: POD_LOG}
+    assert "Trainer failed (signal: killed); the last lines" in failure()
+    assert failure.exit_status == 1
+
+
+REFUSED = "the data are refused:\n" + "".join(f"  row {i}\n" for i in range(20))
+
+
+def test_refused_data_are_shown_from_the_start_with_the_status_of_bad_usage(
+    failure, record
+):
+    record("Trainer", REFUSED, exit_status=2)
+    _, *lines, _ = failure().splitlines()
+    assert lines == [f"  {line}" for line in REFUSED.splitlines()]
+    assert failure.exit_status == 2
+
+
+def test_status_of_bad_usage_is_known_from_the_log_of_a_pod(kubeflow, failure):
+    kubeflow.logs = {POD: POD_LOG.replace("signal: killed", "exit status 2")}
+    assert "Trainer failed (exit status 2); the last lines" in failure()
+    assert failure.exit_status == 2
+
+
+def test_failure_besides_a_refusal_is_no_bad_usage(kubeflow, failure, record):
+    kubeflow.failure = {}
+    record("DataGate", REFUSED, exit_status=2)
+    record("Trainer")
+    failure()
+    assert failure.exit_status == 1
 
 
 def test_missing_report_is_printed_after_success(submit, write):

@@ -1,6 +1,7 @@
 """Vertex AI's own client starts and watches jobs of a service on loopback."""
 
 import dataclasses
+import json
 import math
 import re
 
@@ -10,13 +11,16 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
 from google.protobuf import json_format
 
+from pipeline import exit_status
 from pipeline.config.orchestrators import VertexConfig
+from pipeline.entrypoint import FAILURE_FILE
 from pipeline.orchestrators.run_client import (
     RunFailedError,
     RunRequest,
 )
 from pipeline.orchestrators.run_client import submit as submit_run
 from pipeline.orchestrators.vertex.run_client import VertexRunClient
+from report.content import ERROR_FILE
 from tests.pipeline.orchestrators import credentials, greeter
 from tests.refusals import refused
 
@@ -37,7 +41,13 @@ PARENT = "projects/a-project/locations/europe-west4"
 
 
 @pytest.fixture
-def submit(vertex, spec_file, log_in, monkeypatch):
+def root(tmp_path):
+    """The pipeline root, a local directory."""
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def submit(vertex, spec_file, log_in, monkeypatch, root):
     """Submits; the messages of the last submission are in `lines`."""
     monkeypatch.setattr(VertexRunClient, "poll_seconds", 0)
     log_in()
@@ -45,6 +55,7 @@ def submit(vertex, spec_file, log_in, monkeypatch):
     def submit(*, settings=None, wait_seconds=None, **changes):
         submit.lines = []
         client = VertexRunClient(SETTINGS.model_copy(update=settings or {}))
+        changes = {"pipeline_root": str(root), **changes}
         request = dataclasses.replace(REQUEST, **changes)
         submit_run(client, spec_file, request, submit.lines.append, wait_seconds)
         return client
@@ -55,7 +66,11 @@ def submit(vertex, spec_file, log_in, monkeypatch):
 def test_job_has_everything_that_was_requested(vertex, submit, capfd):
     network = "projects/1/global/networks/private"
     account = "runner@a-project.iam.gserviceaccount.com"
-    run = submit(settings={"network": network}, service_account=account)
+    run = submit(
+        settings={"network": network},
+        service_account=account,
+        pipeline_root="gs://bucket/root",
+    )
     (request,) = vertex.created
     assert request.parent == PARENT
     job = request.pipeline_job
@@ -96,21 +111,99 @@ def test_waiting_reports_every_state_until_success(vertex, submit):
     assert submit.lines[1:] == ["RUNNING", "SUCCEEDED"]
 
 
-def test_error_of_a_failed_job_names_its_failed_tasks(vertex, submit):
+@pytest.fixture
+def failing(vertex):
+    """The tasks of a job that fails."""
     vertex.states = ["RUNNING", "FAILED"]
     tasks = [
-        {"task_name": "Greeter", "state": "FAILED", "error": {"message": "no GPU"}},
-        {"task_name": "Reader", "state": "SUCCEEDED"},
+        {
+            "task_name": "Greeter",
+            "task_id": 2,
+            "parent_task_id": 1,
+            "state": "FAILED",
+            "error": {"message": "no GPU"},
+        },
+        {"task_name": "Reader", "task_id": 3, "parent_task_id": 1, "state": "FAILED"},
+        {"task_name": "greetings", "task_id": 1, "state": "FAILED"},
     ]
     vertex.failure = {
         "error": {"code": 9, "message": "it did not work"},
         "job_detail": {"task_details": tasks},
     }
+    return tasks
+
+
+def test_error_of_a_failed_job_names_its_failed_tasks(failing, submit):
+    failing[1]["state"] = "SUCCEEDED"
     with pytest.raises(
         RunFailedError,
         match=r"ended FAILED: it did not work; Greeter no GPU; its .*console\.cloud",
-    ):
+    ) as error:
         submit(wait_seconds=60)
+    assert error.value.exit_status == exit_status.FAILURE
+
+
+def write_file(root, vertex, name, content):
+    """Writes a file of the run."""
+    path = root / "a-project" / vertex.created[0].pipeline_job_id / name
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize(("status", "expected"), [(2, 2), (1, 1)])
+def test_refusal_of_a_component_has_its_message_and_status(
+    vertex, failing, submit, root, monkeypatch, status, expected
+):
+    read_state = VertexRunClient.read_state
+
+    def record_failures(client):
+        if not root.exists():
+            for name, code in (("Greeter_-12", 2), ("Reader_3", status)):
+                record = {"exit_status": code, "error": f"no fish\nfor {name}"}
+                file = f"{name}/{FAILURE_FILE.format(0)}"
+                write_file(root, vertex, file, json.dumps(record))
+        return read_state(client)
+
+    monkeypatch.setattr(VertexRunClient, "read_state", record_failures)
+    with pytest.raises(RunFailedError) as error:
+        submit(wait_seconds=60)
+    assert str(error.value).startswith(
+        "the run ended FAILED: it did not work; Greeter ended with exit status 2:\n"
+        "  no fish\n  for Greeter_-12\n"
+        f"Reader ended with exit status {status}:\n  no fish\n  for Reader_3\nits logs"
+    )
+    assert error.value.exit_status == expected
+
+
+def test_bucket_that_cannot_be_read_hides_neither_failure_nor_success(
+    vertex, failing, submit
+):
+    with pytest.raises(RunFailedError, match=r"Greeter no GPU\n(.*\n)*\(s3://bucket/"):
+        submit(wait_seconds=60, pipeline_root="s3://bucket/root")
+    vertex.states = ["SUCCEEDED"]
+    vertex.created.clear()
+    submit(wait_seconds=60, pipeline_root="s3://bucket/root")
+    assert "whether it has a report is unknown: s3://bucket/root/" in submit.lines[-1]
+
+
+def test_missing_report_is_printed_after_success(vertex, submit, root, monkeypatch):
+    read_state = VertexRunClient.read_state
+    written = []
+
+    def write_error(client):
+        if not written:
+            content = "the report (TypeError: no optimizer)\n\nTraceback"
+            file = f"Report_-12/report/{ERROR_FILE}"
+            written.append(write_file(root, vertex, file, content))
+        return read_state(client)
+
+    monkeypatch.setattr(VertexRunClient, "read_state", write_error)
+    submit(wait_seconds=60)
+    assert submit.lines[-1] == (
+        "the run succeeded; missing: the report (TypeError: no optimizer); see "
+        f"{written[0]}"
+    )
 
 
 def test_cancelled_job_is_not_a_success(vertex, submit):
