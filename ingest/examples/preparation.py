@@ -13,6 +13,7 @@ from typing import Any
 from contracts import fingerprint, wording, written_files
 from contracts.errors import UsageError
 from contracts.settings.data import SPAN, TEST, TFDS_PREFIX, DataConfig
+from contracts.storage import files as storage
 from contracts.storage import uris
 from contracts.task.definition import (
     NOT_TRAINED,
@@ -87,6 +88,8 @@ def resolve_examples(
     Raises:
       UsageError: The source does not exist or cannot be read.
     """
+    if not source.startswith(TFDS_PREFIX):
+        storage.check_remote(source)
     if not spans.has_span(source):
         return _resolve(source, task, directory_for, report, settings, halving)
     directory, span = spans.find_span(source, settings.span, report)

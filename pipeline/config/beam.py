@@ -8,6 +8,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from contracts.errors import SettingError
 from contracts.section import Settings
+from contracts.storage import uris
 
 Runner = Literal[
     "in_process", "multi_processing", "flink", "spark", "portable", "dataflow"
@@ -30,7 +31,7 @@ class DataflowConfig(Settings):
 
     project: str | None = None
     region: str | None = None
-    temp_location: str | None = None
+    temp_location: str | None = Field(default=None, pattern=f"^{uris.OBJECT_STORE}")
     image: str | None = None
     service_account: str | None = None
     machine_type: str | None = None

@@ -20,7 +20,7 @@ from pipeline.beam import beam_arguments
 from pipeline.config.orchestrators import VERTEX
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.inputs.resolve import resolve_inputs
+from pipeline.inputs.resolve import check_sources, resolve_inputs
 from pipeline.operations.provenance import check_commits, warn_of_commits
 from pipeline.orchestrators import staging
 from pipeline.platforms import Platform
@@ -69,6 +69,7 @@ def compile_job(
     settings = orchestrator_settings(config, orchestrator)
     commits = check_commits(config)
     warn_of_commits(commits)
+    check_sources(config)
     # TFX takes seconds to import; an error of the settings is reported before.
     from pipeline.orchestrators.dag_runner import DagRunner
     from pipeline.orchestrators.kubeflow import compiler as kubeflow

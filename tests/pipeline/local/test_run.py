@@ -14,6 +14,7 @@ import time
 import pytest
 
 from contracts.errors import UsageError
+from contracts.storage import reachability
 from ingest import examples
 from pipeline import exit_status
 from pipeline.config import policy
@@ -128,6 +129,19 @@ def test_missing_data_are_refused_before_the_run_is_recorded(tmp_path, console):
     with refused("E-data-not-found", setting=str(tmp_path / "absent")):
         run.run_locally(config, console)
     assert not OutputPaths.of(config).root.exists()
+
+
+@pytest.mark.parametrize("source", ["data.source", "encoder.source"])
+def test_remote_source_that_does_not_respond_is_refused_before_the_run_is_recorded(
+    tmp_path, console, monkeypatch, source
+):
+    monkeypatch.setattr(reachability, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")  # nobody listens
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(recipe, {source: "gs://bucket/folder"})
+    with refused("E-network-failed", setting="gs://bucket/folder"):
+        run.run_locally(config, console)
+    assert not (tmp_path / "output").exists()
 
 
 def test_run_warns_once_that_its_recipe_is_in_no_commit(tmp_path, console, monkeypatch):

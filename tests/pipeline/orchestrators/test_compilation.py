@@ -515,6 +515,8 @@ def test_recipe_of_which_no_job_is_made_is_refused(recipe, key, value, name, adv
     [
         (ROOT_KEY, "bucket/bert", "E-settings-refused", ROOT_KEY),
         (ROOT_KEY, "gs://bucket/[1]", "E-path-pattern", "pipeline_root"),
+        (ROOT_KEY, "s3://bucket/bert", "E-local-path-required", "s3://bucket/bert"),
+        ("vertex.pushed", "minio://bucket/a", "E-local-path-required", "minio://"),
         ("vertex.pushed", "gs://bucket/a*", "E-path-pattern", "pushed"),
         ("kubeflow.nodes", 3, "E-settings-refused", "node_selector"),
         ("vertex.beam.dataflow", {"workers": 3}, "E-settings-refused", "max_workers"),
