@@ -130,7 +130,6 @@ FILES = ("--input", "in.csv", "--output")
         ("submit", "--orchestrator", "kubeflow", "--host", "http://localhost:1", *JOB),
         (*COMPILE, *JOB, "--set", f"data.source={LOCATION}"),
         (*COMPILE, *JOB, "--set", f"encoder.source={LOCATION}"),
-        (*COMPILE, *JOB, "--stage"),
         ("import-encoder", LOCATION, "new"),
         ("show-batch", "--data", LOCATION),
         ("predict", "--model", LOCATION, "--text", "a"),

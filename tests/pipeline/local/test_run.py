@@ -259,6 +259,29 @@ def test_records_that_tfx_reads_as_a_pattern_are_refused_before_the_first_compon
     assert not (tmp_path / "output" / "artifacts").exists()
 
 
+def test_records_that_vanish_before_they_are_read_are_refused_and_the_rest_is_kept(
+    tmp_path, console, monkeypatch
+):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    records = tmp_path / "records"
+    examples.prepare(str(tmp_path / "data"), str(records), load_config(recipe).task)
+    config = load_config(recipe, {"data.source": str(records)})
+    resolve = run.resolve_inputs
+
+    def resolve_and_lose(*arguments):
+        inputs = resolve(*arguments)
+        for path in records.glob("eval/*.tfrecord*"):
+            path.unlink()
+        return inputs
+
+    monkeypatch.setattr(run, "resolve_inputs", resolve_and_lose)
+    with refused("E-data-changed", setting=f"{records}/eval/*.tf*record*"):
+        run.run_locally(config, console)
+    (stopped,) = RunList(OutputPaths.of(config))
+    assert "E-data-changed" in (stopped.directory / "run.log").read_text()
+    assert list(records.glob("train/*.tfrecord*"))
+
+
 @pytest.mark.parametrize("cluster", ["{oops", "[]", '{"worker": ["a:1", "b:1"]}'])
 def test_tf_config_that_the_trainer_cannot_use_is_named_before_the_data_steps(
     tmp_path, console, monkeypatch, cluster
