@@ -101,8 +101,8 @@ def check_remote(path: str) -> None:
     minutes. Components of a run do not, because they survive short failures.
 
     Raises:
-      UsageError: Its scheme is another one, the package that reads remote files is
-        missing, or the object store does not respond.
+      UsageError: Its scheme is not that of the object store, the package that reads
+        remote files is missing, or the object store does not respond.
     """
     if not uris.is_local(path):
         uris.refuse_scheme(path, path)

@@ -37,8 +37,8 @@ def check(path: str) -> None:
     """Refuses a path of Cloud Storage that its clients would fail to read.
 
     Raises:
-      UsageError: Cloud Storage does not respond, or the bucket is not public and there
-        are no credentials.
+      UsageError: Cloud Storage does not respond, or the bucket is private and
+        credentials are missing.
     """
     bucket = path.removeprefix(uris.OBJECT_STORE).partition("/")[0]
     problems: list[tuple[str, str] | None] = []
@@ -72,7 +72,7 @@ def _find_problem(bucket: str) -> tuple[str, str] | None:
     if _has_credentials() or status != http.HTTPStatus.UNAUTHORIZED:
         return None
     return (
-        "the bucket is not public, and there are no credentials",
+        "the bucket is private, and credentials are missing",
         "log in with `gcloud auth application-default login`, or name the file of a "
         f"service account's key in ${_KEY}",
     )
@@ -85,7 +85,7 @@ def _request(url: str) -> int | None:
       The status of the response; None if this client cannot get it, but another may.
 
     Raises:
-      OSError: There is no response.
+      OSError: The server does not respond.
       http.client.HTTPException: It is not HTTP.
     """
     proxies = urllib.request.getproxies()
@@ -119,7 +119,7 @@ def _open(url: str, seconds: float) -> Any:
 
 
 def _has_credentials() -> bool:
-    """Returns whether there may be credentials, which are a file's or this machine's.
+    """Returns whether a file or this machine may provide credentials.
 
     If the server of a machine's credentials is missing, clients skip it from now on:
     where its address drops packets, they try for minutes.

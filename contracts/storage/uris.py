@@ -57,7 +57,7 @@ def refuse_scheme(name: str, path: str) -> None:
 def refuse_pattern(name: str, path: str) -> None:
     """Refuses a path that TensorFlow, TFX and Beam would match as a file pattern.
 
-    Nor may its scheme be another one; see `refuse_scheme`.
+    It also refuses what `refuse_scheme` refuses.
 
     No character can be escaped: TensorFlow's `RestoreV2` opens the path that it
     matches, and Beam's `FileSystem.translate_pattern` has no quotes.
@@ -67,7 +67,7 @@ def refuse_pattern(name: str, path: str) -> None:
       path: The path, local or remote.
 
     Raises:
-      UsageError: It has a special character of patterns, or another scheme.
+      UsageError: It has a special character of patterns, or a scheme that nothing reads.
     """
     refuse_scheme(name, path)
     special = "".join(sorted(set(_PATTERN.findall(path))))

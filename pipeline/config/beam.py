@@ -16,7 +16,10 @@ Runner = Literal[
 
 
 class DataflowConfig(Settings):
-    """Settings of Dataflow. On Vertex, unset ones are taken from `vertex`.
+    """Settings of Dataflow.
+
+    In a compiled job, `temp_location` defaults to `temporary` below the pipeline root,
+    and `image` to that of the job; on Vertex, others are taken from `vertex`.
 
     Attributes:
       project: ID of the Google Cloud project.

@@ -384,6 +384,16 @@ def test_beam_runs_on_dataflow_or_in_the_components_process(kubeflow, vertex):
     assert runner.endswith("FnApiRunner")
 
 
+def test_workers_of_dataflow_share_the_pipeline_root_of_kubeflow(recipe):
+    dataflow = {"project": "project", "region": "europe-west4"}
+    beam = {"runner": "dataflow", "dataflow": dataflow}
+    job = compilation.compile_job(
+        load_config(recipe, {"kubeflow.beam": beam}), "kubeflow"
+    )
+    assert f"--temp_location={ROOT}/temporary" in job.staged.beam_arguments
+    assert "--sdk_container_image=registry/bert:1" in job.staged.beam_arguments
+
+
 def test_parameters_of_kubeflow_are_in_files_named_by_their_content(recipe, kubeflow):
     declared = kubeflow.spec["root"]["inputDefinitions"]["parameters"]
     for name, task in tasks(kubeflow).items():
