@@ -67,7 +67,7 @@ def refuse_pattern(name: str, path: str) -> None:
       path: The path, local or remote.
 
     Raises:
-      UsageError: It has a special character of patterns, or a scheme that nothing reads.
+      UsageError: It has a special character of patterns, or another scheme.
     """
     refuse_scheme(name, path)
     special = "".join(sorted(set(_PATTERN.findall(path))))
