@@ -22,7 +22,7 @@ PATH = "gs://bucket/model"
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch):
     monkeypatch.setattr(reachability, "_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(reachability, "_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(reachability, "_TIMEOUT_SECONDS", 0.5)
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
@@ -157,7 +157,7 @@ def metadata():
 def test_credentials_of_the_machine_are_skipped_where_it_has_no_such_server(
     bucket, object_store, monkeypatch, server
 ):
-    monkeypatch.setattr(reachability, "_METADATA_SECONDS", 0.2)
+    monkeypatch.setattr(reachability, "_METADATA_SECONDS", 1.0)
     monkeypatch.delenv("NO_GCE_CHECK")
     object_store.fail(bucket, 401, times=None)
     is_present = server is metadata
