@@ -12,8 +12,6 @@ from contracts.storage import files, uris
 
 _T = TypeVar("_T")
 
-_CLOUD_STORAGE = "gs://"
-_OBJECT_STORES = (_CLOUD_STORAGE, "s3://", "minio://")
 _INCOMPLETE = "could not be read completely"
 # In messages of TensorFlow's client of Cloud Storage, and the one of this module.
 _OUTAGES = (
@@ -54,7 +52,7 @@ def delete_directory_markers(directory: str, root: str | None = None) -> None:
       directory: The directory. Outside an object store nothing happens.
       root: A parent of the directory. The markers between the two are deleted, too.
     """
-    if not directory.startswith(_OBJECT_STORES):
+    if not directory.startswith(uris.OBJECT_STORE):
         return
     folders = [folder for folder, _ in files.walk(directory)]
     parent = posixpath.dirname(directory)
@@ -111,7 +109,7 @@ class TensorFlowFiles:
     def is_directory_name(self, directory: str, name: str) -> bool:
         # One request less for each name. TensorFlow's other file systems have no `/`
         # there: `GetChildren` in s3_filesystem.cc of tensorflow/io removes it.
-        if directory.startswith(_CLOUD_STORAGE):
+        if directory.startswith(uris.OBJECT_STORE):
             return name.endswith("/")
         return self.is_directory(posixpath.join(directory, name))
 
@@ -121,7 +119,7 @@ class TensorFlowFiles:
     def make_directory(self, path: str) -> None:
         # There `tf.io.gfile.makedirs` would write an empty object `path/`; see
         # `delete_directory_markers`.
-        if not path.startswith(_OBJECT_STORES):
+        if not path.startswith(uris.OBJECT_STORE):
             _gfile().makedirs(path)
 
     def delete(self, path: str) -> None:

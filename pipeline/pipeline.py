@@ -6,10 +6,11 @@ import json
 import os
 from typing import Any
 
-from google.protobuf import any_pb2, wrappers_pb2
 from tfx import v1 as tfx
 from tfx.components import FileBasedExampleGen
+from tfx.dsl.components.base import executor_spec
 
+from components import example_gen as example_gen_lib
 from components.champion import Champion, ChampionCheck
 from components.data_gate import DataGate
 from components.evaluator import Evaluator
@@ -77,14 +78,12 @@ def create_pipeline(
         )
     custom_config = None
     if inputs.examples.fingerprint is not None:
-        # ExampleGen's driver adds only the sizes and times of the files to the cache
-        # key. The executor does not read this.
-        content = any_pb2.Any()
-        content.Pack(wrappers_pb2.StringValue(value=inputs.examples.fingerprint))
-        custom_config = tfx.proto.CustomConfig(custom_config=content)
+        custom_config = example_gen_lib.describe_files(
+            inputs.examples.fingerprint, inputs.examples.counts
+        )
     # ImportExampleGen, which has no `custom_config`.
     example_gen = FileBasedExampleGen(
-        custom_executor_spec=tfx.components.ImportExampleGen.EXECUTOR_SPEC,
+        custom_executor_spec=executor_spec.BeamExecutorSpec(example_gen_lib.Executor),
         custom_config=custom_config,
         input_base=parameters["data"],
         input_config=tfx.proto.Input(

@@ -50,6 +50,7 @@ def find_model(directory: str, main_file: str = GRAPH_FILE) -> str:
     """
     if main_file == GRAPH_FILE:
         uris.refuse_pattern("model", directory)
+    files.check_remote(directory)
     try:
         if served_versions.is_model(directory, main_file):
             if problem := served_versions.find_problem(directory, main_file):

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, Protocol
 
 from contracts.errors import UsageError
-from contracts.storage import uris
+from contracts.storage import reachability, uris
 
 _SHARD = re.compile(r"(.*-)(\d+)-of-(\d+)(.*)")
 _REWRITE = (
@@ -92,6 +92,22 @@ def _remote(path: str) -> RemoteFiles:
     if not _registered:
         raise unreachable(path)
     return _registered[0]
+
+
+def check_remote(path: str) -> None:
+    """Refuses a remote path early if nothing here can read it; a local one is not read.
+
+    Call it where a command first uses a path: clients of an object store try for
+    minutes. Components of a run do not, because they survive short failures.
+
+    Raises:
+      UsageError: Its scheme is not that of the object store, the package that reads
+        remote files is missing, or the object store does not respond.
+    """
+    if not uris.is_local(path):
+        uris.refuse_scheme(path, path)
+        _remote(path)
+        reachability.check(path)
 
 
 def unreachable(path: str) -> UsageError:

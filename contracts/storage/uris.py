@@ -7,6 +7,8 @@ import re
 
 from contracts.errors import UsageError
 
+# The object store that TensorFlow and Beam have file systems for.
+OBJECT_STORE = "gs://"
 _PATTERN = re.compile(r"[*?\[\\]")
 
 
@@ -32,8 +34,30 @@ def is_local(path: str) -> bool:
     return "://" not in path
 
 
+def refuse_scheme(name: str, path: str) -> None:
+    """Refuses a remote path that TensorFlow and Beam cannot read, such as `s3://...`.
+
+    Args:
+      name: The setting or argument that named the path.
+      path: The path, local or remote.
+
+    Raises:
+      UsageError: It is neither local nor in the object store.
+    """
+    if not is_local(path) and not path.startswith(OBJECT_STORE):
+        raise UsageError(
+            name,
+            path,
+            f"a path on this machine, or {OBJECT_STORE}BUCKET/FOLDER",
+            "copy the files there",
+            name="E-local-path-required",
+        )
+
+
 def refuse_pattern(name: str, path: str) -> None:
     """Refuses a path that TensorFlow, TFX and Beam would match as a file pattern.
+
+    It also refuses what `refuse_scheme` refuses.
 
     No character can be escaped: TensorFlow's `RestoreV2` opens the path that it
     matches, and Beam's `FileSystem.translate_pattern` has no quotes.
@@ -43,8 +67,9 @@ def refuse_pattern(name: str, path: str) -> None:
       path: The path, local or remote.
 
     Raises:
-      UsageError: It has a special character of patterns.
+      UsageError: It has a special character of patterns, or another scheme.
     """
+    refuse_scheme(name, path)
     special = "".join(sorted(set(_PATTERN.findall(path))))
     if special:
         raise UsageError(

@@ -13,6 +13,7 @@ from typing import Any
 from contracts import fingerprint, wording, written_files
 from contracts.errors import UsageError
 from contracts.settings.data import SPAN, TEST, TFDS_PREFIX, DataConfig
+from contracts.storage import files as storage
 from contracts.storage import uris
 from contracts.task.definition import (
     NOT_TRAINED,
@@ -87,6 +88,8 @@ def resolve_examples(
     Raises:
       UsageError: The source does not exist or cannot be read.
     """
+    if not source.startswith(TFDS_PREFIX):
+        storage.check_remote(source)
     if not spans.has_span(source):
         return _resolve(source, task, directory_for, report, settings, halving)
     directory, span = spans.find_span(source, settings.span, report)
@@ -324,13 +327,15 @@ def _use_records(
 ) -> ExamplesDirectory:
     """Returns TFRecords that a run reads without a conversion."""
     records = find_examples(source, settings)
-    sha256 = None
+    sha256, counts = None, {}
     if uris.is_local(source):
+        paths = {split: list_examples(records, split) for split in records.patterns}
+        counts = {split: len(paths[split]) for split in paths}
         sha256 = fingerprint.of_hashes(
             {
                 path: _check_records(path, task)
-                for split in records.patterns
-                for path in list_examples(records, split)
+                for split in paths
+                for path in paths[split]
             }
         )
     update = {
@@ -338,7 +343,9 @@ def _use_records(
         "license": settings.license or records.card.license,
     }
     card = records.card.model_copy(update=update)
-    return dataclasses.replace(records, card=card, span=span, fingerprint=sha256)
+    return dataclasses.replace(
+        records, card=card, span=span, fingerprint=sha256, counts=counts
+    )
 
 
 def _check_records(path: str, task: TaskConfig) -> str:

@@ -37,6 +37,7 @@ class ExamplesDirectory:
       fingerprint: SHA-256 of the files of a user's local TFRecords, which may change in
         place. None for remote ones, and for those that the name of their directory
         identifies.
+      counts: Number of those files by split.
     """
 
     directory: str
@@ -44,6 +45,7 @@ class ExamplesDirectory:
     card: DataCard
     span: Span | None = None
     fingerprint: str | None = None
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def input_base(self) -> str:

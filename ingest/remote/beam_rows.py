@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import IO
 
+from contracts.storage import files as storage
+
 
 class BeamRows:
     """The file systems of Beam, as `ingest.rows.remote_rows.RemoteRows`."""
@@ -13,6 +15,7 @@ class BeamRows:
     def match(self, source: str) -> tuple[list[str], bool]:
         from apache_beam.io.filesystems import FileSystems
 
+        storage.check_remote(source)
         files = FileSystems.match([source.rstrip("/")])[0].metadata_list
         is_directory = not files
         if is_directory:

@@ -27,7 +27,7 @@ def usage_errors(source: str, copy: str) -> Iterator[None]:
     except tf.errors.OpError as error:
         raise UsageError(
             source,
-            f"cannot be read: {str(error)[:200]}",
+            f"cannot be read: {' '.join(str(error).split())[:200]}",
             advice="without a network or credentials for it, give a local copy: "
             + copy,
             name="E-network-failed",

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from contracts.errors import UsageError
+from contracts.storage import files
 from modules import environment
 from pipeline.api.orchestrated import compile_job
 from pipeline.api.recipes import Recipe
@@ -151,6 +152,8 @@ def submit_command(
     # Refuse now what the run would refuse after hours.
     recipe.load_config(config_file, overrides | parameters.as_settings(run_values))
     environment.set_up(quiet=True)
+    settings = compilation.orchestrator_settings(config, orchestrator)
+    files.check_remote(settings.pipeline_root)
     client = _make_client(config, orchestrator, **login)
     job = compilation.compile_job(config, orchestrator, click.echo)
     staging.copy(job.staged, click.echo)
@@ -163,7 +166,6 @@ def submit_command(
         experiment=experiment,
         service_account=service_account,
     )
-    settings = compilation.orchestrator_settings(config, orchestrator)
     if orchestrator == KUBEFLOW and settings.retries:
         click.echo(
             "kubeflow.retries: since Kubeflow Pipelines 2.17, the cluster decides "

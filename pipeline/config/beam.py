@@ -8,6 +8,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from contracts.errors import SettingError
 from contracts.section import Settings
+from contracts.storage import uris
 
 Runner = Literal[
     "in_process", "multi_processing", "flink", "spark", "portable", "dataflow"
@@ -15,7 +16,10 @@ Runner = Literal[
 
 
 class DataflowConfig(Settings):
-    """Settings of Dataflow. On Vertex, unset ones are taken from `vertex`.
+    """Settings of Dataflow.
+
+    In a compiled job, `temp_location` defaults to `temporary` below the pipeline root,
+    and `image` to that of the job; on Vertex, others are taken from `vertex`.
 
     Attributes:
       project: ID of the Google Cloud project.
@@ -30,7 +34,7 @@ class DataflowConfig(Settings):
 
     project: str | None = None
     region: str | None = None
-    temp_location: str | None = None
+    temp_location: str | None = Field(default=None, pattern=f"^{uris.OBJECT_STORE}")
     image: str | None = None
     service_account: str | None = None
     machine_type: str | None = None

@@ -138,7 +138,7 @@ class OrchestratorPaths:
 
     @property
     def temporary(self) -> str:
-        """Temporary files of Dataflow."""
+        """Temporary files of Dataflow, whose workers do not see the disk of a pod."""
         return f"{self.root}/temporary"
 
     def staged(self, kind: str, fingerprint: str) -> str:

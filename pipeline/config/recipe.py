@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from components.model_checks import registry
 from contracts import metrics
-from contracts.errors import SettingError
+from contracts.errors import SettingError, UsageError
 from contracts.packing import Packing
 from contracts.row_values import find_surrogate
 from contracts.section import Settings
@@ -486,6 +486,8 @@ def _load(
     for key, text in texts:  # first: other errors show the refused value
         secrets.refuse(key, text)
     for key, text in texts:
+        if key in _PATH_KEYS:
+            _check_location(key, text)
         # The name of a file may have bytes that are not UTF-8.
         if key not in _PATH_KEYS and (surrogate := find_surrogate(text)):
             got, _, advice = surrogate.partition("; ")
@@ -505,6 +507,18 @@ def _load(
         if str(problem) in of_file and not is_overridden:
             problem.got = f"{problem.got} (in {path})"
     raise problems.combine(refused)
+
+
+def _check_location(key: str, text: str) -> None:
+    if key == "output" and not uris.is_local(text):
+        raise UsageError(
+            key,
+            text,
+            "a directory on this machine",
+            name="E-local-path-required",
+        )
+    if key != "encoder.source" or not text.startswith(("http://", "https://")):
+        uris.refuse_scheme(key, text)
 
 
 def _section(settings: dict[str, Any], section: str) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from contracts import fingerprint, wording, written_files
 from contracts.errors import SettingError, UsageError
 from contracts.packing import MIN_SEQ_LENGTH
-from contracts.storage import uris
+from contracts.storage import files, uris
 from ingest.remote import remote_errors
 from ingest.working_directory import (
     DestinationExistsError,
@@ -266,6 +266,7 @@ def locate(source: str, setting: str) -> str:
                     advice="copy the encoder's files again",
                     name="E-encoder-file-damaged",
                 )
+    files.check_remote(source)
     return source
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from contracts.errors import SettingError, UsageError
 from contracts.settings.data import TFDS_PREFIX
-from contracts.storage import uris
+from contracts.storage import files, uris
 from ingest import examples as examples_lib
 from ingest.examples import spans
 from ingest.examples.sources import Source
@@ -34,6 +34,17 @@ class ResolvedInputs:
     encoder: encoder_source.ResolvedEncoder
     span: int | None = None
     checks: ResolvedChecks = dataclasses.field(default_factory=ResolvedChecks)
+
+
+def check_sources(config: Config) -> None:
+    """Checks whether the remote sources of a run respond, before TFX is imported.
+
+    Raises:
+      UsageError: One does not.
+    """
+    for source in (config.data_source, config.encoder.source):
+        if source.startswith(uris.OBJECT_STORE):
+            files.check_remote(source)
 
 
 def find_data(config: Config) -> tuple[str, Source | None]:

@@ -24,7 +24,7 @@ from modules import environment
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.console import Console, WarningPrinter
-from pipeline.inputs.resolve import find_data, resolve_inputs
+from pipeline.inputs.resolve import check_sources, find_data, resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 from pipeline.operations import cleaning, provenance
@@ -137,11 +137,12 @@ def prepare(config: Config, paths: OutputPaths) -> None:
 
     Raises:
       UsageError: `TF_CONFIG` is invalid, TFX would read the output's path as a file
-        pattern, or the data do not exist.
+        pattern, the data do not exist, or a remote source does not respond.
     """
     cluster.prepare_local_run(config.trainer.strategy)
     uris.refuse_pattern("output", str(paths.root))
     find_data(config)
+    check_sources(config)
 
 
 def _writing(paths: OutputPaths) -> contextlib.AbstractContextManager[None]:

@@ -17,10 +17,11 @@ from contracts.errors import SettingError, UsageError
 from contracts.storage import files
 from pipeline import entrypoint
 from pipeline.beam import beam_arguments
-from pipeline.config.orchestrators import VERTEX
+from pipeline.config.beam import BeamConfig
+from pipeline.config.orchestrators import VERTEX, OrchestratorConfig, VertexConfig
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.inputs.resolve import resolve_inputs
+from pipeline.inputs.resolve import check_sources, resolve_inputs
 from pipeline.operations.provenance import check_commits, warn_of_commits
 from pipeline.orchestrators import staging
 from pipeline.platforms import Platform
@@ -69,6 +70,7 @@ def compile_job(
     settings = orchestrator_settings(config, orchestrator)
     commits = check_commits(config)
     warn_of_commits(commits)
+    check_sources(config)
     # TFX takes seconds to import; an error of the settings is reported before.
     from pipeline.orchestrators.dag_runner import DagRunner
     from pipeline.orchestrators.kubeflow import compiler as kubeflow
@@ -81,7 +83,6 @@ def compile_job(
         return paths.staged(kind, f"{key[: staging.KEY_LENGTH]}.json")
 
     is_vertex = orchestrator == VERTEX
-    beam = vertex.beam_config(settings, paths) if is_vertex else settings.beam
     # The file of Beam's arguments has the same path for any arguments, so a change of
     # the runner changes no cache key. The path depends on the image: a running job of
     # another image keeps its arguments, as Dataflow's workers must have the same image.
@@ -90,7 +91,7 @@ def compile_job(
     staged = dataclasses.replace(
         staging.plan(inputs, paths),
         beam_file=beam_file,
-        beam_arguments=beam_arguments(beam, is_here=False),
+        beam_arguments=beam_arguments(_beam_config(settings, paths), is_here=False),
     )
     # Another commit runs AtomicPusher again, which names it in a new version.
     source = commits.model_dump(mode="json")
@@ -118,6 +119,19 @@ def compile_job(
     records = {**runner.component_files, commits_file: source}
     staged = dataclasses.replace(staged, records=records)
     return CompiledJob(content, platform_spec, staged)
+
+
+def _beam_config(settings: OrchestratorConfig, paths: OrchestratorPaths) -> BeamConfig:
+    """Returns the settings of Beam; Dataflow's default to those of the orchestrator."""
+    beam = settings.beam
+    defaults = {"temp_location": paths.temporary, "image": settings.image}
+    if isinstance(settings, VertexConfig):
+        names = ("project", "region", "service_account")
+        defaults |= {name: getattr(settings, name) for name in names}
+    dataflow = beam.dataflow.model_copy(
+        update=defaults | beam.dataflow.model_dump(exclude_none=True)
+    )
+    return beam.model_copy(update={"dataflow": dataflow})
 
 
 def _runtime_parameter(name: str, default: Any) -> Any:

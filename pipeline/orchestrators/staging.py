@@ -134,6 +134,8 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
     Raises:
       UsageError: The destination cannot be written.
     """
+    for _, destination in staged.copies[:1]:  # all are below the pipeline root
+        files.check_remote(destination)
     for source, destination in staged.copies:
         with _clear_errors(destination):
             if files.size(destination) is None:
@@ -161,7 +163,7 @@ def _clear_errors(destination: str) -> Iterator[None]:
     except (OSError, tf.errors.OpError) as error:
         raise UsageError(
             destination,
-            f"cannot be written: {str(error)[:200]}",
+            f"cannot be written: {' '.join(str(error).split())[:200]}",
             advice="check the pipeline root and your credentials for it",
             name="E-storage-failed",
         ) from error

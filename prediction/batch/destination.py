@@ -12,7 +12,7 @@ from pathlib import Path
 from apache_beam.io.filesystems import FileSystems
 
 from contracts.errors import UsageError
-from contracts.storage import uris
+from contracts.storage import files, uris
 from contracts.storage.file_lock import Heartbeat
 from ingest.working_directory import WorkingDirectory
 
@@ -253,6 +253,7 @@ def create(directory: str) -> Destination:
     uris.refuse_pattern(
         "destination", os.path.realpath(directory) if is_local else directory
     )
+    files.check_remote(directory)
     return (LocalDestination if is_local else RemoteDestination)(directory)
 
 

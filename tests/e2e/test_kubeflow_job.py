@@ -6,6 +6,10 @@ restrictions and an object store. Nightly tests run it again, with a champion.
 
 import copy
 import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -15,6 +19,10 @@ from components.model_checks import registry
 from contracts.records.checks import ChecksReport
 from contracts.storage import files
 from ingest import examples as examples_lib
+from pipeline import entrypoint
+from pipeline.beam import beam_arguments, worker_pool
+from pipeline.config.beam import BeamConfig
+from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_task
 from pipeline.orchestrators.run_files import find_missing_results
 from tests import tiny
@@ -27,10 +35,12 @@ from tests.e2e.check_results import find, read_table
 from tests.e2e.failing_checks import OWN, TEXTS
 from tests.e2e.finished_run.components import RELEASE
 from tests.nightly import nightly
+from tools.local_cluster import free_ports
 
 pytestmark = pytest.mark.e2e
 
 SECOND = {"learning_rate": 0.002}
+_SHARD = re.compile(r"-\d{5}-of-\d{5}")
 
 
 @dataclasses.dataclass
@@ -252,6 +262,62 @@ def test_logs_that_the_backend_publishes_break_no_component(
 ):
     for task in find_executed(story, request, run).values():
         assert object_store.read(task.outputs["executor-logs"]["uri"])
+
+
+@pytest.fixture(scope="module")
+def elsewhere(story):
+    """Beam's arguments of a job service whose workers are outside of the pods."""
+    jobs_port, pool_port = free_ports("localhost", 2)
+    service = "apache_beam.runners.portability.local_job_service_main"
+    pool = f"localhost:{pool_port}"
+    commands = [
+        ("-m", service, "--port", str(jobs_port)),
+        ("-m", worker_pool.__name__, pool),
+    ]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *command], cwd=REPOSITORY, stderr=subprocess.DEVNULL
+        )
+        for command in commands
+    ]
+    yield beam_arguments(
+        BeamConfig(
+            runner="portable",
+            job_endpoint=f"localhost:{jobs_port}",
+            environment="external",
+            environment_config=pool,
+        ),
+        is_here=False,
+    )
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name", ["ImportExampleGen", "StatisticsGen", "DataGate", "Transform", "Evaluator"]
+)
+def test_workers_of_beam_share_only_the_object_store_with_a_pod(story, elsewhere, name):
+    """TFX's temporary directory is in the pod; no component gives it to Beam."""
+    assert not Path("/gcs").exists()
+    spec = copy.deepcopy(story.job.spec)
+    del spec["root"]["dag"]["tasks"][name]["cachingOptions"]
+    arguments = container_of(spec, spec["components"][name])["args"]
+    (option,) = (a for a in arguments if a.startswith(entrypoint.BEAM_FILE))
+    other = option.replace(".json", "_elsewhere.json")
+    arguments[arguments.index(option)] = other
+    content = {"arguments": list(elsewhere)}
+    files.write_record(other.removeprefix(entrypoint.BEAM_FILE), content)
+    task = story.job.runner.rerun_task(spec, name, story.first)
+    assert task.state == "run"
+    assert "Job state changed to DONE" in task.log.read_text()
+    for key, first in story.first.tasks[name].outputs.items():
+        names = [
+            {_SHARD.sub("", file) for file in files.list_files(output["uri"])}
+            for output in (first, task.outputs[key])
+        ]
+        assert names[0] == names[1], key
 
 
 def test_model_is_copied_only_to_the_components_that_load_it(story):

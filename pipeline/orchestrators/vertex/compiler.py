@@ -10,9 +10,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 from tfx import v1 as tfx
 from tfx.dsl.components.base.base_component import BaseComponent
 
-from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import EndpointConfig, VertexConfig
-from pipeline.config.paths import OrchestratorPaths
 from pipeline.config.recipe import Config
 from pipeline.config.tfx_names import TUNER
 from pipeline.inputs.resolve import ResolvedInputs
@@ -50,22 +48,6 @@ def create_dag(
         resources.accelerator.count = settings.accelerator_count
         components[TUNER].with_platform_config(resources)
     return dag
-
-
-def beam_config(settings: VertexConfig, paths: OrchestratorPaths) -> BeamConfig:
-    """Returns the settings of Beam, where those of Dataflow default to Vertex's."""
-    beam = settings.beam
-    defaults = {
-        "project": settings.project,
-        "region": settings.region,
-        "temp_location": paths.temporary,
-        "image": settings.image,
-        "service_account": settings.service_account,
-    }
-    dataflow = beam.dataflow.model_copy(
-        update=defaults | beam.dataflow.model_dump(exclude_none=True)
-    )
-    return beam.model_copy(update={"dataflow": dataflow})
 
 
 def _vertex_config(settings: VertexConfig) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 from tfx import v1 as tfx
 from tfx.components.example_gen import utils
 
@@ -167,27 +166,27 @@ def test_span_of_a_source_without_spans_is_refused(tmp_path):
         load_config(recipe, {"data.span": 3})
 
 
-def test_remote_spans_are_found_as_local_ones(source, resolve):
-    """TensorFlow's file system in memory stands in for a bucket."""
+def test_remote_spans_are_found_as_local_ones(source, resolve, bucket, object_store):
     for span, number in ((9, "08"), (10, "11")):
         local = resolve(source, span=span)
         for split in local.patterns:
             (path,) = examples_lib.list_examples(local, split)
-            folder = f"ram://spans/{number}/{split}"
-            tf.io.gfile.makedirs(folder)
-            tf.io.gfile.copy(path, f"{folder}/{Path(path).name}")
-    remote = "ram://spans/{SPAN}"
+            remote = f"{bucket}/spans/{number}/{split}/{Path(path).name}"
+            object_store.write(remote, Path(path).read_bytes())
+    remote = f"{bucket}/spans/{{SPAN}}"
     examples = resolve(remote)
-    assert (examples.directory, examples.span.number) == ("ram://spans/11", 11)
-    assert resolve(remote, span=8).directory == "ram://spans/08"
-    staged, copies = plan_examples(examples, OrchestratorPaths("ram://root", "tiny"))
+    assert (examples.directory, examples.span.number) == (f"{bucket}/spans/11", 11)
+    assert resolve(remote, span=8).directory == f"{bucket}/spans/08"
+    staged, copies = plan_examples(
+        examples, OrchestratorPaths(f"{bucket}/root", "tiny")
+    )
     assert (staged.input_base, staged.input_patterns) == (
-        "ram://spans/11",
+        f"{bucket}/spans/11",
         examples.patterns,
     )
     assert copies == []
     with refused(NOT_FOUND, setting="data.source", allowed=re.compile("^none")):
-        spans.find_span("ram://nowhere/{SPAN}")
+        spans.find_span(f"{bucket}/nowhere/{{SPAN}}")
 
 
 def test_cluster_gets_a_plain_directory_whose_path_names_the_span(source, resolve):

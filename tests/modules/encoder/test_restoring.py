@@ -141,16 +141,16 @@ def test_every_variable_changes_when_it_is_restored(tiny_encoder):
         assert not np.array_equal(variable.numpy(), initial.numpy()), variable.name
 
 
-def test_encoder_on_a_remote_filesystem_is_read_from_there(tmp_path, tiny_encoder):
+def test_encoder_in_a_bucket_is_read_from_there(tmp_path, tiny_encoder, bucket):
     encoder, local = tiny_encoder
-    tf.io.gfile.makedirs("ram://bucket/encoder")
+    directory = f"{bucket}/encoder"
     for name in encoder.files:
-        tf.io.gfile.copy(encoder.path(name), f"ram://bucket/encoder/{name}")
-    _, remote = restored("ram://bucket/encoder")
+        tf.io.gfile.copy(encoder.path(name), f"{directory}/{name}")
+    _, remote = restored(directory)
     for actual, expected in zip(remote.variables, local.variables, strict=True):
         np.testing.assert_array_equal(actual.numpy(), expected.numpy())
     recipe = tiny.write_config(tmp_path / "run" / "recipe.yaml")
-    config = load_config(recipe, {"encoder.source": "ram://bucket/encoder"})
+    config = load_config(recipe, {"encoder.source": directory})
     assert resolve_encoder(config).fingerprint == (
         resolve_encoder(load_config(recipe)).fingerprint
     )

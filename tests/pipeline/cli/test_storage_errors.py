@@ -2,16 +2,23 @@
 
 import errno
 import os
+import socket
+import sys
+import threading
 
 import pytest
 import tensorflow as tf
 from apache_beam.io.filesystem import BeamIOError
+from click.testing import CliRunner
 from google.api_core.exceptions import ServiceUnavailable
 from google.resumable_media import InvalidResponse
 from ml_metadata import errors as metadata_errors
 
+from contracts.storage import reachability
+from pipeline.cli.main import main
 from pipeline.cli.storage_errors import find
-from tests.refusals import check
+from tests import tiny
+from tests.refusals import check, check_command
 
 FULL = os.strerror(errno.ENOSPC)
 
@@ -109,3 +116,46 @@ def test_error_of_storage_names_file_and_reason(error, reason):
 )
 def test_other_error_keeps_its_traceback(error):
     assert find(error) is None
+
+
+LOCATION = "gs://bucket/folder"
+JOB = ("--set", "kubeflow.image=i:1", "--set", f"kubeflow.pipeline_root={LOCATION}")
+COMPILE = ("compile", "--orchestrator", "kubeflow", "-o", "a.yaml")
+FILES = ("--input", "in.csv", "--output")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("submit", "--orchestrator", "kubeflow", "--host", "http://localhost:1", *JOB),
+        (*COMPILE, *JOB, "--set", f"data.source={LOCATION}"),
+        (*COMPILE, *JOB, "--set", f"encoder.source={LOCATION}"),
+        ("import-encoder", LOCATION, "new"),
+        ("show-batch", "--data", LOCATION),
+        ("predict", "--model", LOCATION, "--text", "a"),
+        ("predict", "--model", "model", "--input", LOCATION, "--output", "new"),
+        ("predict", "--model", "model", *FILES, LOCATION),
+    ],
+)
+def test_bucket_that_does_not_respond_ends_a_command(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(reachability, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["bert-pipeline"])
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    (tmp_path / "in.csv").write_text("text\na\n")
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    if command[0] != "import-encoder":
+        command = (*command, "--config", str(recipe))
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        proxy = f"http://user:secret@127.0.0.1:{bound.getsockname()[1]}"
+        monkeypatch.setenv("https_proxy", proxy)
+        result = CliRunner().invoke(main, command)
+    address = proxy.rpartition("@")[2]
+    check_command(result, "E-network-failed", LOCATION, f"the proxy {address}: ")
+    (line,) = [row for row in result.stderr.splitlines() if row.startswith("error")]
+    assert line.endswith("[E-network-failed]")
+    assert "secret" not in line
+    assert not {"output", "new"} & set(os.listdir(tmp_path))
+    others = [each for each in threading.enumerate() if not each.daemon]
+    assert others == [threading.main_thread()]

@@ -58,9 +58,27 @@ def test_paths_start_at_the_file_and_overrides_at_the_working_directory(
     assert config.data.source == str(elsewhere / "mine")
 
 
-@pytest.mark.parametrize("source", ["gs://bucket/bert", "package:name/path"])
+HANDLE = "https://tfhub.dev/google/bert/1"
+
+
+@pytest.mark.parametrize("source", ["gs://bucket/bert", "package:name/path", HANDLE])
 def test_remote_sources_are_left_as_they_are(recipe, source):
     assert load_config(recipe, {"encoder.source": source}).encoder.source == source
+
+
+@pytest.mark.parametrize("scheme", ["s3", "minio"])
+@pytest.mark.parametrize(
+    "key", ["data.source", "encoder.source", "output", "data.schema_file"]
+)
+def test_object_store_that_tensorflow_cannot_read_is_refused(recipe, key, scheme):
+    location = f"{scheme}://bucket/folder"
+    with refused("E-local-path-required", setting=key, got=location):
+        load_config(recipe, {key: location})
+
+
+def test_output_of_a_run_on_this_machine_is_local(recipe):
+    with refused("E-local-path-required", setting="output", got="gs://bucket/output"):
+        load_config(recipe, {"output": "gs://bucket/output"})
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from contracts.errors import UsageError
+from contracts.storage import reachability
 from ingest import examples
 from pipeline import exit_status
 from pipeline.config import policy
@@ -130,6 +131,19 @@ def test_missing_data_are_refused_before_the_run_is_recorded(tmp_path, console):
     assert not OutputPaths.of(config).root.exists()
 
 
+@pytest.mark.parametrize("source", ["data.source", "encoder.source"])
+def test_remote_source_that_does_not_respond_is_refused_before_the_run_is_recorded(
+    tmp_path, console, monkeypatch, source
+):
+    monkeypatch.setattr(reachability, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")  # nobody listens
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(recipe, {source: "gs://bucket/folder"})
+    with refused("E-network-failed", setting="gs://bucket/folder"):
+        run.run_locally(config, console)
+    assert not (tmp_path / "output").exists()
+
+
 def test_run_warns_once_that_its_recipe_is_in_no_commit(tmp_path, console, monkeypatch):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
     monkeypatch.setattr(run, "_run", lambda *_: None)
@@ -243,6 +257,29 @@ def test_records_that_tfx_reads_as_a_pattern_are_refused_before_the_first_compon
     with refused("E-path-pattern"):
         run.run_locally(config.model_copy(update={"data": data}), console)
     assert not (tmp_path / "output" / "artifacts").exists()
+
+
+def test_records_that_vanish_before_they_are_read_are_refused_and_the_rest_is_kept(
+    tmp_path, console, monkeypatch
+):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    records = tmp_path / "records"
+    examples.prepare(str(tmp_path / "data"), str(records), load_config(recipe).task)
+    config = load_config(recipe, {"data.source": str(records)})
+    resolve = run.resolve_inputs
+
+    def resolve_and_lose(*arguments):
+        inputs = resolve(*arguments)
+        for path in records.glob("eval/*.tfrecord*"):
+            path.unlink()
+        return inputs
+
+    monkeypatch.setattr(run, "resolve_inputs", resolve_and_lose)
+    with refused("E-data-changed", setting=f"{records}/eval/*.tf*record*"):
+        run.run_locally(config, console)
+    (stopped,) = RunList(OutputPaths.of(config))
+    assert "E-data-changed" in (stopped.directory / "run.log").read_text()
+    assert list(records.glob("train/*.tfrecord*"))
 
 
 @pytest.mark.parametrize("cluster", ["{oops", "[]", '{"worker": ["a:1", "b:1"]}'])

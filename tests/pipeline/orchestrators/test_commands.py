@@ -12,7 +12,6 @@ from google.protobuf import json_format
 from contracts.storage import files
 from pipeline import exit_status
 from pipeline.cli.main import main
-from pipeline.orchestrators import staging
 from tests import tiny
 from tests.refusals import check_command
 
@@ -188,24 +187,22 @@ def test_options_of_another_orchestrator_are_refused(invoke, arguments, name, me
 
 
 def test_submit_starts_the_job_in_the_given_project_and_region(
-    invoke, vertex, log_in, monkeypatch
+    invoke, bucket, object_store, vertex, log_in
 ):
     log_in()
-    copied = []  # there is no Cloud Storage here
-    monkeypatch.setattr(staging, "copy", lambda staged, _: copied.extend(staged.copies))
     result = invoke(
         *("submit", "--orchestrator", "vertex", "--run-name", "first"),
         *("--project", "p2", "--region", "asia-east1"),
-        *("--set", "vertex.pipeline_root=gs://bucket/bert/"),
+        *("--set", f"vertex.pipeline_root={bucket}/bert/"),
         *("--parameter", "epochs=2"),
     )
     assert result.exit_code == 0, result.output
-    assert all(path.startswith("gs://bucket/bert/inputs/") for _, path in copied)
+    assert object_store.keys(f"{bucket}/bert/inputs/")
     assert RETRIES not in result.output
     (request,) = vertex.created
     assert request.parent == "projects/p2/locations/asia-east1"
     sent = json_format.MessageToDict(request.pipeline_job._pb.runtime_config)
-    assert sent["gcsOutputDirectory"] == "gs://bucket/bert"
+    assert sent["gcsOutputDirectory"] == f"{bucket}/bert"
     assert sent["parameterValues"]["epochs"] == 2
     trainer = request.pipeline_job.pipeline_spec["root"]["dag"]["tasks"]["Trainer"]
     settings = trainer["inputs"]["parameters"]["custom_config"]

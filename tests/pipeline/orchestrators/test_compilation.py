@@ -384,6 +384,16 @@ def test_beam_runs_on_dataflow_or_in_the_components_process(kubeflow, vertex):
     assert runner.endswith("FnApiRunner")
 
 
+def test_workers_of_dataflow_share_the_pipeline_root_of_kubeflow(recipe):
+    dataflow = {"project": "project", "region": "europe-west4"}
+    beam = {"runner": "dataflow", "dataflow": dataflow}
+    job = compilation.compile_job(
+        load_config(recipe, {"kubeflow.beam": beam}), "kubeflow"
+    )
+    assert f"--temp_location={ROOT}/temporary" in job.staged.beam_arguments
+    assert "--sdk_container_image=registry/bert:1" in job.staged.beam_arguments
+
+
 def test_parameters_of_kubeflow_are_in_files_named_by_their_content(recipe, kubeflow):
     declared = kubeflow.spec["root"]["inputDefinitions"]["parameters"]
     for name, task in tasks(kubeflow).items():
@@ -515,6 +525,8 @@ def test_recipe_of_which_no_job_is_made_is_refused(recipe, key, value, name, adv
     [
         (ROOT_KEY, "bucket/bert", "E-settings-refused", ROOT_KEY),
         (ROOT_KEY, "gs://bucket/[1]", "E-path-pattern", "pipeline_root"),
+        (ROOT_KEY, "s3://bucket/bert", "E-local-path-required", "s3://bucket/bert"),
+        ("vertex.pushed", "minio://bucket/a", "E-local-path-required", "minio://"),
         ("vertex.pushed", "gs://bucket/a*", "E-path-pattern", "pushed"),
         ("kubeflow.nodes", 3, "E-settings-refused", "node_selector"),
         ("vertex.beam.dataflow", {"workers": 3}, "E-settings-refused", "max_workers"),

@@ -196,27 +196,14 @@ def test_destination_that_cannot_be_written_is_named(inputs, tmp_path):
         staging.copy(staged)
 
 
-def test_remote_sources_stay_where_they_are(config, inputs, paths, tmp_path):
-    """TensorFlow's in-memory file system stands in for a bucket."""
-    root = "ram://staging"
-    staging.copy(staging.plan(inputs, OrchestratorPaths(root, "tiny")))
-    remote = staging.plan(inputs, OrchestratorPaths(root, "tiny")).inputs
-    sources = {
-        "data.source": remote.examples.directory,
-        "encoder.source": remote.encoder.directory,
-    }
-    there = load_config(tmp_path / "recipe.yaml", sources)
-    staged = staging.plan(resolve_inputs(there, OutputPaths.of(there)), paths)
-    assert staged.inputs.examples.directory == remote.examples.directory
-    assert staged.inputs.encoder == remote.encoder
-    assert [source for source, _ in staged.copies] == [inputs.schema_file]
-    assert tf.io.gfile.exists(remote.encoder.vocab_file)
-
-
-def test_remote_directory_without_examples_is_refused(config, tmp_path):
-    tf.io.gfile.makedirs("ram://empty/data")
-    there = load_config(tmp_path / "recipe.yaml", {"data.source": "ram://empty/data"})
-    with refused("E-split-missing"):
+@pytest.mark.parametrize("present", [(), ("train",)])
+def test_remote_directory_without_examples_is_refused(
+    config, tmp_path, bucket, object_store, present
+):
+    for split in present:
+        object_store.write(f"{bucket}/data/{split}/data.tfrecord", b"")
+    there = load_config(tmp_path / "recipe.yaml", {"data.source": f"{bucket}/data"})
+    with refused("E-split-missing", setting=f"{bucket}/data"):
         resolve_inputs(there, OutputPaths.of(there))
 
 
@@ -243,6 +230,9 @@ def test_inputs_in_a_bucket_are_read_from_there(
     resolved = resolve_inputs(there, OutputPaths.of(there))
     assert resolved.examples.patterns == staged.inputs.examples.patterns
     assert resolved.encoder == staged.inputs.encoder
+    again = staging.plan(resolved, remote_paths)
+    assert again.inputs.examples.directory == staged.inputs.examples.directory
+    assert [source for source, _ in again.copies] == [inputs.schema_file]
 
 
 def test_second_copy_to_a_bucket_writes_only_changed_arguments_of_beam(
