@@ -23,12 +23,12 @@ class EqualRows(NamedTuple):
     Attributes:
       facts: Rows that have the texts of another row, of any split.
       rows: Which of them are concerned.
-      count: The number of rows to report.
+      total: The number of rows to report.
     """
 
     facts: RowFacts
     rows: np.ndarray
-    count: int
+    total: int
 
 
 class AllRows:

@@ -224,11 +224,11 @@ class Inspector:
         )
         inspection.odd = dict(self._odd)
         self._describe_splits(inspection)
-        inspection.contradictions = self._rows.contradictions.count
+        inspection.contradictions = self._rows.contradictions.total
         for first, later in itertools.combinations(self._rows.repeated, 2):
             shared, _ = self._rows.shared(later, first)
-            if shared.count:
-                inspection.shared[f"{later}, {first}"] = shared.count
+            if shared.total:
+                inspection.shared[f"{later}, {first}"] = shared.total
         counts = self._counts.get(config.evaluator.gate_split, {})
         split = config.evaluator.gate_split
         slices = slice_judgment.judge(counts, settings)
@@ -317,7 +317,7 @@ class Inspector:
             if not split.rows:
                 continue
             profile = self._rows.profiles[name]
-            split.duplicates = self._rows.duplicates[name].count
+            split.duplicates = self._rows.duplicates[name].total
             split.cut = int((facts.lengths > inspection.max_seq_length).sum())
             split.unknown_share = round(profile.unknown_share, 4)
             split.tokens_per_word = round(profile.tokens_per_word, 2)
