@@ -48,7 +48,9 @@ class InputProcessor(tf_keras.layers.Layer):
         self._columns = columns
         self._tokenizer = layers.FastWordpieceBertTokenizer(
             vocab_file=vocab_file,
-            lower_case=tokenizer_files.read_settings(vocab_file).do_lower_case,
+            lower_case=tokenizer_files.read_tokenizer(
+                vocab_file
+            ).settings.do_lower_case,
         )
         self._packer = layers.BertPackInputs(
             seq_length=length,

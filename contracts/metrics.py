@@ -54,6 +54,41 @@ class Groups:
         return (np.cumsum(drawn, axis=0) - drawn / 2)[self._group]
 
 
+class Ranking:
+    """The ranks of the positive rows among the others, for the AUC.
+
+    Args:
+      probabilities: float64[rows].
+      is_positive: bool[rows].
+    """
+
+    def __init__(self, probabilities: np.ndarray, is_positive: np.ndarray) -> None:
+        values = np.unique(probabilities[is_positive])
+        self._size = len(values) + 1
+        # A positive row is at its value. Another one is half below the first value from
+        # its own on, and half below the first value above its own.
+        first, second = (
+            np.where(is_positive, 0, self._size) + values.searchsorted(probabilities, s)
+            for s in ("left", "right")
+        )
+        second[is_positive] = first[is_positive]
+        has_equal = not np.array_equal(first, second)
+        self._groups = list(map(Groups, (first, second) if has_equal else (first,)))
+
+    def count(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the pairs that are ranked right, and all pairs, float64[samples].
+
+        Args:
+          weights: float64[rows, samples].
+        """
+        sums = np.zeros((2 * self._size, weights.shape[1]))
+        for groups in self._groups:
+            sums[groups.values] += groups.sum(weights) / len(self._groups)
+        positive, below = sums[: self._size], sums[self._size :].cumsum(axis=0)
+        right = np.einsum("vs,vs->s", positive, below)
+        return right, positive.sum(axis=0) * below[-1]
+
+
 @dataclasses.dataclass(frozen=True)
 class Rows:
     """The values of each row that metrics read.
@@ -178,11 +213,12 @@ class Rows:
         return Groups(self.predictions)
 
     @functools.cached_property
-    def by_probability(self) -> list[Groups]:
-        """The rows by probability, once for each of several labels."""
+    def rankings(self) -> list[Ranking]:
+        """The rows with the positive class, or with each label, among the others."""
+        is_positive = self.labels == POSITIVE_CLASS
         if self.has_label_sets:
-            return list(map(Groups, self.probabilities.T))
-        return [Groups(self.probabilities)]
+            return list(map(Ranking, self.probabilities.T, is_positive.T))
+        return [Ranking(self.probabilities, is_positive)]
 
 
 def of_two_classes(positive: np.ndarray) -> np.ndarray:
@@ -376,14 +412,8 @@ def _macro_f1(sample: Sample) -> np.ndarray:
 
 def _auc(sample: Sample, label: int = 0) -> np.ndarray:
     """Returns the share of pairs, one row of each class, that are ranked right."""
-    groups = sample.rows.by_probability[label]
-    labels = sample.rows.labels
-    is_positive = (labels.T[label] if labels.ndim == 2 else labels) == POSITIVE_CLASS
-    positive = groups.sum(sample.weights * is_positive[:, None])
-    negative = groups.sum(sample.weights) - positive
-    below = np.cumsum(negative, axis=0) - negative / 2
-    pairs = positive.sum(axis=0) * negative.sum(axis=0)
-    return _ratio(np.einsum("gr,gr->r", positive, below), pairs, np.nan)
+    right, pairs = sample.rows.rankings[label].count(sample.weights)
+    return _ratio(right, pairs, np.nan)
 
 
 def _matthews(sample: Sample) -> np.ndarray:

@@ -28,6 +28,8 @@ from report.content import (
 MOST_ROWS = 200
 NO_LABEL = "(no label)"
 _MOST_POINTS = 300  # of a curve: a picture shows no more
+_PICTURE_POINTS = 1_500  # of all curves of a picture, if these are few
+_LEAST_POINTS = 50  # of one of many curves
 _MOST_SCORES = 2_000
 _PARSED_ROWS = 4_096
 _MIN_PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 0.95)
@@ -60,6 +62,7 @@ def classification(
     is_finite = np.isfinite(probabilities).all(axis=1)
     probabilities = np.where(is_finite[:, np.newaxis], probabilities, np.nan)
     shown = kind.decided_names or kind.names
+    points = min(_MOST_POINTS, max(_PICTURE_POINTS // len(shown), _LEAST_POINTS))
     has_class = labels == 1 if rows.has_label_sets else labels[:, None] == classes
     return Classification(
         confusion=[]
@@ -73,6 +76,7 @@ def classification(
                 name,
                 has_class[:, index],
                 probabilities[:, index],
+                points,
             )
             for index, name in enumerate(kind.names)
             if name in shown
@@ -175,7 +179,7 @@ def worst_rows(
 
 
 def _precision_recall(
-    name: str, is_positive: np.ndarray, probabilities: np.ndarray
+    name: str, is_positive: np.ndarray, probabilities: np.ndarray, most: int
 ) -> PrecisionRecall:
     positives = float(is_positive.mean())
     if not positives or np.isnan(probabilities).any():
@@ -188,10 +192,11 @@ def _precision_recall(
     precision, recall, _ = sklearn_metrics.precision_recall_curve(
         is_positive, probabilities
     )
-    points = np.unique(np.linspace(0, len(recall) - 1, _MOST_POINTS).astype(int))
+    points = np.unique(np.linspace(0, len(recall) - 1, most).astype(int))
+    recall, precision = (values[points].round(4) for values in (recall, precision))
     return PrecisionRecall(
         class_name=name,
-        curve=Curve(x=recall[points].tolist(), y=precision[points].tolist()),
+        curve=Curve(x=recall.tolist(), y=precision.tolist()),
         average_precision=sklearn_metrics.average_precision_score(
             is_positive, probabilities
         ),

@@ -71,20 +71,21 @@ def read_splits(
     with pipeline as p:
         for split, pattern in patterns.items():
             records = p | f"Read[{split}]" >> beam.io.ReadFromTFRecord(pattern)
+            hashed = records | f"Hash[{split}]" >> beam.Map(_hash)
             faults.append(
-                records
+                hashed
                 | f"Find[{split}]"
                 >> beam.FlatMap(faulty_rows.find_in_row, split, *rule)
             )
             facts.append(
-                records
+                hashed
                 | f"Batch[{split}]" >> beam.BatchElements(1000, 1000)
                 | f"Describe[{split}]" >> beam.Map(_encode, split, task, vocab_file)
             )
             if split == sliced[0] and sliced[1]:
                 slice_counts.count_slices(records, sliced[1], task, slices_output)
             if split == TRAIN_SPLIT and task.classes:
-                word_sample.sample_words(records, task, words_output)
+                word_sample.sample_words(hashed, task, words_output)
         faulty_rows.count_faults(faults, faults_output)
         # A file with many records, because some runners limit the size of an element.
         (
@@ -109,7 +110,13 @@ def read_splits(
     )
 
 
-def _encode(batch: list[bytes], split: str, task: TaskConfig, vocab_file: str) -> bytes:
+def _hash(record: bytes) -> tuple[int, bytes]:
+    return row_facts.hash_record(record), record
+
+
+def _encode(
+    batch: list[tuple[int, bytes]], split: str, task: TaskConfig, vocab_file: str
+) -> bytes:
     facts = row_facts.describe_examples(batch, task, vocab_file)
     buffer = io.BytesIO()
     np.savez(buffer, **{_SPLIT: np.array(split)}, **vars(facts))

@@ -26,7 +26,7 @@ from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.task.definition import TRAIN_SPLIT
 from modules.data import judgment, leaked_labels, slice_judgment, source_rows
-from modules.data.profile import Profile
+from modules.data.all_rows import AllRows
 
 if TYPE_CHECKING:
     from report.content import Report
@@ -122,8 +122,9 @@ def DataGate(
         sliced=(config.evaluator.gate_split, columns),
     )
     span = json.loads(spans).get(source)
+    all_rows = AllRows(rows, task)
     findings = judgment.judge(
-        rows,
+        all_rows,
         config,
         previous=None if span is None else span_profiles.read_last(profiles, span),
     )
@@ -155,12 +156,11 @@ def DataGate(
     }
     locate = functools.partial(source_rows.locate, source, file_patterns)
     name_rows = functools.partial(render, id_column=task.id_column, locate=locate)
-    described = {split: Profile.of(rows[split], task, span) for split in rows}
     concluded = data.DataVerdict(
         card=json.loads(card),
         profile={
             split: profile.summary(config.preprocessing.max_seq_length)
-            for split, profile in described.items()
+            for split, profile in all_rows.profiles.items()
         },
         warnings=name_rows(warnings),
         notes=notes,
@@ -183,8 +183,8 @@ def DataGate(
             report=report,
         )
     concluded.write(verdict.uri)
-    if span is not None and TRAIN_SPLIT in described:
-        span_profiles.write(profiles, span, described[TRAIN_SPLIT])
+    if span is not None and (train := all_rows.profiles.get(TRAIN_SPLIT)):
+        span_profiles.write(profiles, span, train)
 
 
 def _sort_anomalies(

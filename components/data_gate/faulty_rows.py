@@ -22,7 +22,6 @@ from components import examples
 from contracts.row_values import is_empty
 from contracts.settings.data_gate import NOT_EMPTY_TAG
 from modules.data.judgment import SHOWN
-from modules.data.row_facts import hash_record
 
 # The kind of the faults that TFDV finds and describes.
 INVALID = "Invalid"
@@ -66,7 +65,7 @@ def read_faults(output: str) -> Faults:
 
 
 def find_in_row(
-    record: bytes,
+    hashed: tuple[int, bytes],
     split: str,
     schema: schema_pb2.Schema,
     id_column: str,
@@ -75,12 +74,13 @@ def find_in_row(
     """Yields ((split, column, kind), (id, values, hash)) of each fault of an Example.
 
     Args:
-      record: The Example.
+      hashed: `row_facts.hash_record` of an Example, and the Example.
       split: Its split.
       schema: The schema.
       id_column: The int64 feature that identifies a row.
       invalid_splits: The splits with anomalies; only their rows are validated.
     """
+    key, record = hashed
     example = tf.train.Example.FromString(record)
     row = examples.read_id(example, id_column)
     faults = []
@@ -103,7 +103,7 @@ def find_in_row(
         faults += [(column, INVALID) for column in anomalies.anomaly_info]
     for column, kind in faults:
         shown = f"{examples.read_values(example, column)!r:.80}"
-        yield (split, column, kind), (row, shown, hash_record(record))
+        yield (split, column, kind), (row, shown, key)
 
 
 def _is_utf_8(text: bytes) -> bool:

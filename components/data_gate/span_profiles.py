@@ -24,7 +24,8 @@ def read_last(directory: str, span: int) -> Profile | None:
 
 def write(directory: str, span: int, profile: Profile) -> None:
     """Writes the profile of a span, replacing an older one."""
-    files.write_record(_path(directory, span), dataclasses.asdict(profile))
+    record = {**dataclasses.asdict(profile), "span": span}
+    files.write_record(_path(directory, span), record)
 
 
 def _path(directory: str, span: int) -> str:

@@ -12,7 +12,6 @@ from tfx import v1 as tfx
 
 from components.examples import read_values
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
-from modules.data import row_facts
 from modules.data.leaked_labels import Label, Sampled, Words, WordSample, cut_words
 from modules.data.words import split_words
 
@@ -21,7 +20,7 @@ def sample_words(records: beam.PCollection, task: TaskConfig, output: str) -> No
     """Writes the words of a part of the rows for `read_words`.
 
     Args:
-      records: Serialized Examples.
+      records: Serialized Examples with their `row_facts.hash_record`.
       task: Names the columns.
       output: Prefix of the files.
     """
@@ -53,10 +52,12 @@ class _SampleWords(beam.CombineFn):
     def create_accumulator(self) -> WordSample:
         return WordSample()
 
-    def add_input(self, accumulator: WordSample, element: bytes) -> WordSample:
-        key = row_facts.hash_record(element)
+    def add_input(
+        self, accumulator: WordSample, element: tuple[int, bytes]
+    ) -> WordSample:
+        key, record = element
         if key <= accumulator.bound:
-            row = _read(element, self._task)
+            row = _read(record, self._task)
             if row is not None:
                 accumulator.add(key, *row)
         return accumulator

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from contracts.records.evaluation import lowest
 from contracts.settings.sections import Sections
-from contracts.task.definition import NO_ID, TRAIN_SPLIT, TaskConfig
-from modules.data import profile, row_facts, threshold_interval
+from contracts.task.definition import NO_ID, TRAIN_SPLIT
+from modules.data import profile, threshold_interval
+from modules.data.all_rows import AllRows, group
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 
@@ -36,7 +36,6 @@ SHOWN = 3  # rows, or classes, that a message names
 # Russian, Greek or Chinese on an English encoder have a share of 0.5 to 1. Texts in a
 # language of the encoder, or in another language of Latin letters, have less than 0.3.
 _UNREADABLE_SHARE = 0.4
-_SCORE_TOLERANCE = 0.2  # of the label range
 _DRIFT_P = 0.001
 _MANY_CLASSES_SHARE = 0.5  # of an equal share
 
@@ -82,12 +81,12 @@ class Finding:
 
 
 def judge(
-    facts: dict[str, RowFacts], settings: Sections, previous: Profile | None = None
+    rows: AllRows, settings: Sections, previous: Profile | None = None
 ) -> list[Finding]:
     """Judges the rows of all splits, independent of the order of the rows.
 
     Args:
-      facts: The rows by split.
+      rows: The rows.
       settings: The task, the limits for refusals and warnings, the thresholds (0 and
         less decide nothing), and the longest row in tokens.
       previous: The training split of the last span; None for the first span.
@@ -95,58 +94,24 @@ def judge(
     Returns:
       The findings, refused ones first.
     """
-    findings = _Judgment(facts, settings, previous).findings()
+    findings = _Judgment(rows, settings, previous).findings()
     return sorted(findings, key=lambda finding: not finding.is_refused)
-
-
-def join_reversed(parts: Sequence[RowFacts], task: TaskConfig) -> list[RowFacts]:
-    """Returns the parts, where a pair and its reverse of the same label are equal.
-
-    The label of a reversed pair may differ: that of a preference, an entailment or a
-    ranking does. Such rows are neither duplicates nor contradictions.
-
-    Args:
-      parts: The rows to compare with each other.
-      task: The classes, or the range of the scores.
-    """
-    if len(task.text_columns) == 1:
-        return list(parts)
-    facts = RowFacts.concatenate(parts)
-    pairs = row_facts.without_order(facts.texts)
-    # The labels of a pair and its reverse that differ least are next to each other.
-    labels = facts.label_numbers
-    order = np.lexsort((labels, pairs))
-    is_agreed = (
-        (np.diff(pairs[order]) == 0)
-        & (np.diff(facts.texts[order]) != 0)
-        & ~_differ(np.diff(labels[order]), task)
-    )
-    joined = np.isin(pairs, pairs[order][1:][is_agreed])
-    texts = np.where(joined, pairs, facts.texts)
-    ends = np.cumsum([len(part) for part in parts])
-    return [
-        dataclasses.replace(part, texts=texts[end - len(part) : end])
-        for part, end in zip(parts, ends, strict=True)
-    ]
-
-
-def _differ(differences: np.ndarray, task: TaskConfig) -> np.ndarray:
-    """Returns which differences of labels make them different labels, bool[rows]."""
-    return differences > _SCORE_TOLERANCE * task.label_kind.score_range
 
 
 class _Judgment:
     def __init__(
-        self, facts: dict[str, RowFacts], settings: Sections, previous: Profile | None
+        self, rows: AllRows, settings: Sections, previous: Profile | None
     ) -> None:
-        self.facts, self.previous = facts, previous
+        self.rows, self.previous = rows, previous
+        self._filled = rows.filled
+        self._profiles = {split: rows.profiles[split] for split in rows.filled}
         self.task, self.limits = settings.task, settings.data_gate
         self.gate_split = settings.evaluator.gate_split
         self.thresholds = settings.evaluator.thresholds
         self.max_seq_length = settings.preprocessing.max_seq_length
 
     def findings(self) -> Iterator[Finding]:
-        for split in self.facts:
+        for split in self.rows.splits:
             if split not in self._filled:
                 message = f"{split}: it has no rows; add rows, or remove the split"
                 yield Finding(NO_ROWS, split, message, is_refused=True)
@@ -158,7 +123,7 @@ class _Judgment:
         yield from self._rare_classes()
         yield from self._shared_rows()
         for split, facts in self._filled.items():
-            yield from self._duplicates(split, facts)
+            yield from self._duplicates(split)
             yield from self._repeated_ids(split, facts)
             yield from self._cut_texts(split, facts)
             yield from self._unreadable_texts(split, facts)
@@ -172,20 +137,10 @@ class _Judgment:
             name = f"{TRAIN_SPLIT} of span {self.previous.span}"
             yield from self._drift(TRAIN_SPLIT, train, name, self.previous)
 
-    @functools.cached_property
-    def _filled(self) -> dict[str, RowFacts]:
-        return {split: facts for split, facts in self.facts.items() if len(facts)}
-
-    @functools.cached_property
-    def _profiles(self) -> dict[str, Profile]:
-        return {
-            split: Profile.of(facts, self.task) for split, facts in self._filled.items()
-        }
-
     def _single_classes(self) -> Iterator[Finding]:
         for split in dict.fromkeys([TRAIN_SPLIT, self.gate_split]):
             facts = self._filled.get(split)
-            if facts is None or np.ptp(facts.label_numbers):
+            if facts is None or not facts.has_one_label:
                 continue
             count = len(facts)
             kind = self.task.label_kind
@@ -205,7 +160,7 @@ class _Judgment:
         facts = self._filled.get(TRAIN_SPLIT)
         if not self.task.label_kind.names or facts is None:
             return
-        if not np.ptp(facts.label_numbers):  # `_single_classes`
+        if facts.has_one_label:  # `_single_classes`
             return
         train = self._profiles[TRAIN_SPLIT]
         for kind, rows, what, advice in (
@@ -267,7 +222,7 @@ class _Judgment:
         if split not in self._filled or not bounds:
             return
         labels = self._filled[split].labels
-        if not np.ptp(self._filled[split].label_numbers):  # `_single_classes`
+        if self._filled[split].has_one_label:  # `_single_classes`
             return
         for predicted, values in kind.constant_models(labels, bounds):
             if all(values[name] >= lowest(bound) for name, bound in bounds.items()):
@@ -283,34 +238,26 @@ class _Judgment:
 
     def _contradictions(self) -> Iterator[Finding]:
         """Finds texts with several labels, over all splits."""
-        facts = RowFacts.concatenate(self._filled.values())
-        order, starts, sizes = _group(facts.texts)
-        if not len(facts):
-            return
-        labels = facts.label_numbers
-        differences = np.maximum.reduceat(labels[order], starts)
-        differences -= np.minimum.reduceat(labels[order], starts)
-        is_contradictory = _differ(differences, self.task)
-        count = int(sizes[is_contradictory].sum())
+        facts, rows, count = self.rows.contradictions
         if not count:
             return
-        rows = order[np.repeat(is_contradictory, sizes)]
+        total = sum(map(len, self._filled.values()))
         limit = self.limits.max_contradictions
-        is_refused = count > limit * len(facts)
+        is_refused = count > limit * total
         advice = "correct the labels" + (", or raise the limit" if is_refused else "")
         message = (
-            f"all splits: {_share(count, len(facts))} have the same texts as "
+            f"all splits: {_share(count, total)} have the same texts as "
             "another row but a different label; data_gate.max_contradictions is "
             f"{limit:g}: {advice}"
         )
-        splits = list(self._filled)
-        ends = np.cumsum([len(self._filled[split]) for split in splits])
+        splits = list(self.rows.repeated)
+        ends = np.cumsum([len(repeated) for repeated in self.rows.repeated.values()])
         pairs = tuple(
             tuple(
                 _name(splits[np.searchsorted(ends, row, side="right")], facts, row)
                 for row in pair
             )
-            for pair in _pair_extremes(facts, rows, labels)
+            for pair in _pair_extremes(facts, rows, facts.label_numbers)
         )
         yield Finding(CONTRADICTIONS, "", message, is_refused, count, pairs)
 
@@ -334,43 +281,37 @@ class _Judgment:
             yield Finding(RARE_CLASS, TRAIN_SPLIT, message, count=count)
 
     def _shared_rows(self) -> Iterator[Finding]:
-        gate, train = self._filled.get(self.gate_split), self._filled.get(TRAIN_SPLIT)
-        if gate is None or train is None or self.gate_split == TRAIN_SPLIT:
+        gate = self.gate_split
+        if gate == TRAIN_SPLIT or not {gate, TRAIN_SPLIT} <= self._filled.keys():
             return
-        gate, train = join_reversed([gate, train], self.task)
-        shared = np.flatnonzero(np.isin(gate.texts, train.texts))
-        limit = self.limits.warn_shared
-        if len(shared) <= limit * len(gate):
+        (facts, rows, count), train = self.rows.shared(gate, TRAIN_SPLIT)
+        total, limit = len(self._filled[gate]), self.limits.warn_shared
+        if count <= limit * total:
             return
         pairs = []
-        for row in _sort(gate, shared)[:SHOWN]:
-            same = np.flatnonzero(train.texts == gate.texts[row])
+        for row in _sort(facts, rows)[:SHOWN]:
+            same = np.flatnonzero(train.texts == facts.texts[row])
             partner = _sort(train, same)[0]
-            first = _name(self.gate_split, gate, row)
+            first = _name(gate, facts, row)
             pairs.append((first, _name(TRAIN_SPLIT, train, partner)))
         message = (
-            f"{self.gate_split}: {_share(len(shared), len(gate))} have texts that are "
+            f"{gate}: {_share(count, total)} have texts that are "
             f"in {TRAIN_SPLIT} too (data_gate.warn_shared {limit:g}): a model can pass "
             f"by memorizing them; remove them from {TRAIN_SPLIT}"
         )
-        yield Finding(
-            SHARED, self.gate_split, message, count=len(shared), rows=tuple(pairs)
-        )
+        yield Finding(SHARED, gate, message, count=count, rows=tuple(pairs))
 
-    def _duplicates(self, split: str, facts: RowFacts) -> Iterator[Finding]:
-        (facts,) = join_reversed([facts], self.task)
-        order, _, sizes = _group(facts.texts)
-        count = int((sizes - 1).sum())
-        limit = self.limits.warn_duplicates
-        if count <= limit * len(facts):
+    def _duplicates(self, split: str) -> Iterator[Finding]:
+        facts, rows, count = self.rows.duplicates[split]
+        total, limit = len(self._filled[split]), self.limits.warn_duplicates
+        if count <= limit * total:
             return
-        repeated = order[np.repeat(sizes > 1, sizes)]
         pairs = tuple(
             tuple(_name(split, facts, row) for row in pair)
-            for pair in _pair_extremes(facts, repeated, facts.ids)
+            for pair in _pair_extremes(facts, rows, facts.ids)
         )
         message = (
-            f"{split}: {_share(count, len(facts))} repeat the texts of another row "
+            f"{split}: {_share(count, total)} repeat the texts of another row "
             f"(data_gate.warn_duplicates {limit:g}): they count several times; remove "
             "them"
         )
@@ -378,12 +319,11 @@ class _Judgment:
 
     def _repeated_ids(self, split: str, facts: RowFacts) -> Iterator[Finding]:
         """Finds ids that rows of different texts share."""
-        has_id = facts.ids != NO_ID
-        pairs = np.stack([facts.ids[has_id].view(np.uint64), facts.texts[has_id]])
-        ids, texts = np.unique(
-            np.unique(pairs, axis=1)[0].view(np.int64), return_counts=True
-        )
-        rows = np.flatnonzero(np.isin(facts.ids, ids[texts > 1]))
+        order = np.argsort(facts.ids)
+        ids, texts = facts.ids[order], facts.texts[order]
+        # Rows of one id are next to each other, so two of its texts are somewhere.
+        is_shared = (np.diff(ids) == 0) & (np.diff(texts) != 0) & (ids[1:] != NO_ID)
+        rows = np.flatnonzero(np.isin(facts.ids, np.unique(ids[1:][is_shared])))
         if not len(rows):
             return
         message = (
@@ -492,20 +432,6 @@ def _sort(facts: RowFacts, rows: np.ndarray) -> np.ndarray:
     return rows[np.lexsort((facts.records[rows], facts.ids[rows]))]
 
 
-def _group(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Groups rows with equal texts.
-
-    Returns:
-      The rows, group after group; the first position and the size of each group.
-    """
-    order = np.argsort(texts, kind="stable")
-    ordered = texts[order]
-    is_first = np.ones(len(texts), bool)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    starts = np.flatnonzero(is_first)
-    return order, starts, np.diff(starts, append=len(texts))
-
-
 def _pair_extremes(
     facts: RowFacts, rows: np.ndarray, values: np.ndarray
 ) -> list[tuple[int, int]]:
@@ -518,7 +444,7 @@ def _pair_extremes(
     """
     keys = (facts.records, facts.ids, values, facts.texts)
     ordered = rows[np.lexsort([key[rows] for key in keys])]
-    _, starts, sizes = _group(facts.texts[ordered])
+    _, starts, sizes = group(facts.texts[ordered])
     first, last = ordered[starts], ordered[starts + sizes - 1]
     shown = np.lexsort((facts.records[first], facts.ids[first]))[:SHOWN]
     return list(zip(first[shown].tolist(), last[shown].tolist(), strict=True))

@@ -347,10 +347,9 @@ def _text_packer(vocab_file: str, packing: Packing) -> Any:
     return tf.function(pack, reduce_retracing=True, autograph=False)
 
 
-@functools.lru_cache(maxsize=4)
 def read_vocab(vocab_file: str) -> list[str]:
     """Returns the tokens of a vocabulary in the order of their ids."""
-    return tokenizer_files.read_words(vocab_file)
+    return tokenizer_files.load_tokenizer(vocab_file).words
 
 
 def _type_vocab_size(vocab_file: str) -> int:

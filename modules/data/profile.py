@@ -22,7 +22,7 @@ class Profile:
         edge of a hundredth of `label_range`. Of several labels, a row counts for each
         of its own.
       lengths: Number of rows by length in tokens, from 0.
-      span: The span of the data; None if the source has no spans.
+      span: The span, of a profile that `span_profiles` wrote.
       tokens: Number of tokens, without special tokens.
       words: Number of words.
       unknown: Number of tokens that are `[UNK]`.
@@ -36,14 +36,13 @@ class Profile:
     unknown: int = 0
 
     @classmethod
-    def of(cls, facts: RowFacts, task: TaskConfig, span: int | None = None) -> Profile:
+    def of(cls, facts: RowFacts, task: TaskConfig) -> Profile:
         """Counts the rows of a split."""
         # Longer rows count as 10,000 tokens long.
         lengths = np.bincount(np.minimum(facts.lengths, 10_000))
         return cls(
             task.label_kind.histogram(facts.labels),
             lengths.tolist(),
-            span,
             tokens=int(facts.tokens.sum()),
             words=int(facts.words.sum()),
             unknown=int(facts.unknown.sum()),

@@ -68,6 +68,15 @@ class RowFacts:
         columns = {name: [vars(part)[name] for part in filled] for name in _DTYPES}
         return cls(**{name: np.concatenate(c) for name, c in columns.items()})
 
+    def take(self, rows: np.ndarray) -> RowFacts:
+        """Returns some rows."""
+        return RowFacts(**{name: vars(self)[name][rows] for name in _DTYPES})
+
+    @property
+    def has_one_label(self) -> bool:
+        """Whether all rows have the same label, or the same set of several labels."""
+        return bool((self.labels == self.labels[:1]).all())
+
     @property
     def label_numbers(self) -> np.ndarray:
         """A number for each label, and for each set of several labels, float64[rows].
@@ -158,9 +167,9 @@ def count_tokens(segments: list[list[str]], vocab_file: str) -> TokenCounts:
 
 
 def describe_examples(
-    serialized: list[bytes], task: TaskConfig, vocab_file: str
+    hashed: list[tuple[int, bytes]], task: TaskConfig, vocab_file: str
 ) -> RowFacts:
-    """Returns the facts of Examples.
+    """Returns the facts of Examples, each with its `hash_record`.
 
     Rows without a text, or with a label that the task does not allow, are left out,
     because the schema refuses them.
@@ -170,7 +179,7 @@ def describe_examples(
 
     rows = []
     kind = task.label_kind
-    for record in serialized:
+    for key, record in hashed:
         example = Example.FromString(record)
         values = _read(example, task.label_column, kind.feature_list)
         label = kind.read(values)
@@ -191,10 +200,10 @@ def describe_examples(
                 continue
             content = [values[0].decode("utf-8", "replace") for values in texts]
         number = _read(example, task.id_column, "int64_list")
-        rows.append((content, label, [*number, NO_ID][0], record))
+        rows.append((content, label, [*number, NO_ID][0], key))
     if not rows:
         return RowFacts.concatenate([])
-    contents, labels, row_ids, records = zip(*rows, strict=True)
+    contents, labels, row_ids, keys = zip(*rows, strict=True)
     if task.is_tokenized:
         hashes = [_hash(np.asarray(ids, np.int64).tobytes()) for ids in contents]
         counts = _count(
@@ -209,7 +218,7 @@ def describe_examples(
         labels=np.array(labels),
         **counts._asdict(),
         ids=np.array(row_ids),
-        records=np.array(list(map(hash_record, records)), np.uint64),
+        records=np.array(keys, np.uint64),
     )
 
 

@@ -122,7 +122,7 @@ class BertTokenizer:
     """
 
     def __init__(self, vocab_file: str, token_type: tf.DType = tf.int64) -> None:
-        settings = tokenizer_files.read_settings(vocab_file)
+        settings = tokenizer_files.load_tokenizer(vocab_file).settings
         self._longest = settings.max_input_chars_per_word
         self._normalizer = tf_text.FastBertNormalizer(
             model_buffer=tf.constant(build_normalizer(settings))
@@ -219,7 +219,7 @@ def _wordpiece_model(vocab_file: str, longest: int) -> np.ndarray:
     # preprocessing_fn about ten times. No public API returns the built model.
     with tf.init_scope():
         tokenizer = tf_text.FastWordpieceTokenizer(
-            vocab=tokenizer_files.read_words(vocab_file),
+            vocab=tokenizer_files.load_tokenizer(vocab_file).words,
             max_bytes_per_word=min(_UTF8_BYTES * longest, np.iinfo(np.int32).max),
             no_pretokenization=True,
         )

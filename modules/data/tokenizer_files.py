@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -51,6 +52,19 @@ SINGLE = [("[CLS]", 0), ("A", 0), ("[SEP]", 0)]
 PAIR = [*SINGLE, ("B", 1), ("[SEP]", 1)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Tokenizer:
+    """What the files of a tokenizer say.
+
+    Attributes:
+      words: The tokens in the order of their ids.
+      settings: How text is split into words.
+    """
+
+    words: list[str]
+    settings: TokenizerSettings
+
+
 def list_files(directory: str) -> tuple[str, ...]:
     """Returns the names of an encoder's files that are about its tokenizer alone."""
     names = (TOKENIZER_CONFIG, TOKENIZER_FILE, SPECIAL_TOKENS_FILE, ADDED_TOKENS_FILE)
@@ -84,7 +98,11 @@ def read_words(path: str) -> list[str]:
                 ) from error
         # Not `splitlines`: a token may be a line separator of Unicode.
         return [line.rstrip(" \t\r") for line in text.rstrip(" \t\r\n").split("\n")]
-    tokenizer = read_json(path)
+    return _list_words(path, read_json(path))
+
+
+def _list_words(path: str, tokenizer: dict[str, Any]) -> list[str]:
+    """Returns the tokens in a `tokenizer.json` in the order of their ids."""
     with _refusing_other_forms(path):
         added = tokenizer.get("added_tokens") or ()
         ids = {**tokenizer["model"]["vocab"], **{a["content"]: a["id"] for a in added}}
@@ -98,34 +116,49 @@ def read_words(path: str) -> list[str]:
     return [tokens[index] for index in range(len(tokens))]
 
 
-def read_settings(vocab_file: str) -> TokenizerSettings:
-    """Reads the settings of an encoder's tokenizer.
+def read_tokenizer(vocab_file: str) -> Tokenizer:
+    """Reads and checks an encoder's tokenizer, each of its files once.
 
     Args:
       vocab_file: A `vocab.txt` or `tokenizer.json` in the encoder's directory.
 
     Raises:
-      EncoderError: As `find_settings` and `read_words`.
+      EncoderError: As `read_words`; or a setting means that text is not split as BERT's
+        tokenizer does, is not of its type, or contradicts another file.
     """
-    settings = find_settings(os.path.dirname(vocab_file))
-    return TokenizerSettings.of(settings, read_words(vocab_file))
+    directory = os.path.dirname(vocab_file)
+    config = find_config(directory)
+    names = (*list_files(directory), *([config] if config else ()))
+    contents = {name: read_json(os.path.join(directory, name)) for name in names}
+    settings = _find_settings(directory, config, contents)
+    path, words = os.path.join(directory, TOKENIZER_FILE), []
+    if TOKENIZER_FILE in contents:
+        words = _list_words(path, contents[TOKENIZER_FILE])
+    if os.path.basename(vocab_file) != TOKENIZER_FILE:
+        listed, words = words, read_words(vocab_file)
+        if TOKENIZER_FILE in contents and words != listed:
+            raise damaged(
+                path,
+                f"its tokens differ from {vocab_file}",
+                advice="delete the file that the encoder was not trained with",
+            )
+    return Tokenizer(words, TokenizerSettings.of(settings, words))
 
 
-def find_settings(directory: str) -> dict[str, Any]:
-    """Reads and checks the settings of a tokenizer in all files of an encoder.
+# Transform, DataGate and the exported graph know only the path of the vocabulary.
+load_tokenizer = functools.lru_cache(maxsize=4)(read_tokenizer)
+
+
+def _find_settings(
+    directory: str, config: str | None, contents: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Returns the settings of a tokenizer in all files of an encoder.
 
     The files of the tokenizer come before the encoder's configuration.
 
     Returns:
       Values of `TokenizerSettings`; those that no file has are missing.
-
-    Raises:
-      EncoderError: A setting means that text is not split as BERT's tokenizer does, is
-        not of its type, or contradicts another file of the tokenizer.
     """
-    config = find_config(directory)
-    names = (*list_files(directory), *([config] if config else ()))
-    contents = {name: read_json(os.path.join(directory, name)) for name in names}
     has_one_type = config is not None and contents[config].get(TYPES_KEY) == 1
     found: dict[str, tuple[Any, str]] = {}  # the value and its file
     for name, content in contents.items():

@@ -15,9 +15,9 @@ from modules.data import tokenizer_files
 from modules.encoder import restoring, saved_model
 from modules.encoder.directory import (
     EncoderDirectory,
+    check_vocabulary,
     open_encoder,
     open_without_vocabulary,
-    read_vocabulary,
 )
 from modules.encoder.model import (
     DEFAULTS,
@@ -123,7 +123,8 @@ def convert(
 
 def _read_saved_model(source: str, preprocessor: str | None) -> _Source:
     published = saved_model.read_encoder(source, preprocessor)
-    words = read_vocabulary(published.vocabulary, published.config)
+    words = tokenizer_files.read_words(published.vocabulary)
+    check_vocabulary(published.vocabulary, words, published.config)
     encoder = EncoderDirectory(source, MODEL_GARDEN_CONFIG, published.config, ())
     model = build_encoder(encoder, dropout=0.0)
     published.weights.restore(model)
@@ -141,9 +142,11 @@ def _read_directory(source: str, preprocessor: str | None) -> _Source:
             f"leave `preprocessor` out: the vocabulary is {vocabulary}",
             name="E-options-conflict",
         )
-    config = {**encoder.config, **tokenizer_files.find_settings(source)}
+    tokenizer = tokenizer_files.read_tokenizer(vocabulary)
+    config = {**encoder.config, **dataclasses.asdict(tokenizer.settings)}
     encoder = dataclasses.replace(encoder, config=config)
-    words = read_vocabulary(vocabulary, config)
+    words = tokenizer.words
+    check_vocabulary(vocabulary, words, config)
     model = build_encoder(encoder, dropout=0.0)
     left_out = restoring.load_weights(model, encoder)
     return _Source(encoder, model, words, left_out)

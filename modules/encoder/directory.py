@@ -6,6 +6,7 @@ It has one of two formats: a Model Garden checkpoint or a Hugging Face folder.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 from typing import Any
@@ -23,7 +24,6 @@ from modules.encoder_files import (
     MODEL_GARDEN_WEIGHTS,
     SIZE_KEYS,
     SPECIAL_TOKENS,
-    TOKENIZER_FILE,
     VOCAB_FILE,
     damaged,
     find_config,
@@ -86,6 +86,11 @@ class EncoderDirectory:
         """Path of the vocabulary, one token a line."""
         return self.path(VOCAB_FILE)
 
+    @functools.cached_property
+    def tokenizer(self) -> tokenizer_files.Tokenizer:
+        """Its tokenizer, which is read on first use."""
+        return tokenizer_files.read_tokenizer(self.vocab_file)
+
     @property
     def weights_files(self) -> list[str]:
         """Paths of the files with the weights."""
@@ -140,30 +145,8 @@ def open_encoder(directory: str) -> EncoderDirectory:
             f"no {VOCAB_FILE}",
             "copy the encoder's vocabulary into the directory",
         )
-    read_vocabulary(encoder.vocab_file, encoder.config)
+    check_vocabulary(encoder.vocab_file, encoder.tokenizer.words, encoder.config)
     return encoder
-
-
-def read_vocabulary(path: str, config: dict[str, Any]) -> list[str]:
-    """Reads an encoder's vocabulary, one token a line.
-
-    Returns:
-      The tokens in the order of their ids.
-
-    Raises:
-      EncoderError: There are more tokens than embeddings, a special token is missing, a
-        token is repeated, or it is one that the tokenizer does not support.
-    """
-    words = tokenizer_files.read_words(path)
-    _check_vocabulary(path, words, config)
-    tokenizer = os.path.join(os.path.dirname(path), TOKENIZER_FILE)
-    if tf.io.gfile.exists(tokenizer) and tokenizer_files.read_words(tokenizer) != words:
-        raise damaged(
-            tokenizer,
-            f"its tokens differ from {path}",
-            advice="delete the file that the encoder was not trained with",
-        )
-    return words
 
 
 def describe_architecture(encoder: EncoderDirectory) -> dict[str, Any]:
@@ -183,7 +166,7 @@ def describe_architecture(encoder: EncoderDirectory) -> dict[str, Any]:
 
 
 def open_without_vocabulary(directory: str) -> EncoderDirectory:
-    """Reads an encoder as `open_encoder` does, but ignores the vocabulary.
+    """Reads an encoder as `open_encoder` does, but not its tokenizer.
 
     Raises:
       EncoderError: A file or key is missing, or the configuration is not that of a
@@ -200,7 +183,6 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     path = os.path.join(directory, config_file)
     config = read_json(path)
     _check_config(path, config)
-    tokenizer_files.find_settings(directory)
     tokenizer = tokenizer_files.list_files(directory)
     if config_file == MODEL_GARDEN_CONFIG:
         checkpoint, names = _model_garden_weights(directory)
@@ -249,10 +231,14 @@ def _check_config(path: str, config: dict[str, Any]) -> None:
             raise damaged(path, f"{key} {value!r}", allowed="0 or above")
 
 
-def _check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> None:
+def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> None:
     """Refuses a vocabulary that the encoder or its tokenizer cannot use.
 
     The table of embeddings may be longer: frameworks pad it to a multiple of 8 or more.
+
+    Raises:
+      EncoderError: There are more tokens than embeddings, a special token is missing, a
+        token is repeated, or it is one that the tokenizer does not support.
     """
     if len(words) > config["vocab_size"]:
         raise damaged(

@@ -33,9 +33,13 @@ _Divide = Callable[[Sequence[Rows]], Units]  # `_by_row` or `_by_cell`
 
 
 def confidence_intervals(
-    task: TaskConfig, rows: Rows, *, resamples: int = RESAMPLES
+    task: TaskConfig,
+    rows: Rows,
+    names: Collection[str] | None = None,
+    *,
+    resamples: int = RESAMPLES,
 ) -> dict[str, tuple[float, float]]:
-    """Returns the 95 % interval of each metric, from a bootstrap over rows.
+    """Returns the 95 % interval of metrics, from a bootstrap over rows.
 
     Its ends are percentiles, corrected for bias. Resamples without a value, such as the
     AUC of one class, are ignored. All resamples of a proportion of 0 or 1 are equal, so
@@ -45,16 +49,23 @@ def confidence_intervals(
     labels, it has at most 5,000 rows for other metrics if more rows are different.
     Their spread is scaled by the square root of the number of rows.
 
+    Args:
+      task: Has the metrics.
+      rows: The rows.
+      names: Some metrics of the task; None for all.
+      resamples: The number of resamples.
+
     Returns:
       Low and high by metric; both are NaN if the metric is NaN, or if all resamples are
       equal.
     """
     intervals: dict[str, tuple[float, float]] = {}
     whole = Sample(rows, np.ones((len(rows), 1)))
-    values = metrics.compute(task.classes, rows)
+    values = metrics.compute(task.classes, rows, names)
     for divide, table in _divisions(task):
-        samples = _bootstrap(divide, table, [rows], resamples)
-        for name, metric in table.items():
+        chosen = {name: metric for name, metric in table.items() if name in values}
+        samples = _bootstrap(divide, chosen, [rows], resamples) if chosen else {}
+        for name, metric in chosen.items():
             intervals[name] = _interval(values[name], samples[name][0])
             trials = metric.count_trials(whole) if values[name] in (0, 1) else None
             if trials is None or not trials[0]:

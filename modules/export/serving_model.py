@@ -17,7 +17,7 @@ from contracts.packing import Packing
 from contracts.storage import files, uris
 from contracts.task.definition import TOKENIZED_FEATURES, TaskConfig
 from contracts.versions import exported_model
-from modules.data import preprocessing, slicing, tokenizer_files
+from modules.data import preprocessing, slicing
 from modules.data.inputs import ExamplesConfig
 from modules.data.preprocessing import ENCODER_INPUTS, INPUT_MASK
 from modules.data.tokenization import BertTokenizer
@@ -179,7 +179,6 @@ def describe_model(
       precision: Type of the exported weights.
       fitted: How outputs follow from logits: `FittedOutputs.description`.
     """
-    tokenizer = tokenizer_files.read_settings(encoder.vocab_file)
     epsilon = {**DEFAULTS, **encoder.config}[exported_model.LAYER_NORM_EPS]
     exported_model.write_description(
         directory,
@@ -187,7 +186,7 @@ def describe_model(
             **exported_model.describe_task(task),
             **describe_architecture(encoder),
             exported_model.LAYER_NORM_EPS: epsilon,
-            exported_model.TOKENIZER: dataclasses.asdict(tokenizer),
+            exported_model.TOKENIZER: dataclasses.asdict(encoder.tokenizer.settings),
             **packing.key(),
             exported_model.PRECISION: precision,
             **fitted,

@@ -15,7 +15,7 @@ from contracts.settings.trainer import TrainerConfig
 from contracts.storage import files
 from contracts.task.definition import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.data import inputs, preprocessing
-from modules.encoder.directory import open_encoder
+from modules.encoder.directory import open_without_vocabulary
 from modules.encoder.model import DropoutRates
 from modules.training import computation, label_statistics, optimization, strategies
 from modules.training.fine_tuning_task import FineTuningConfig
@@ -203,12 +203,12 @@ def dropout_rates(config: TrainerConfig, encoder: str) -> DropoutRates:
     """
     if config.dropout is not None:
         return DropoutRates.of_hidden(config.dropout)
-    return DropoutRates.of_encoder(open_encoder(encoder))
+    return DropoutRates.of_encoder(open_without_vocabulary(encoder))
 
 
 def count_layers(encoder: str) -> int:
     """Returns the number of layers of the encoder in a directory."""
-    return int(open_encoder(encoder).config["num_hidden_layers"])
+    return int(open_without_vocabulary(encoder).config["num_hidden_layers"])
 
 
 def examples_config(

@@ -15,7 +15,7 @@ from official.nlp.modeling import layers, models
 from contracts.metrics import VALIDATION_LOSS
 from contracts.task.definition import TaskConfig
 from modules.data import inputs
-from modules.encoder.directory import open_encoder
+from modules.encoder.directory import open_without_vocabulary
 from modules.encoder.layers import Dropout, seeds_at_step
 from modules.encoder.model import (
     EMBEDDING_NORM,
@@ -104,7 +104,7 @@ class FineTuningTask(base_task.Task):
     def __init__(self, params: FineTuningConfig, definition: TaskConfig) -> None:
         super().__init__(params)
         self.definition = definition
-        self._encoder = open_encoder(params.init_checkpoint)
+        self._encoder = open_without_vocabulary(params.init_checkpoint)
         self.head = build_head(definition.label_kind, ScoreScale(*params.score_scale))
         self._gradient_norm: tf_keras.metrics.Mean | None = None
 

@@ -22,7 +22,7 @@ from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from contracts.versions import exported_model
 from modules import environment, remote_files
 from modules.data import inputs
-from modules.encoder.directory import open_encoder
+from modules.encoder.directory import open_encoder, open_without_vocabulary
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
 from modules.export import serving_model
@@ -351,7 +351,7 @@ def _write_records(
     model_run.write_batch(
         experiment.with_seed(params, best.seed).task.train_data,
         task,
-        open_encoder(params.task.init_checkpoint).vocab_file,
+        open_without_vocabulary(params.task.init_checkpoint).vocab_file,
         fn_args.model_run_dir,
     )
 

@@ -26,8 +26,8 @@ from modules.encoder_files import EncoderError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import PACKAGE_PREFIX, Config
 
-# `modules.encoder` and `modules.data.tokenizer_files` import TensorFlow, so they are
-# imported in functions: every command imports this file.
+# `modules.encoder` imports TensorFlow, so it is imported in functions: every command
+# imports this file.
 if TYPE_CHECKING:
     from modules.encoder.conversion import ImportedEncoder
 
@@ -76,7 +76,6 @@ def resolve_encoder(
         `encoder.sha256`, has changed since `import-encoder` wrote it, or is too short
         for `preprocessing.max_seq_length`.
     """
-    from modules.data import tokenizer_files
     from modules.encoder import conversion
     from modules.encoder.directory import describe_architecture, open_encoder
     from modules.encoder.restoring import check_tensor_names
@@ -114,9 +113,7 @@ def resolve_encoder(
         check_tensor_names(encoder)
         vocabulary = {
             "words": fingerprint.of_files([encoder.vocab_file]),
-            "tokenizer": dataclasses.asdict(
-                tokenizer_files.read_settings(encoder.vocab_file)
-            ),
+            "tokenizer": dataclasses.asdict(encoder.tokenizer.settings),
             "types": encoder.config["type_vocab_size"],
         }
         resolved = ResolvedEncoder(
@@ -195,15 +192,10 @@ def _convert(
 
 def describe(imported: ImportedEncoder) -> list[str]:
     """Returns lines for the user about an imported encoder."""
-    from modules.data import tokenizer_files
-
     encoder, config = imported.encoder, imported.encoder.config
-    tokens, table = (
-        len(tokenizer_files.read_words(encoder.vocab_file)),
-        config["vocab_size"],
-    )
+    tokens, table = len(encoder.tokenizer.words), config["vocab_size"]
     padding = f" in a table of {table:,}" if table > tokens else ""
-    settings = tokenizer_files.read_settings(encoder.vocab_file)
+    settings = encoder.tokenizer.settings
     case = "uncased" if settings.do_lower_case else "cased"
     if settings.strip_accents is not settings.do_lower_case:
         case += ", accents stripped" if settings.strip_accents else ", accents kept"

@@ -28,7 +28,7 @@ from ingest.examples.data_card import DataCard, SplitCard, describe_splitting
 from ingest.examples.halving import Halving
 from ingest.examples.splits import GoodRow, Report
 from ingest.working_directory import WorkingDirectory
-from modules.encoder.directory import open_encoder
+from modules.encoder.directory import open_without_vocabulary
 from pipeline.config import policy, recipe
 from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
@@ -234,7 +234,7 @@ class _Builder:
             splits = self._read_rows(inspector, bad_rows, halving)
         gate = config.with_split(splits).evaluator.split
         assert gate is not None
-        encoder_directory = open_encoder(resolved.directory)
+        encoder_directory = open_without_vocabulary(resolved.directory)
         longest = encoder_directory.max_seq_length
         if config.preprocessing.long_text:
             longest = sys.maxsize  # windows do not limit the text

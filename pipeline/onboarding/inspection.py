@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import unicodedata
 from array import array
@@ -16,7 +17,6 @@ from components.model_checks import data_judgment
 from components.model_checks.registry import ConfiguredCheck
 from contracts import wording
 from contracts.errors import named
-from contracts.settings.data_gate import DataGateConfig
 from contracts.task.definition import TRAIN_SPLIT, TaskConfig
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.splits import GoodRow
@@ -28,8 +28,8 @@ from modules.data import (
     slice_judgment,
     slice_sizes,
 )
+from modules.data.all_rows import AllRows
 from modules.data.leaked_labels import WordSample, cut_words
-from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 from modules.data.slice_columns import MISSING
 from modules.data.words import split_words
@@ -202,7 +202,12 @@ class Inspector:
 
     def count_labels(self, split: str) -> dict[str, int]:
         """Returns the rows of a split by class, or by score."""
-        return Profile.of(self.facts[split], self._task).labels
+        return self._rows.profiles[split].labels
+
+    @functools.cached_property
+    def _rows(self) -> AllRows:
+        """All rows; the last split must have been added."""
+        return AllRows(self.facts, self._task)
 
     def finish(
         self,
@@ -219,24 +224,11 @@ class Inspector:
         )
         inspection.odd = dict(self._odd)
         self._describe_splits(inspection)
-        limits = {name: 0.0 for name in DataGateConfig.model_fields if "warn" in name}
-        unlimited = settings.model_copy(
-            update={"data_gate": config.data_gate.model_copy(update=limits)}
-        )
-        for finding in judgment.judge(self.facts, unlimited):
-            if finding.kind == judgment.CONTRADICTIONS:
-                inspection.contradictions = finding.count
-            elif finding.kind == judgment.DUPLICATES:
-                self._splits[finding.split].duplicates = finding.count
-            elif finding.kind == judgment.CUT:
-                self._splits[finding.split].cut = finding.count
-        for first, second in itertools.combinations(self.facts, 2):
-            facts, others = judgment.join_reversed(
-                [self.facts[first], self.facts[second]], self._task
-            )
-            count = int(np.isin(others.texts, facts.texts).sum())
-            if count:
-                inspection.shared[f"{second}, {first}"] = count
+        inspection.contradictions = self._rows.contradictions.total
+        for first, later in itertools.combinations(self._rows.repeated, 2):
+            shared, _ = self._rows.shared(later, first)
+            if shared.total:
+                inspection.shared[f"{later}, {first}"] = shared.total
         counts = self._counts.get(config.evaluator.gate_split, {})
         split = config.evaluator.gate_split
         slices = slice_judgment.judge(counts, settings)
@@ -244,7 +236,7 @@ class Inspector:
         leaked = leaked_labels.judge(
             self._words, self._task, config.data_gate.max_word_f1
         )
-        findings = judgment.judge(self.facts, settings)
+        findings = judgment.judge(self._rows, settings)
         for finding in itertools.chain(findings, slices, leaked, checked):
             lines = inspection.refused if finding.is_refused else inspection.warnings
             if finding.is_refused:
@@ -324,7 +316,9 @@ class Inspector:
             split.rows = len(facts)
             if not split.rows:
                 continue
-            profile = Profile.of(facts, self._task)
+            profile = self._rows.profiles[name]
+            split.duplicates = self._rows.duplicates[name].total
+            split.cut = int((facts.lengths > inspection.max_seq_length).sum())
             split.unknown_share = round(profile.unknown_share, 4)
             split.tokens_per_word = round(profile.tokens_per_word, 2)
             if self._task.label_kind.names:

@@ -53,9 +53,10 @@ def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
     examples, copies = plan_examples(inputs.examples, paths)
     encoder = inputs.encoder
     if uris.is_local(encoder.directory):
-        from modules.encoder.directory import open_encoder  # imports TensorFlow
+        # It imports TensorFlow.
+        from modules.encoder.directory import open_without_vocabulary
 
-        local = open_encoder(encoder.directory)
+        local = open_without_vocabulary(encoder.directory)
         directory = paths.staged("encoder", encoder.fingerprint[:KEY_LENGTH])
         remote = dataclasses.replace(local, directory=directory)
         copies += [(local.path(name), remote.path(name)) for name in local.files]

@@ -15,6 +15,8 @@ from contracts.errors import UsageError
 from contracts.records.labelled_rows import LabelledFile, LabelledRow
 from contracts.task.definition import TaskConfig
 from ingest.examples import prepare
+from modules.data import row_facts
+from modules.data.profile import Profile
 from pipeline.config.paths import REPOSITORY
 from pipeline.inputs.schema import build_schema
 from tests.components.data_gate_runs import (
@@ -257,6 +259,25 @@ def test_values_of_the_evaluated_split_make_the_slices(tmp_path, monkeypatch):
     assert verdict["warnings"] == [
         "eval: [('(missing)', 2), ('north', 40), ('south', 8)]"
     ]
+
+
+def test_each_record_is_hashed_once_and_each_split_is_counted_once(
+    tmp_path, monkeypatch
+):
+    hashed, counted = [], []
+    hash_record, count = row_facts.hash_record, Profile.of
+    monkeypatch.setattr(
+        row_facts, "hash_record", lambda r: hashed.append(r) or hash_record(r)
+    )
+    monkeypatch.setattr(Profile, "of", lambda *a: counted.append(a) or count(*a))
+    splits = {
+        "train": [example(n) for n in range(100)],
+        "eval": [example(n, sentence1=[b"%d" % n]) for n in range(100)],
+    }
+    run_gate(tmp_path, splits, PAIRS_TASK)
+    rows = [row.SerializeToString() for rows in splits.values() for row in rows]
+    assert sorted(hashed) == sorted(rows)
+    assert len(counted) == len(splits)
 
 
 def test_required_row_that_is_in_train_is_a_warning(tmp_path):

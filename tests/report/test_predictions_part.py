@@ -187,6 +187,19 @@ def test_each_label_has_its_rows_and_its_curve():
     assert sum(row.rows for row in shown.unscaled) == labels.size
 
 
+def test_curves_of_many_labels_have_the_points_that_one_picture_shows():
+    random = np.random.default_rng(0)
+    many = TaskConfig(kind="multilabel", classes=[f"label{i}" for i in range(28)])
+    outputs = random.random((1000, 28))
+    labels = (random.random((1000, 28)) < outputs / 4).astype(int)
+    curves = predictions_part.classification(many, labels, outputs).precision_recall
+    points = [list(zip(c.curve.x, c.curve.y, strict=True)) for c in curves]
+    assert sum(map(len, points)) <= 1500
+    for ends in points:  # all rows are found, and then none
+        assert (ends[0][0], ends[-1]) == (1.0, (0.0, 1.0))
+    assert len("".join(curve.model_dump_json() for curve in curves)) < 30_000
+
+
 def test_worst_rows_have_the_names_of_their_labels(find_worst):
     task = LABELS.model_copy(update={"text_columns": ["sentence1"]})
     labels, outputs = [[0, 1, 0], [0, 0, 0]], [[0.9, 0.8, 0.1], [0.4, 0.1, 0.2]]

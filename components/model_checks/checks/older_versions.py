@@ -195,6 +195,7 @@ def _compare(
 def _estimate(task: TaskConfig, rows: metrics.Rows) -> Estimate:
     from modules.evaluation import resampling
 
-    (value,) = metrics.compute(task.classes, rows, [task.metric]).values()
-    interval = resampling.confidence_intervals(task, rows)[task.metric]
+    names = [task.metric]
+    (value,) = metrics.compute(task.classes, rows, names).values()
+    (interval,) = resampling.confidence_intervals(task, rows, names).values()
     return Estimate.of(value, interval)

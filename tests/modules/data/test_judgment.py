@@ -1,5 +1,7 @@
 """The findings: refusals, warnings, and the rows that they name."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from contracts.settings.evaluator import EvaluatorConfig
 from contracts.settings.sections import Sections
 from contracts.task.definition import TaskConfig
 from modules.data import judgment
+from modules.data.all_rows import AllRows
 from modules.data.judgment import Row
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts, hash_texts
@@ -41,7 +44,7 @@ def judge(splits, task=TASK, thresholds=None, previous=None, **limits):
         data_gate=DataGateConfig(**limits),
         evaluator=EvaluatorConfig(split="eval", thresholds=thresholds or {}),
     )
-    return judgment.judge(splits, settings, previous)
+    return judgment.judge(AllRows(splits, task), settings, previous)
 
 
 def find(findings, kind):
@@ -356,12 +359,12 @@ def test_drift_of_scores():
 
 def test_drift_against_the_last_span():
     last = rows(labels=(np.arange(200) < 20).astype(float))
-    previous = Profile.of(last, TASK, span=7)
+    previous = dataclasses.replace(Profile.of(last, TASK), span=7)
     (finding,) = judge(good(), previous=previous)
     assert (finding.kind, finding.split) == (judgment.LABEL_DRIFT, "train")
     assert "90.0% in train of span 7" in finding.message
     # The last span of another task has no labels to compare.
-    other = Profile.of(last, TaskConfig(classes=["no", "yes"]), span=7)
+    other = Profile.of(last, TaskConfig(classes=["no", "yes"]))
     assert judge(good(), previous=other) == []
 
 

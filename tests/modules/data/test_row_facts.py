@@ -85,7 +85,8 @@ def test_words_unknown_tokens_and_single_letters_are_counted(vocab_file):
 
 def describe(examples, task, vocab_file):
     serialized = [example.SerializeToString() for example in examples]
-    return row_facts.describe_examples(serialized, task, vocab_file), serialized
+    hashed = [(row_facts.hash_record(record), record) for record in serialized]
+    return row_facts.describe_examples(hashed, task, vocab_file), serialized
 
 
 def pair(**changes):

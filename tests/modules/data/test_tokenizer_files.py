@@ -30,7 +30,7 @@ def write(directory, *words, **files):
     ],
 )
 def test_capital_letter_in_a_word_keeps_case(tmp_path, words, lower_case):
-    settings = tokenizer_files.read_settings(write(tmp_path, *words))
+    settings = tokenizer_files.read_tokenizer(write(tmp_path, *words)).settings
     assert settings == TokenizerSettings(lower_case, strip_accents=lower_case)
 
 
@@ -39,14 +39,14 @@ def test_capital_letter_in_a_word_keeps_case(tmp_path, words, lower_case):
 def test_explicit_settings_decide(tmp_path, name, lower_case):
     stated = TokenizerSettings(lower_case, not lower_case, False, 50)
     path = write(tmp_path, "Cat", "cat", **{name: dataclasses.asdict(stated)})
-    assert tokenizer_files.read_settings(path) == stated
+    assert tokenizer_files.read_tokenizer(path).settings == stated
 
 
 def test_settings_of_the_tokenizer_come_before_the_models(tmp_path):
     def lower_case(value):
         files = {"tokenizer_config": {"do_lower_case": value}}
         path = write(tmp_path, "cat", config={"do_lower_case": True}, **files)
-        return tokenizer_files.read_settings(path).do_lower_case
+        return tokenizer_files.read_tokenizer(path).settings.do_lower_case
 
     assert not lower_case(False)
     assert lower_case(None)
@@ -57,12 +57,13 @@ def test_settings_of_the_files_of_a_tokenizer_complete_each_other(tmp_path):
     tokenizer["normalizer"] |= {"strip_accents": False, "handle_chinese_chars": False}
     path = write(
         tmp_path,
+        *tiny.VOCAB[4:],
         tokenizer=tokenizer,
         tokenizer_config={"do_lower_case": True, "strip_accents": None},
         special_tokens_map={"cls_token": {"content": "[CLS]"}, "sep_token": "[SEP]"},
         added_tokens={},
     )
-    assert tokenizer_files.read_settings(path) == TokenizerSettings(
+    assert tokenizer_files.read_tokenizer(path).settings == TokenizerSettings(
         do_lower_case=True,
         strip_accents=False,
         tokenize_chinese_chars=False,
@@ -91,7 +92,7 @@ def test_settings_of_the_files_of_a_tokenizer_complete_each_other(tmp_path):
 def test_tokenizer_that_splits_text_differently_is_refused(tmp_path, settings, got):
     write(tmp_path, tokenizer_config=settings)
     with sources.refused("not-supported", tmp_path / "tokenizer_config.json", got):
-        tokenizer_files.find_settings(str(tmp_path))
+        tokenizer_files.read_tokenizer(str(tmp_path / "vocab.txt"))
 
 
 @pytest.mark.parametrize(
@@ -116,15 +117,15 @@ def test_tokenizer_that_splits_text_differently_is_refused(tmp_path, settings, g
 def test_file_of_a_tokenizer_is_named(tmp_path, file, content, kind, got):
     write(tmp_path, **{file: content})
     with sources.refused(kind, tmp_path / f"{file}.json", got):
-        tokenizer_files.find_settings(str(tmp_path))
+        tokenizer_files.read_tokenizer(str(tmp_path / "vocab.txt"))
 
 
 def test_tokenizer_json_of_an_old_version_has_no_type_and_no_added_tokens(tmp_path):
     """As that of bert-base-uncased."""
     tokenizer = tiny.tokenizer_json()
     del tokenizer["model"]["type"], tokenizer["added_tokens"]
-    write(tmp_path, tokenizer=tokenizer)
-    assert tokenizer_files.find_settings(str(tmp_path))["do_lower_case"]
+    path = write(tmp_path, *tiny.VOCAB[4:], tokenizer=tokenizer)
+    assert tokenizer_files.read_tokenizer(path).settings.do_lower_case
     words = tokenizer_files.read_words(str(tmp_path / "tokenizer.json"))
     assert words == tiny.VOCAB
 
@@ -142,7 +143,7 @@ def test_configuration_without_weights_is_not_read(tmp_path):
     stale = {"do_lower_case": True, "tokenizer_class": "Other"}
     path = write(tmp_path, config={"do_lower_case": False}, bert_config=stale)
     (tmp_path / "model.safetensors").touch()
-    assert not tokenizer_files.read_settings(path).do_lower_case
+    assert not tokenizer_files.read_tokenizer(path).settings.do_lower_case
 
 
 def template(*pieces):
@@ -192,7 +193,7 @@ def test_tokenizer_json_that_is_not_berts_is_refused(tmp_path, part, content, go
     write(tmp_path, tokenizer={**tiny.tokenizer_json(), part: content})
     kind = "file-damaged" if got.startswith("not a file") else "not-supported"
     with sources.refused(kind, tmp_path / "tokenizer.json", got):
-        tokenizer_files.find_settings(str(tmp_path))
+        tokenizer_files.read_tokenizer(str(tmp_path / "vocab.txt"))
 
 
 @pytest.mark.parametrize("types", [1, 2])
@@ -204,8 +205,9 @@ def test_template_of_a_pair_fits_the_token_types(tmp_path, types):
         "pair": template(*SINGLE, ("B", last), ("[SEP]", last)),
     }
     tokenizer = {**tiny.tokenizer_json(), "post_processor": processor}
-    write(tmp_path, tokenizer=tokenizer, config={"type_vocab_size": types})
-    assert tokenizer_files.find_settings(str(tmp_path))["do_lower_case"]
+    config = {"type_vocab_size": types}
+    path = write(tmp_path, *tiny.VOCAB[4:], tokenizer=tokenizer, config=config)
+    assert tokenizer_files.read_tokenizer(path).settings.do_lower_case
 
 
 def test_files_of_a_tokenizer_that_contradict_each_other_are_refused(tmp_path):
@@ -213,4 +215,4 @@ def test_files_of_a_tokenizer_that_contradict_each_other_are_refused(tmp_path):
     write(tmp_path, tokenizer=tiny.tokenizer_json(), tokenizer_config=config)
     got = "do_lower_case True; .*tokenizer_config.json has False"
     with sources.refused("file-damaged", tmp_path / "tokenizer.json", got):
-        tokenizer_files.find_settings(str(tmp_path))
+        tokenizer_files.read_tokenizer(str(tmp_path / "vocab.txt"))

@@ -124,7 +124,7 @@ def test_settings_of_a_tokenizer_are_written_out(tmp_path):
     config = {"strip_accents": False, "tokenize_chinese_chars": None}
     (source / "tokenizer_config.json").write_text(json.dumps(config))
     encoder = convert(source, tmp_path / "imported").encoder
-    assert tokenizer_files.read_settings(encoder.vocab_file) == TokenizerSettings(
+    assert encoder.tokenizer.settings == TokenizerSettings(
         do_lower_case=True, strip_accents=False, max_input_chars_per_word=50
     )
     again = convert(tmp_path / "imported", tmp_path / "again").encoder

@@ -303,7 +303,7 @@ def test_variable_do_lower_case_decides(hub, tmp_path):
     with_capital(hub / "assets" / "vocab.txt")
     encoder = convert(hub, tmp_path / "imported").encoder
     assert encoder.config["do_lower_case"] is True
-    assert tokenizer_files.read_settings(encoder.vocab_file).do_lower_case
+    assert tokenizer_files.read_tokenizer(encoder.vocab_file).settings.do_lower_case
 
 
 def write_tokenizer(directory):

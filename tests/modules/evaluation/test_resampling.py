@@ -52,6 +52,22 @@ def test_every_metric_of_the_table_has_an_interval_around_it(task):
         assert test.a == pytest.approx(value, abs=1e-6)
 
 
+@pytest.mark.parametrize("task", [BINARY, CLASSES, SCORES, LABELS])
+def test_the_interval_of_one_metric_computes_no_other(task, monkeypatch):
+    rows, computed = Rows.of(*simulate(task, 300)), []
+    intervals = resampling.confidence_intervals(task, rows)
+    values = metrics.Metric.values
+    monkeypatch.setattr(
+        metrics.Metric, "values", lambda m, s: computed.append(m) or values(m, s)
+    )
+    for name, metric in task.metric_table.items():
+        assert resampling.confidence_intervals(task, rows, [name]) == {
+            name: intervals[name]
+        }
+        assert {*computed} == {metric}
+        computed.clear()
+
+
 def test_a_resample_of_many_rows_is_scaled():
     """5,000 of 40,000 rows are resampled; the intervals are those of all rows."""
     labels, outputs = simulate(BINARY, 40_000)

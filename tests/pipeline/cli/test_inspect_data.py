@@ -6,6 +6,8 @@ import re
 import pytest
 import yaml
 
+from modules.data import judgment
+from modules.data.profile import Profile
 from tests import records, tiny
 from tests.pipeline.cli.own_rows import make_rows, write, write_splits
 from tests.refusals import check_command
@@ -53,7 +55,10 @@ def test_inspection_counts_what_a_user_looks_for(invoke, tmp_path):
     assert inspected["refused"] == []
 
 
-def test_rows_in_two_splits_are_counted_and_named(invoke, tmp_path):
+def test_rows_in_two_splits_are_counted_and_named(invoke, tmp_path, monkeypatch):
+    judge, count, calls = judgment.judge, Profile.of, []
+    monkeypatch.setattr(judgment, "judge", lambda *a: calls.append("all") or judge(*a))
+    monkeypatch.setattr(Profile, "of", lambda *a: calls.append("split") or count(*a))
     rows = make_rows(900)
     data = write_splits(
         tmp_path / "data", train=rows[:600], eval=[*rows[600:], rows[7]]
@@ -66,6 +71,7 @@ def test_rows_in_two_splits_are_counted_and_named(invoke, tmp_path):
     (warning,) = inspected["warnings"]
     assert "eval.csv:302 and" in warning
     assert "train.csv:9" in warning
+    assert sorted(calls) == ["all", "split", "split", "split"]  # each judged once
 
 
 def test_inspection_of_a_recipe_takes_its_task_and_limits(invoke, recipe):

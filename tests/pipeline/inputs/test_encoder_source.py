@@ -19,10 +19,11 @@ from tensorflow_hub import compressed_module_resolver
 
 from contracts.packing import Packing
 from ingest.working_directory import WorkingDirectory
-from modules.data import preprocessing
+from modules.data import preprocessing, row_facts
 from modules.encoder import conversion
 from modules.encoder.directory import open_encoder
 from modules.encoder_files import EncoderError
+from modules.export import serving_model
 from modules.training import experiment
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
@@ -360,6 +361,32 @@ def test_lower_casing_changes_the_fingerprint_of_the_vocabulary(tmp_path):
     cased = resolve_encoder(load_config(path))
     assert cased.vocab_fingerprint != uncased.vocab_fingerprint
     assert cased.fingerprint != uncased.fingerprint
+
+
+def test_files_of_a_tokenizer_are_read_once_before_a_run_and_once_in_it(
+    tmp_path, monkeypatch
+):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    tokenizer = json.dumps(tiny.tokenizer_json())
+    (tmp_path / "encoder" / "tokenizer.json").write_text(tokenizer)
+    opened, gfile = [], tf.io.gfile.GFile
+
+    def read(path, mode):
+        opened.append(os.path.basename(path))
+        return gfile(path, mode)
+
+    monkeypatch.setattr(tf.io.gfile, "GFile", read)
+    encoder = resolve_encoder(config)
+    experiment.check_settings(config.trainer, encoder.directory)
+    assert (opened.count("tokenizer.json"), opened.count("vocab.txt")) == (1, 1)
+    opened.clear()
+    for length in (8, 16):  # each traces a tokenizer
+        texts = [tf.constant(["the cat"])]
+        packing = Packing(max_seq_length=length)
+        preprocessing.text_to_inputs(texts, encoder.vocab_file, packing)
+    row_facts.count_tokens([["the cat"]], encoder.vocab_file)
+    serving_model.find_tokens(texts, encoder.vocab_file, packing)
+    assert (opened.count("tokenizer.json"), opened.count("vocab.txt")) == (1, 1)
 
 
 def test_model_garden_checkpoint_that_does_not_fit_is_refused_before_the_run(
