@@ -77,8 +77,9 @@ def list_replacements(settings: TokenizerSettings) -> Iterator[tuple[str, str]]:
         normalized = character
         if settings.strip_accents:
             decomposed = unicodedata.normalize("NFD", character)
-            normalized = "".join(c for c in decomposed if category(c) != "Mn")
-        if settings.do_lower_case:
+            if kind == "Mn" or decomposed != character:
+                normalized = "".join(c for c in decomposed if category(c) != "Mn")
+        if settings.do_lower_case and normalized.lower() != normalized:
             # Character by character, so that a final sigma has no other form.
             normalized = "".join(c.lower() for c in normalized)
         if not normalized.isalnum():
