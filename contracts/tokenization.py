@@ -17,6 +17,7 @@ _CHINESE = (
     *(range(0x20000, 0x2A6E0), range(0x2A700, 0x2B820), range(0x2B920, 0x2CEB0)),
     range(0x2F800, 0x2FA20),
 )
+_CHINESE_OF_BERT = range(0x2B820, 0x2B920)
 # Without the surrogates, and without the planes that have no characters.
 _CODE_POINTS = (range(0xD800), range(0xE000, 0x40000), range(0xE0000, 0x110000))
 _PUNCTUATION = frozenset(string.punctuation)  # BERT's also has ASCII's symbols
@@ -76,8 +77,9 @@ def list_replacements(settings: TokenizerSettings) -> Iterator[tuple[str, str]]:
         normalized = character
         if settings.strip_accents:
             decomposed = unicodedata.normalize("NFD", character)
-            normalized = "".join(c for c in decomposed if category(c) != "Mn")
-        if settings.do_lower_case:
+            if kind == "Mn" or decomposed != character:
+                normalized = "".join(c for c in decomposed if category(c) != "Mn")
+        if settings.do_lower_case and normalized.lower() != normalized:
             # Character by character, so that a final sigma has no other form.
             normalized = "".join(c.lower() for c in normalized)
         if not normalized.isalnum():
@@ -93,3 +95,16 @@ def list_replacements(settings: TokenizerSettings) -> Iterator[tuple[str, str]]:
             normalized = f" {normalized} "
         if normalized != character:
             yield character, normalized
+
+
+def list_unstable() -> Iterator[str]:
+    """Yields characters that other versions of Unicode or BERT treat differently.
+
+    They are unassigned, newer punctuation, or Chinese only in BERT's own code.
+    """
+    category, first = unicodedata.category, unicodedata.ucd_3_2_0.category
+    yield from map(chr, _CHINESE_OF_BERT)
+    for character in map(chr, range(0x20000)):  # others have no punctuation
+        kind = category(character)
+        if kind == "Cn" or (kind[0] == "P" and first(character) == "Cn"):
+            yield character

@@ -24,6 +24,7 @@ from modules.data.tokenization import BertTokenizer
 from modules.encoder.directory import EncoderDirectory, describe_architecture
 from modules.encoder.model import DEFAULTS
 from modules.encoder.window_classifier import WindowClassifier
+from modules.export.shared_constants import share_constants
 
 # The encoder runs on chunks of this many rows, or windows of long texts, two of them in
 # parallel. Rows of similar length need little padding, and idle cores work on another
@@ -156,6 +157,7 @@ def export_model(
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     with keras_saving.keras_option_scope(save_traces=False):
         tf.saved_model.save(serving, directory, serving.signatures(), options)
+    share_constants(directory)
 
 
 def describe_model(

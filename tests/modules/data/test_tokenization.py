@@ -14,7 +14,11 @@ from official.nlp.tools import tokenization as garden
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from contracts.packing import Packing
-from contracts.tokenization import TokenizerSettings
+from contracts.tokenization import (
+    TokenizerSettings,
+    list_replacements,
+    list_unstable,
+)
 from modules.data import preprocessing, tokenization
 from modules.data.tokenization import BertTokenizer
 from tests.nightly import nightly
@@ -23,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 DROPPED = {"Cc", "Cf", "Co", "Mn", "So"}  # "So" is U+FFFD
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+UNSTABLE = frozenset(list_unstable())
 CORPUS = [
     # Latin, with its accents, ligatures and cases
     "Ich möchte Straße und Größe, ÄÖÜ! e\u0301tude Ångström ﬁn ¼ ² ½ ŒUVRE ǅ",
@@ -99,7 +104,10 @@ def hugging_face(settings: dict, vocabulary: dict[str, int]) -> Tokenizer:
 
 
 def build_vocabulary(texts: list[str], settings: dict) -> list[str]:
-    """Returns the characters of texts, and every second word as a whole."""
+    """Returns the characters of texts, and every second word as a whole.
+
+    Characters that make the tokenizer slower are left out.
+    """
     tokenizer = hugging_face(settings, {token: i for i, token in enumerate(SPECIAL)})
     words = {
         word
@@ -107,6 +115,7 @@ def build_vocabulary(texts: list[str], settings: dict) -> list[str]:
         for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(
             tokenizer.normalizer.normalize_str(text)
         )
+        if UNSTABLE.isdisjoint(word)
     }
     characters = sorted({c for word in words for c in word})
     short = [word for word in words if len(word) < 50]
@@ -159,13 +168,36 @@ def test_every_setting_gives_the_ids_of_hugging_face(tmp_path, settings):
     assert differences(vocab_file, CORPUS, reference) == []
 
 
+def test_newer_punctuation_in_a_vocabulary_gives_the_ids_of_hugging_face(tmp_path):
+    settings = {"do_lower_case": True}
+    words = build_vocabulary(CORPUS, settings)
+    newer = UNSTABLE.intersection("".join(CORPUS))
+    assert newer
+    words += sorted(newer)
+    reference = hugging_face(settings, {word: i for i, word in enumerate(words)})
+    assert differences(write_files(tmp_path, words), CORPUS, reference) == []
+
+
+def test_newer_punctuation_is_not_left_to_the_op_that_serves(uncased):
+    """Versions of the op differ in whether they split there."""
+    tokenizer, vocab_file, *_ = uncased
+    replacements = dict(list_replacements(TokenizerSettings(True, True)))
+    characters = sorted(UNSTABLE)
+    ids = tokenizer.tokenize(tf.constant([f"a{c}b" for c in characters])).to_list()
+    unknown = Path(vocab_file).read_text().splitlines().index("[UNK]")
+    for character, row in zip(characters, ids, strict=True):
+        is_word = replacements.get(character, character).startswith(" ")
+        assert len(row) == (3 if is_word else 1), character
+        assert row[len(row) // 2] == unknown, character
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("flags", itertools.product([True, False], repeat=3), ids=str)
 def test_every_character_is_normalized_as_by_hugging_face(flags):
     """Apart from those that are new or of another category since Unicode 3.2."""
     settings = TokenizerSettings(*flags)
     normalizer = tf_text.FastBertNormalizer(
-        model_buffer=tf.constant(tokenization.build_normalizer(settings))
+        model_buffer=tf.constant(tokenization.build_normalizer(settings, False))
     )
     reference = normalizers.BertNormalizer(
         handle_chinese_chars=settings.tokenize_chinese_chars,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from contracts.versions import exported_model
 from tests import exported as exported_lib
@@ -348,6 +349,15 @@ def test_slices_of_single_texts_and_tokens_are_by_length(load, kind, name, bucke
     slices = loaded.model.signatures["slice_features"](examples=loaded.examples(texts))
     assert set(slices) == {name}
     assert slices[name].numpy().tolist() == buckets
+
+
+def test_tables_of_the_tokenizer_are_in_the_file_once(loaded):
+    content = (loaded.exported.directory / "saved_model.pb").read_bytes()
+    (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
+    library = graph.graph_def.library.function
+    nodes = [*graph.graph_def.node, *(n for f in library for n in f.node_def)]
+    tables = [n for n in nodes if n.op == "Const" and n.ByteSize() > 100_000]
+    assert len(tables) == 2  # the normalizer's and the vocabulary's
 
 
 @pytest.mark.parametrize("signature", ["serving_default", "serve_examples", "tokenize"])
