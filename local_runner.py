@@ -28,7 +28,7 @@ def run() -> None:
     prepare(config, paths)
     commits = check_commits(config)
     warn_of_commits(commits)
-    with hold_output(paths, "local_runner.py"):
+    with hold_output(paths, "local_runner.py", private=config.private):
         from tfx import v1 as tfx
 
         from pipeline.pipeline import create_pipeline

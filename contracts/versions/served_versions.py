@@ -30,6 +30,7 @@ import json
 import logging
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -389,6 +390,7 @@ def push(
     path = uris.join(incomplete, MANIFEST_FILE)
     content = {"files": manifest, **({"commits": commits} if commits else {})}
     files.write_record(path, content)
+    _share(incomplete, directory)
     files.sync_directory(incomplete)
     # Nothing is at the destination. On an object store, TensorFlow's cache may still
     # list what was deleted there in the last 5 seconds.
@@ -465,7 +467,9 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> str:
     cards = map(_read_card, described)
     card = render(next((card for card in cards if card is not None), None))
     # If a rollback moves the version now, no directory with only a card may appear.
-    files.write(uris.join(version, CARD_FILE), card, create_directory=False)
+    path = uris.join(version, CARD_FILE)
+    files.write(path, card, create_directory=False)
+    _share(path, version)
     return version
 
 
@@ -482,11 +486,28 @@ def write_evaluation(version: str, evaluation: Mapping[str, Any]) -> None:
     content = json.dumps(files.with_format(evaluation), indent=1)
     path = uris.join(version, EVALUATION_FILE)
     files.write(path, content, create_directory=False)
+    _share(path, version)
 
 
 def read_evaluation(version: str) -> Any:
     """Returns what `write_evaluation` wrote; None for a version without it."""
     return files.read_record(uris.join(version, EVALUATION_FILE))
+
+
+def _share(path: str, directory: str) -> None:
+    """Lets all who can read a local directory read a path in it and all below.
+
+    The files of a run with `private` can be read by its user only, but a model server
+    may be another user.
+    """
+    if not uris.is_local(path):
+        return
+    readers = os.stat(directory).st_mode & 0o055
+    for shared in (Path(path), *Path(path).rglob("*")):
+        before = stat.S_IMODE(shared.stat().st_mode)
+        mode = before | (readers if shared.is_dir() else readers & 0o044)
+        if mode != before:  # some file systems have no modes to change
+            shared.chmod(mode)
 
 
 def _verify(directory: str, version: str, main_file: str = GRAPH_FILE) -> bool:

@@ -99,6 +99,9 @@ class Config(Settings):
       kubeflow: Settings of `--orchestrator kubeflow`.
       vertex: Settings of `--orchestrator vertex`.
       output: Directory of everything the run writes; None is `output/NAME`.
+      private: Whether only the user of the run may read what it writes on this machine.
+        Whoever may read `output/serving` can read the pushed versions. The permissions
+        of a bucket are not changed.
     """
 
     name: str = Field(pattern=NAME_PATTERN)
@@ -116,6 +119,7 @@ class Config(Settings):
     kubeflow: KubeflowConfig | None = None
     vertex: VertexConfig | None = None
     output: str | None = None
+    private: bool = False
     _origin: Origin = PrivateAttr(Origin())
 
     @property

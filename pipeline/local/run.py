@@ -8,6 +8,7 @@ import io
 import logging
 import os
 import shutil
+import stat
 import sys
 import warnings
 from collections.abc import Iterator
@@ -80,7 +81,7 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
     stopper = signals.Stopper()
     with (
         stopper.restored(),  # the record of a run that was stopped may fill the disk
-        hold_output(paths, f"run {directory}"),
+        hold_output(paths, f"run {directory}", private=config.private),
         contextlib.ExitStack() as recorded,
     ):
         # TFX would add its tables to any database. A killed run leaves an empty one.
@@ -150,7 +151,9 @@ def _writing(paths: OutputPaths) -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
+def hold_output(
+    paths: OutputPaths, run: str, *, private: bool = False
+) -> Iterator[None]:
     """Holds the lock of an output directory as long as the context is open.
 
     The kernel releases it when the process ends, even by SIGKILL.
@@ -158,6 +161,9 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
     Args:
       paths: The output directory.
       run: Describes this run in the error of another process that requests the lock.
+      private: Whether to make what runs wrote here, and all files that this process and
+        its children write in the context, readable by this user only. Pushed versions
+        keep their permissions.
 
     Raises:
       UsageError: Another process holds the lock, or the directory cannot be written.
@@ -166,6 +172,8 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
         try:
             with _writing(paths):
                 output_directory.make(paths.root)
+                if private:
+                    held.enter_context(_private_files(paths))
                 lock = file_lock.hold(paths.lock, f"process {os.getpid()}, {run}\n")
                 held.enter_context(lock)
                 # Another user may have run here before.
@@ -185,6 +193,22 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
                 name="E-output-in-use",
             ) from error
         yield
+
+
+@contextlib.contextmanager
+def _private_files(paths: OutputPaths) -> Iterator[None]:
+    """Makes an output directory and new files private; see `hold_output`."""
+    paths.pushed.mkdir(parents=True, exist_ok=True)
+    # The root itself is not changed: a model server of another user reads versions.
+    written = {*paths.directories, paths.metadata, paths.lock, paths.commits}
+    for path in written - {paths.pushed}:
+        if path.exists():
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _write_config(config: Config, record: Path) -> None:

@@ -131,6 +131,7 @@ def restore(tmp_path_factory):
     recipe = tiny.write_config(
         tmp_path_factory.mktemp("run") / "tiny" / "recipe.yaml",
         splits=("train", "eval"),
+        private=True,
         serving={"rows": 4},
         evaluator=released.bounds_of(TaskConfig()),
         checks={

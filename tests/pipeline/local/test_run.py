@@ -225,6 +225,29 @@ def test_what_another_user_left_for_reading_is_named(paths, monkeypatch, file):
         hold(paths)
 
 
+def test_private_run_hides_what_earlier_ones_wrote_but_no_version(paths):
+    version = paths.pushed / "1" / "model"
+    for path in (version, paths.artifacts / "a", paths.root / "notes"):
+        path.mkdir(parents=True)
+    paths.metadata.touch(0o644)
+    before = {path: path.stat().st_mode for path in paths.root.rglob("*")}
+    with run.hold_output(paths, "a run", private=True):
+        (paths.root / "notes" / "written").touch()
+    after = {path: path.stat().st_mode for path in paths.root.rglob("*")}
+    hidden = {paths.artifacts, paths.metadata}
+    assert {path for path in before if after[path] != before[path]} == hidden
+    hidden |= {paths.lock, paths.root / "notes" / "written"}
+    assert not any(after[path] & 0o077 for path in hidden)
+    (paths.root / "later").touch()
+    assert (paths.root / "later").stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask():
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
 @pytest.mark.parametrize(
     ("name", "output"),
     [
