@@ -64,9 +64,7 @@ def stopping(
         return
     previous = {
         number: signal.signal(number, watcher.stop)
-        for number in signals.STOPPING
-        # A shell lets a background job ignore the Ctrl-C for the job in the foreground.
-        if signal.getsignal(number) != signal.SIG_IGN
+        for number in signals.not_ignored(signals.STOPPING)
     }
     try:
         with signals.watch(watcher.receive), stopper.restored():

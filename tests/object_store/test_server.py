@@ -141,6 +141,7 @@ with start() as store:
 """
 
 
+@pytest.mark.usefixtures("foreground")
 @pytest.mark.parametrize("how", [signal.SIGKILL, nightly(signal.SIGINT)])
 def test_processes_end_with_their_user(how):
     command = [sys.executable, "-c", USE_AND_WAIT]

@@ -56,7 +56,7 @@ except BaseException:
 
 
 @pytest.fixture
-def start():
+def start(foreground):
     """Starts a program in the context; returns it, and its child process."""
     started = []
 
@@ -111,7 +111,7 @@ def test_second_signal_does_not_wait_for_a_training_that_saves(start):
     said = {process.stdout.readline().partition(";")[0].strip() for _ in range(2)}
     assert said == {"Ctrl-C: stopping", "saving"}
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(1)
+        process.wait(0.6)  # twice the time to unwind
     process.send_signal(signal.SIGINT)
     text, _ = process.communicate(timeout=10)
     # The training's own handler may print the last line: it runs in the main thread.
@@ -145,11 +145,12 @@ import signal
 saving = []
 
 def save(number, frame):
-    if saving:
-        return
     saving.append(number)
+    if saving[1:]:
+        return
     say("saving")
-    time.sleep(1)
+    while not saving[1:]:
+        time.sleep(0.01)
     say("saved")
     stopper.stop(number)
 

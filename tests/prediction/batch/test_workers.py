@@ -27,6 +27,7 @@ from tests.prediction.batch.conftest import write_rows
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+    pytest.mark.usefixtures("foreground"),
 ]
 WORKERS = beam_arguments(BeamConfig(runner="multi_processing", workers=2))
 ROWS = 600
@@ -126,8 +127,6 @@ def interrupt(model, source, target, job_type):
     service = local_job_service.LocalJobServicer(beam_job_type=job_type)
     endpoint = f"localhost:{service.start_grpc_server()}"
     portable = beam_arguments(BeamConfig(runner="portable", job_endpoint=endpoint))
-    # A shell's background jobs ignore SIGINT.
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             predict_files(
@@ -136,7 +135,6 @@ def interrupt(model, source, target, job_type):
                 progress=lambda _: signal.raise_signal(signal.SIGINT),
             )
     finally:
-        signal.signal(signal.SIGINT, previous)
         service.stop()
     (job,) = service._jobs.values()
     return job
