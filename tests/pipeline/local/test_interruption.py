@@ -8,6 +8,7 @@ import textwrap
 import psutil
 import pytest
 
+from pipeline.local.interruption import is_alive
 from tests.nightly import nightly
 
 PROGRAM = """
@@ -93,7 +94,7 @@ def test_signal_ends_the_process_and_its_children(start, body, number, name):
     start_of_line = f"{name}: stopping; a second Ctrl-C or SIGTERM stops at once"
     assert lines[0].startswith(start_of_line)
     assert lines[1:] == [f"stopped by {name}"]
-    assert not child.is_running()
+    assert not is_alive(child)
 
 
 TRAINING = """
@@ -117,7 +118,7 @@ def test_second_signal_does_not_wait_for_a_training_that_saves(start):
     # The training's own handler may print the last line: it runs in the main thread.
     assert "stopped by Ctrl-C" in text.splitlines()
     assert process.returncode == 130
-    assert not child.is_running()
+    assert not is_alive(child)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
@@ -194,7 +195,7 @@ def test_closed_terminal_after_another_signal_does_not_end_the_process_at_once(
     text, _ = process.communicate(timeout=20)
     assert text.splitlines()[0] == ended
     assert process.returncode == 128 + first
-    assert not child.is_running()
+    assert not is_alive(child)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +211,7 @@ def test_sigterm_and_sighup_at_once_stop_a_run_as_one_signal(start, numbers):
     assert "unwound" in lines
     assert lines[-1].startswith("stopped by SIG")
     assert process.returncode in (129, 143)
-    assert not child.is_running()
+    assert not is_alive(child)
 
 
 def test_sigterm_ends_a_job_in_the_background_that_waits_once_more(start):
@@ -219,4 +220,4 @@ def test_sigterm_ends_a_job_in_the_background_that_waits_once_more(start):
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=10)[0].splitlines()[-1] == "stopped by SIGTERM"
     assert process.returncode == 143
-    assert not child.is_running()
+    assert not is_alive(child)

@@ -17,6 +17,7 @@ from pipeline.beam import beam_arguments
 from pipeline.beam.worker_processes import WorkerLostError
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY
+from pipeline.local.interruption import is_alive
 from prediction.batch import BatchOptions, execution, predict_files
 from tests import worker_processes
 from tests.nightly import nightly
@@ -91,8 +92,7 @@ def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_p
     family = process.children(recursive=True)
     command.kill()
     command.wait()
-    _, alive = psutil.wait_procs(family, timeout=30)
-    assert not alive
+    wait_for(lambda: not any(map(is_alive, family)))
     assert not (tmp_path / "out").exists()
     assert (
         in_process.predict_files(longer, source, str(tmp_path / "out")).predicted
