@@ -154,7 +154,7 @@ def test_process_of_an_old_version_ends(server, root):
     first = find_process(server)
     version = push(server, root)
     wait_until(lambda: server.predict() == (200, version))
-    wait_until(lambda: not is_alive(first))
+    wait_until(lambda: not first.is_running())
     assert len(find_processes(server)) == 1
 
 
