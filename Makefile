@@ -134,11 +134,7 @@ format: $(INSTALLED)  ## fix style: ruff check --fix, ruff format
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-# pip-audit's libraries are not the stacks'.
-audit: $(INSTALLED)  ## known vulnerabilities of all locks; needs api.osv.dev, or pypi.org
-	@[[ .venv-audit -nt tools/audit.txt ]] || { .venv/bin/uv venv --quiet --clear \
-	  --python $(PY) .venv-audit && .venv/bin/uv pip sync --quiet --require-hashes \
-	  --python .venv-audit/bin/python tools/audit.txt && touch .venv-audit; }
+audit: $(INSTALLED)  ## known vulnerabilities of all locks; needs api.osv.dev, or ARGS="--database MIRROR"
 	@$(PY) -m tools.audit $(ARGS)
 
 # Without a warning, and without a request to another host when it is read.
@@ -222,7 +218,7 @@ job-servers:  ## assemble Beam's job servers for Flink and Spark; needs Maven, a
 	@bash tools/job_servers.sh build/job-servers
 
 clean:  ## remove .venv, caches and builds; keeps output/
-	@rm -rf .venv .venv-audit .venv-docs .venv-fuzz .venv-peers build dist *.egg-info .pytest_cache \
+	@rm -rf .venv .venv-docs .venv-fuzz .venv-peers build dist *.egg-info .pytest_cache \
 	  .mypy_cache .ruff_cache \
 	  .import_linter_cache .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from contracts import signals
 from contracts.errors import UsageError
 from contracts.versions.exported_model import GRAPH_FILE
 from serving import discovery
@@ -87,7 +88,7 @@ async def _serve(server: Server, broken: int | None) -> bool:
     """Returns whether a signal ended the server, and all requests were finished."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in signals.not_ignored((signal.SIGTERM, signal.SIGINT)):
         loop.add_signal_handler(number, stop.set)
     is_broken = False
 

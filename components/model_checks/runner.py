@@ -196,7 +196,7 @@ class _Worker:
     def _receive(self, deadline: float, limit: str) -> tuple[Any, ...]:
         assert self._process
         while not self._connection.poll(
-            min(1.0, max(0.0, deadline - time.monotonic()))
+            min(0.1, max(0.0, deadline - time.monotonic()))
         ):
             if self._process.poll() is not None:
                 raise EOFError  # a fork holds the connection

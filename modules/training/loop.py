@@ -26,7 +26,7 @@ from official.core import actions as official_actions
 from official.core import base_trainer, config_definitions
 
 from contracts.metrics import VALIDATION_LOSS
-from contracts.signals import STOPPING, Stopper, watch
+from contracts.signals import STOPPING, Stopper, not_ignored, watch
 from contracts.storage import uris
 from modules.training import fine_tuning_task, strategies
 from modules.training.checkpoints import ResumableCheckpoints
@@ -384,9 +384,7 @@ class StopOnSignal:
         self._handled.enter_context(self._stopper.restored())
         if threading.current_thread() is threading.main_thread():
             self._handled.enter_context(watch(self._end_loop))
-            for number in self._signals:
-                if signal.getsignal(number) == signal.SIG_IGN:
-                    continue  # as a shell starts a job in the background
+            for number in not_ignored(self._signals):
                 previous = signal.signal(number, self._receive)
                 self._handled.callback(signal.signal, number, previous)
         return self

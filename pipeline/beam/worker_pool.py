@@ -29,6 +29,7 @@ from apache_beam.runners.worker.worker_pool_main import (
 )
 from apache_beam.utils import thread_pool_executor
 
+from contracts import signals
 from contracts.errors import SettingError
 from modules import environment
 
@@ -138,7 +139,7 @@ def main(address: str) -> None:
         raise click.BadArgumentUsage(str(refused)) from error
     pool = WorkerPool()
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in signals.not_ignored((signal.SIGINT, signal.SIGTERM)):
         signal.signal(number, lambda *_: server.stop(grace=None))
     server.start()
     server.wait_for_termination()

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
@@ -16,6 +17,7 @@ from contracts import signals
 
 # To stop Beam and to delete temporary files.
 _UNWIND_SECONDS = 5.0
+_END_SECONDS = 2.0  # of child processes
 
 
 def end_process(status: int) -> NoReturn:
@@ -27,11 +29,25 @@ def end_process(status: int) -> NoReturn:
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.terminate()
-    _, alive = psutil.wait_procs(children, timeout=2.0)
-    for child in alive:
+    deadline = time.monotonic() + _END_SECONDS
+    while any(map(is_alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
     os._exit(status)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Returns whether a process has not ended.
+
+    One that has ended exists until its parent, or the first process of a container,
+    has read its status, which may take seconds.
+    """
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @contextlib.contextmanager
@@ -64,9 +80,7 @@ def stopping(
         return
     previous = {
         number: signal.signal(number, watcher.stop)
-        for number in signals.STOPPING
-        # A shell lets a background job ignore the Ctrl-C for the job in the foreground.
-        if signal.getsignal(number) != signal.SIG_IGN
+        for number in signals.not_ignored(signals.STOPPING)
     }
     try:
         with signals.watch(watcher.receive), stopper.restored():

@@ -18,7 +18,7 @@ from prediction.batch import job as job_lib
 Progress = Callable[[int], None]
 
 _LOGGER = logging.getLogger(__name__)
-_POLL_SECONDS = 2.0
+_POLL_SECONDS = 2.0  # at most
 _CANCEL_SECONDS = 120.0
 
 
@@ -45,10 +45,12 @@ def run(
     result = pipeline.run()
     rows = beam.metrics.MetricsFilter().with_name(job_lib.ROWS_METRIC)
     try:
+        pause = 0.1  # a small job ends soon
         while not PipelineState.is_terminal(result.state):
             counters = result.metrics().query(rows)["counters"]
             progress(sum(counter.result or 0 for counter in counters))
-            time.sleep(_POLL_SECONDS)
+            time.sleep(pause)
+            pause = min(2 * pause, _POLL_SECONDS)
         state = result.wait_until_finish()
     except BaseException:
         has_ended = False

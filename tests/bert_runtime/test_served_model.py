@@ -162,7 +162,7 @@ def test_file_that_changed_after_the_push_is_named(root, caplog):
     assert "model.onnx differs from the file that was pushed" in caplog.text
 
 
-def test_versions_change_under_load_and_a_signal_drains(root):
+def test_versions_change_under_load_and_a_signal_drains(root, foreground):
     with (
         started(root, program=PROGRAM) as server,
         ThreadPoolExecutor(4) as clients,
@@ -201,6 +201,14 @@ def post_many(server):
     """Posts rows that take seconds; returns the response."""
     rows = [{"question": "the cat sees " * 400, "answer": "a dog"}] * 3000
     return server.http.post("/v1/models/pairs:predict", json={"instances": rows})
+
+
+def test_ctrl_c_does_not_end_a_job_in_the_background(root, foreground):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as the shell starts it
+    with started(root, program=PROGRAM) as server:
+        server.process.send_signal(signal.SIGINT)
+        assert server.predict(ROW, "pairs")[0] == 200
+        assert server.stop() == 0
 
 
 def test_requests_that_are_not_finished_in_time_are_exit_status_1(root):

@@ -6,6 +6,7 @@ This file imports none of our modules: a command imports those of its directory.
 
 import os
 import runpy
+import signal
 import sys
 
 from tests import fork_server
@@ -43,6 +44,8 @@ def _become(arguments, output, directory):
     with open(output, "wb") as file:
         for target in (1, 2):
             os.dup2(file.fileno(), target)
+    # The server ignores it in `nohup make test &`.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(directory)
     sys.path.insert(0, directory)
     sys.argv = ["", *arguments]

@@ -11,10 +11,13 @@ import tensorflow as tf
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from google.cloud import storage
+from google.cloud.storage.retry import DEFAULT_RETRY
 
 from pipeline.config.paths import REPOSITORY
+from pipeline.local.interruption import is_alive
 from tests.nightly import nightly
 from tests.object_store import client, fixtures
+from tests.serving.conftest import wait_until
 
 
 def write(path, content):
@@ -141,6 +144,7 @@ with start() as store:
 """
 
 
+@pytest.mark.usefixtures("foreground")
 @pytest.mark.parametrize("how", [signal.SIGKILL, nightly(signal.SIGINT)])
 def test_processes_end_with_their_user(how):
     command = [sys.executable, "-c", USE_AND_WAIT]
@@ -155,8 +159,7 @@ def test_processes_end_with_their_user(how):
         processes = psutil.Process(user.pid).children(recursive=True)
         assert len(processes) == 2
         user.send_signal(how)
-    _, alive = psutil.wait_procs(processes, timeout=10)
-    assert alive == []
+    wait_until(lambda: not any(map(is_alive, processes)))
 
 
 @pytest.mark.nightly
@@ -207,8 +210,9 @@ def test_short_response_looks_whole(bucket, object_store):
 def test_library_of_google_sends_a_failed_request_again(bucket, object_store):
     object_store.write(f"{bucket}/a", "hello")
     blob = storage.Client().bucket(bucket.removeprefix("gs://")).blob("a")
+    retry = DEFAULT_RETRY.with_delay(initial=0.01)
     for kind in (429, "cut"):
         # Newer versions of the library ask for the bucket at the same time.
         object_store.fail(bucket, kind, only_reads=True)
-        assert blob.download_as_bytes() == b"hello"
+        assert blob.download_as_bytes(retry=retry) == b"hello"
         assert len(object_store.accept_all()) == 2

@@ -7,6 +7,7 @@ import shutil
 import socket
 import ssl
 import time
+import types
 from random import Random
 
 import httpx
@@ -107,23 +108,28 @@ def test_changed_certificate_is_served_to_new_connections(
         assert served_certificate(server, authority) == expected.serial_number
 
 
-def test_refused_rotation_is_tried_again_and_logged_once(authority, tmp_path, caplog):
+def test_refused_rotation_is_tried_again_and_logged_once(
+    authority, tmp_path, caplog, monkeypatch
+):
     served = tls.load(*certificates.replace(tmp_path, authority.issue("first")), None)
     first = served.context
     now = datetime.datetime.now(datetime.timezone.utc)
-    certificates.replace(
-        tmp_path, authority.issue("soon", start=now + 2 * certificates.SECOND)
-    )
+    soon = now + datetime.timedelta(hours=1)
+    certificates.replace(tmp_path, authority.issue("soon", start=soon))
     served.refresh()
     served.refresh()
     assert caplog.text.count("a certificate that is valid from") == 1
     assert served.context is first
 
-    def is_served():
-        served.refresh()
-        return served.context is not first
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, zone=None):
+            return soon
 
-    wait_until(is_served)
+    later = types.SimpleNamespace(datetime=Later, timezone=datetime.timezone)
+    monkeypatch.setattr(tls, "datetime", later)
+    served.refresh()
+    assert served.context is not first
     assert caplog.text.count("a certificate that is valid from") == 1
 
 

@@ -46,7 +46,7 @@ def test_workers_that_cannot_start_are_an_error_and_no_process_is_left(tmp_path)
     assert cluster.master_process.returncode is not None
 
 
-def test_command_prints_settings_and_ends_with_ctrl_c(tmp_path):
+def test_command_prints_settings_and_ends_with_ctrl_c(tmp_path, foreground):
     command = [sys.executable, "-m", "tools.spark_cluster", tmp_path, "--workers", "1"]
     process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE)
     lines = []

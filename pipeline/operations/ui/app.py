@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import uvicorn
 from fastapi import responses
 from starlette.exceptions import HTTPException
 
-from contracts import wording
+from contracts import signals, wording
 from contracts.errors import UsageError
 from contracts.run_states import MARKS
 from pipeline.operations.comparison import LETTERS, Comparison, compare
@@ -88,9 +89,12 @@ def serve(
         print(f"http://{shown}:{socket.getsockname()[1]}/", flush=True)
         app = application(outputs, host, allowed_hosts)
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3)
-        # Uvicorn shuts down on a signal, and then raises the signal again.
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(settings).run(sockets=[socket])
+        server = uvicorn.Server(settings)
+        # Uvicorn's own handlers replace ignored signals, too.
+        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
+        for number in signals.not_ignored((signal.SIGTERM, signal.SIGINT)):
+            signal.signal(number, server.handle_exit)
+        server.run(sockets=[socket])
 
 
 class Pages:

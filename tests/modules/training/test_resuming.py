@@ -19,7 +19,7 @@ from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 from tests.nightly import nightly
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("foreground")]
 
 STEPS = 12  # 2 epochs of 48 rows in batches of 8
 KILLED_BEFORE = (2, 6, 7, 8, 12)

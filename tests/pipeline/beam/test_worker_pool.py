@@ -31,7 +31,7 @@ def start(address, variables=None):
 
 
 @pytest.fixture
-def pool():
+def pool(foreground):
     """The process of a pool, and its address."""
     (port,) = free_ports("localhost", 1)
     address = f"localhost:{port}"

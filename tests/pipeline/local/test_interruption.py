@@ -8,6 +8,7 @@ import textwrap
 import psutil
 import pytest
 
+from pipeline.local.interruption import is_alive
 from tests.nightly import nightly
 
 PROGRAM = """
@@ -56,7 +57,7 @@ except BaseException:
 
 
 @pytest.fixture
-def start():
+def start(foreground):
     """Starts a program in the context; returns it, and its child process."""
     started = []
 
@@ -93,7 +94,7 @@ def test_signal_ends_the_process_and_its_children(start, body, number, name):
     start_of_line = f"{name}: stopping; a second Ctrl-C or SIGTERM stops at once"
     assert lines[0].startswith(start_of_line)
     assert lines[1:] == [f"stopped by {name}"]
-    assert not child.is_running()
+    assert not is_alive(child)
 
 
 TRAINING = """
@@ -111,13 +112,13 @@ def test_second_signal_does_not_wait_for_a_training_that_saves(start):
     said = {process.stdout.readline().partition(";")[0].strip() for _ in range(2)}
     assert said == {"Ctrl-C: stopping", "saving"}
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(1)
+        process.wait(0.6)  # twice the time to unwind
     process.send_signal(signal.SIGINT)
     text, _ = process.communicate(timeout=10)
     # The training's own handler may print the last line: it runs in the main thread.
     assert "stopped by Ctrl-C" in text.splitlines()
     assert process.returncode == 130
-    assert not child.is_running()
+    assert not is_alive(child)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
@@ -145,11 +146,12 @@ import signal
 saving = []
 
 def save(number, frame):
-    if saving:
-        return
     saving.append(number)
+    if saving[1:]:
+        return
     say("saving")
-    time.sleep(1)
+    while not saving[1:]:
+        time.sleep(0.01)
     say("saved")
     stopper.stop(number)
 
@@ -193,7 +195,7 @@ def test_closed_terminal_after_another_signal_does_not_end_the_process_at_once(
     text, _ = process.communicate(timeout=20)
     assert text.splitlines()[0] == ended
     assert process.returncode == 128 + first
-    assert not child.is_running()
+    assert not is_alive(child)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,7 @@ def test_sigterm_and_sighup_at_once_stop_a_run_as_one_signal(start, numbers):
     assert "unwound" in lines
     assert lines[-1].startswith("stopped by SIG")
     assert process.returncode in (129, 143)
-    assert not child.is_running()
+    assert not is_alive(child)
 
 
 def test_sigterm_ends_a_job_in_the_background_that_waits_once_more(start):
@@ -218,4 +220,4 @@ def test_sigterm_ends_a_job_in_the_background_that_waits_once_more(start):
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=10)[0].splitlines()[-1] == "stopped by SIGTERM"
     assert process.returncode == 143
-    assert not child.is_running()
+    assert not is_alive(child)

@@ -360,15 +360,7 @@ def test_run_whose_output_nobody_reads_ends_as_it_would_with_a_reader(paths, tmp
     assert "standard output is lost" in failed.log
 
 
-@pytest.fixture
-def hangup():
-    """Restores the handler of SIGHUP, which a stopped run ignores until it ends."""
-    handler = signal.getsignal(signal.SIGHUP)
-    yield
-    signal.signal(signal.SIGHUP, handler)
-
-
-@pytest.mark.usefixtures("hangup")
+@pytest.mark.usefixtures("foreground")
 def test_stop_on_a_full_disk_is_explained_and_no_failure(
     tmp_path, console, monkeypatch, caplog
 ):
@@ -395,6 +387,7 @@ def test_stop_on_a_full_disk_is_explained_and_no_failure(
     assert "run.json cannot be written: No space left on device" in log.read_text()
 
 
+@pytest.mark.usefixtures("foreground")
 @pytest.mark.parametrize(
     ("number", "reason"),
     [

@@ -207,7 +207,8 @@ def test_policy_refuses_what_git_does_not_know(checked, code):
         checked()
 
 
-def test_git_that_hangs_delays_a_run_by_two_seconds(checked, tmp_path, monkeypatch):
+def test_git_that_hangs_delays_a_run_by_its_timeout(checked, tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "_TIMEOUT_SECONDS", 0.2)
     program = tmp_path / "git"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)

@@ -10,6 +10,7 @@ import kfp
 import pytest
 from google.cloud.aiplatform_v1.services import metadata_service, pipeline_service
 
+from pipeline.orchestrators.kubeflow.run_client import KubeflowRunClient
 from tests.pipeline.orchestrators import credentials
 from tests.pipeline.orchestrators.kubeflow.kubeflow_server import (
     KubeflowPipelines,
@@ -97,8 +98,9 @@ def context_file(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def kubeflow(serve):
+def kubeflow(serve, monkeypatch):
     """Kubeflow Pipelines on loopback, with its address in `host`."""
+    monkeypatch.setattr(KubeflowRunClient, "poll_seconds", 0)
     state = KubeflowPipelines()
     state.host = f"http://localhost:{serve(handler(state)).server_port}"
     return state

@@ -17,6 +17,7 @@ from pipeline.beam import beam_arguments
 from pipeline.beam.worker_processes import WorkerLostError
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY
+from pipeline.local.interruption import is_alive
 from prediction.batch import BatchOptions, execution, predict_files
 from tests import worker_processes
 from tests.nightly import nightly
@@ -27,6 +28,7 @@ from tests.prediction.batch.conftest import write_rows
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+    pytest.mark.usefixtures("foreground"),
 ]
 WORKERS = beam_arguments(BeamConfig(runner="multi_processing", workers=2))
 ROWS = 600
@@ -90,8 +92,7 @@ def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_p
     family = process.children(recursive=True)
     command.kill()
     command.wait()
-    _, alive = psutil.wait_procs(family, timeout=30)
-    assert not alive
+    wait_for(lambda: not any(map(is_alive, family)))
     assert not (tmp_path / "out").exists()
     assert (
         in_process.predict_files(longer, source, str(tmp_path / "out")).predicted
@@ -126,8 +127,6 @@ def interrupt(model, source, target, job_type):
     service = local_job_service.LocalJobServicer(beam_job_type=job_type)
     endpoint = f"localhost:{service.start_grpc_server()}"
     portable = beam_arguments(BeamConfig(runner="portable", job_endpoint=endpoint))
-    # A shell's background jobs ignore SIGINT.
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             predict_files(
@@ -136,7 +135,6 @@ def interrupt(model, source, target, job_type):
                 progress=lambda _: signal.raise_signal(signal.SIGINT),
             )
     finally:
-        signal.signal(signal.SIGINT, previous)
         service.stop()
     (job,) = service._jobs.values()
     return job

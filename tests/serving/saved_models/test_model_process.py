@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pipeline.local.interruption import is_alive
 from serving.errors import Code, RequestError
 from tests.serving import small_models
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
@@ -165,7 +166,7 @@ def test_processes_end_with_the_server_and_not_by_ctrl_c(root):
             process.send_signal(signal.SIGINT)
         assert server.predict()[0] == 200
         server.process.kill()
-        wait_until(lambda: not any(process.is_running() for process in processes))
+        wait_until(lambda: not any(map(is_alive, processes)))
 
 
 def test_loading_has_a_low_priority_and_predicting_has_not(server):

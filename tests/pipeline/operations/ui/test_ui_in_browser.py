@@ -118,7 +118,7 @@ def other_site(tmp_path):
     """A site of another name, whose files are in `tmp_path`."""
     handler = functools.partial(Quiet, directory=tmp_path)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://localhost:{server.server_port}"
         server.shutdown()

@@ -26,9 +26,8 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def submit(kubeflow, spec_file, root, monkeypatch):
+def submit(kubeflow, spec_file, root):
     """Submits; the messages of the last submission are in `lines`."""
-    monkeypatch.setattr(KubeflowRunClient, "poll_seconds", 0)
 
     def submit(
         server=None, *, wait_seconds=None, report=None, package=spec_file, **changes
