@@ -402,17 +402,20 @@ def test_clean_keeps_a_damaged_run_and_what_it_wrote(output, invoke):
     assert not find_verdict(output, 2).exists()
 
 
-def test_clean_keeps_everything_while_a_run_is_unknown(output, invoke):
-    record = output.paths.run("20260101-040000Z-000000")
+def test_clean_names_a_run_that_it_does_not_know_and_cleans_the_others(output, invoke):
+    record = output.paths.run("20260101-013000Z-000000")
     record.mkdir()
-    assert "--yes deletes them" in invoke("clean", "--keep", "1").stdout
-    (record / "run.log").touch()
-    before = contents(output.paths.root)
-    cleaned = invoke("clean", "--keep", "1", "--yes")
-    assert "nothing to delete" in cleaned.stdout
+    (record / "run.log").write_text("log")
+    cleaned = invoke("clean", "--keep", "1", "--yes", "--json")
+    assert cleaned.exit_code == 0
     (line,) = lines_about(record, cleaned.stderr)
     assert "run.json: missing; restore it" in line
-    assert contents(output.paths.root) == before
+    # The second run's model is served, and the first one's version was overridden.
+    deleted = {entry["path"] for entry in json.loads(cleaned.stdout)}
+    assert str(find_verdict(output, 2).parent) in deleted
+    assert not find_verdict(output, 2).exists()
+    assert find_verdict(output, 5).exists()
+    assert (record / "run.log").exists()
 
 
 def test_clean_keeps_what_an_execution_of_no_run_read(output, invoke):
