@@ -561,6 +561,23 @@ def test_model_that_cannot_be_read_is_one_line(tmp_path, command):
     assert len(lines_about(graph, result.stderr)) == 1
 
 
+@pytest.mark.parametrize("command", ["predict --text x", "serve --port 0 --no-grpc"])
+@pytest.mark.parametrize("version", [".", "1"])
+@pytest.mark.parametrize(
+    "graph",
+    [b"", b"garbage", b"\x08\x01", b"\x08\x01\x12\x05half", b"\x08\x01\x12\x01ab"],
+)
+def test_graph_that_is_not_one_ends_a_command_with_one_line(
+    tmp_path, command, version, graph
+):
+    (tmp_path / version).mkdir(exist_ok=True)
+    (tmp_path / version / "saved_model.pb").write_bytes(graph)
+    result = CliRunner().invoke(main, [*command.split(), "--model", str(tmp_path)])
+    problem = "saved_model.pb is not a SavedModel, or only a part of one"
+    check_command(result, "E-model-damaged", str(tmp_path / version), problem)
+    assert len(lines_about(tmp_path, result.stderr)) == 1
+
+
 def test_report_of_an_earlier_release_is_one_line(output, invoke):
     report = output.paths.run(LAST) / "report.json"
     report.write_text('{"format": 1, "pipeline": "tiny", "metrics": []}')
