@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 # The signals that stop a run, and their names.
 STOPPING = {
@@ -49,6 +49,15 @@ def watch(callback: Callable[[int], None]) -> Iterator[None]:
         os.close(writer)  # ends the thread
         thread.join()
         os.close(reader)
+
+
+def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
+    """Returns the signals that this process does not ignore; handle no others.
+
+    A process starts with ignored signals: a shell has a job in the background ignore
+    the Ctrl-C for the job in the foreground, and `nohup` has it ignore SIGHUP.
+    """
+    return [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]
 
 
 def exit_status(number: int) -> int:

@@ -4,6 +4,7 @@ import gc
 import io
 import logging
 import os
+import signal
 
 import pytest
 
@@ -74,6 +75,23 @@ def keep_log_level():
     level = logging.root.level
     yield
     logging.root.setLevel(level)
+
+
+@pytest.fixture
+def foreground():
+    """Has a test and the processes that it starts receive Ctrl-C and SIGHUP.
+
+    `nohup make test &` ignores both, and a process inherits ignored signals. It starts
+    with the default of a signal that has a handler.
+    """
+    handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGHUP: lambda *_: None,
+    }
+    previous = {n: signal.signal(n, handler) for n, handler in handlers.items()}
+    yield
+    for number, handler in previous.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

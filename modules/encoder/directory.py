@@ -152,8 +152,8 @@ def read_vocabulary(path: str, config: dict[str, Any]) -> list[str]:
       The tokens in the order of their ids.
 
     Raises:
-      EncoderError: There are more tokens than embeddings, or fewer by more than padding,
-        a special token is missing, a token is repeated, or it is one that the tokenizer
+      EncoderError: There are more tokens than embeddings or, beyond padding, fewer; a
+        special token is missing, a token is repeated, or it is one that the tokenizer
         does not support.
     """
     words = tokenizer_files.read_words(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import uvicorn
 from fastapi import responses
 from starlette.exceptions import HTTPException
 
-from contracts import wording
+from contracts import signals, wording
 from contracts.errors import UsageError
 from contracts.run_states import MARKS
 from pipeline.operations.comparison import LETTERS, Comparison, compare
@@ -78,7 +79,7 @@ def application(
 def serve(
     outputs: Sequence[Path], host: str, port: int, allowed_hosts: Sequence[str]
 ) -> None:
-    """Serves the runs of output directories until SIGTERM or SIGINT.
+    """Serves the runs of output directories until SIGTERM, SIGINT or SIGHUP.
 
     Raises:
       UsageError: The port cannot be opened.
@@ -88,9 +89,12 @@ def serve(
         print(f"http://{shown}:{socket.getsockname()[1]}/", flush=True)
         app = application(outputs, host, allowed_hosts)
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3)
-        # Uvicorn shuts down on a signal, and then raises the signal again.
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(settings).run(sockets=[socket])
+        server = uvicorn.Server(settings)
+        # Uvicorn's own handlers replace ignored signals, too.
+        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
+        for number in signals.not_ignored(signals.STOPPING):
+            signal.signal(number, server.handle_exit)
+        server.run(sockets=[socket])
 
 
 class Pages:

@@ -31,8 +31,20 @@ def test_a_port_in_use_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
-def test_it_serves_the_runs_below_output_until_a_signal(number, tmp_path):
+@pytest.mark.usefixtures("foreground")
+@pytest.mark.parametrize(
+    ("number", "is_ignored"),
+    [
+        (signal.SIGINT, True),
+        (signal.SIGHUP, False),
+        nightly(signal.SIGINT, False),
+        nightly(signal.SIGHUP, True),
+    ],
+)
+def test_it_serves_the_runs_below_output_until_a_signal(tmp_path, number, is_ignored):
+    """A shell has a job in the background ignore SIGINT, and `nohup` SIGHUP."""
+    if is_ignored:
+        signal.signal(number, signal.SIG_IGN)
     (tmp_path / "output" / "sample" / "runs").mkdir(parents=True)
     command = [sys.executable, "-m", "pipeline", "ui", "--port", "0"]
     process = subprocess.Popen(
@@ -46,6 +58,9 @@ def test_it_serves_the_runs_below_output_until_a_signal(number, tmp_path):
     address = process.stdout.readline().strip()
     assert "There are no runs yet" in httpx.get(address).text
     process.send_signal(number)
+    if is_ignored:
+        assert httpx.get(address).is_success
+        process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=30)
-    assert process.returncode in (0, -signal.SIGTERM)
+    assert process.returncode == 0
     assert errors == ""
