@@ -122,6 +122,8 @@ def find_model(
         source = Source(name, directory.absolute(), main_file)
         served_versions.refuse_other_kind(str(directory), main_file)
         complete = source.scan()
+        if main_file == GRAPH_FILE:
+            _refuse_broken_graphs(complete.values())
     except OSError as error:
         raise UsageError(
             "model",
@@ -139,6 +141,26 @@ def find_model(
             name="E-model-not-found",
         )
     return source
+
+
+def _refuse_broken_graphs(versions: Collection[Path]) -> None:
+    """Refuses versions of which none can be loaded; the server would wait for another.
+
+    A version with a manifest is compared with it when it is loaded.
+    """
+    problems = {
+        path: served_versions.find_broken_graph(str(path))
+        for path in versions
+        if not (path / served_versions.MANIFEST_FILE).exists()
+    }
+    if versions and len(problems) == len(versions) and all(problems.values()):
+        newest = next(iter(problems))
+        raise UsageError(
+            "model",
+            f"{newest}: {problems[newest]}",
+            advice="copy the whole directory again, or give another model",
+            name="E-model-damaged",
+        )
 
 
 def check_name(name: str, setting: str) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import logging
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -51,8 +50,9 @@ def serve(
     settings: ServerSettings,
     start_backend: Callable[[], Backend],
     main_file: str = GRAPH_FILE,
+    parent: int | None = None,
 ) -> None:
-    """Serves a model until SIGTERM or SIGINT, then ends the process.
+    """Serves a model until SIGTERM, SIGINT or SIGHUP, then ends the process.
 
     The exit status is 1 if requests in flight could not be finished in time, or if no
     version could be loaded any more.
@@ -62,6 +62,8 @@ def serve(
       start_backend: Called once the HTTP port is open; imports what it needs, and may
         fork before a thread is started.
       main_file: See `served_versions.is_model`.
+      parent: A descriptor that is readable once the process that started this one has
+        ended, which stops the server, too; None if nothing else stops it.
 
     Raises:
       UsageError: The directory has no model, no URL can reach a name, or a port cannot
@@ -76,19 +78,20 @@ def serve(
         from serving.server import Server
 
         server = Server(settings, source, http, backend.load, backend.open_grpc)
-        is_complete = uvloop.run(_serve(server, backend.broken))
+        is_complete = uvloop.run(_serve(server, backend.broken, parent))
     # Python would wait for threads that load a version, parse a request or predict.
     logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # the terminal was closed
+            stream.flush()
     os._exit(0 if is_complete else EXIT_INCOMPLETE)
 
 
-async def _serve(server: Server, broken: int | None) -> bool:
+async def _serve(server: Server, broken: int | None, parent: int | None) -> bool:
     """Returns whether a signal ended the server, and all requests were finished."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in signals.not_ignored((signal.SIGTERM, signal.SIGINT)):
+    for number in signals.not_ignored(signals.STOPPING):
         loop.add_signal_handler(number, stop.set)
     is_broken = False
 
@@ -104,6 +107,14 @@ async def _serve(server: Server, broken: int | None) -> bool:
 
     if broken is not None:
         loop.add_reader(broken, end, broken)
+
+    def end_with_parent(descriptor: int) -> None:
+        loop.remove_reader(descriptor)
+        logger.info("the process that started this server has ended")
+        stop.set()
+
+    if parent is not None:
+        loop.add_reader(parent, end_with_parent, parent)
     return await server.run(stop) and not is_broken
 
 

@@ -146,7 +146,7 @@ _OTHERS = (
         "--drain-seconds",
         type=FloatRange(0),
         default=30.0,
-        help="Maximum time to finish requests in flight after SIGTERM.",
+        help="Maximum time to finish requests in flight after SIGTERM or SIGHUP.",
     ),
     click.option(
         "--sample-dir",
@@ -250,7 +250,7 @@ def build_settings(options: dict[str, Any]) -> ServerSettings:
 def serve_command(int8: bool, threads: int | None, **options: Any) -> None:
     """Serve an exported model over TensorFlow Serving's REST API.
 
-    New versions in DIR are loaded while the server runs. SIGTERM drains it.
+    New versions in DIR are loaded while the server runs. SIGTERM and SIGHUP drain it.
     """
     from contracts.versions.exported_model import PORTABLE_FILE
     from serving import discovery, launch

@@ -15,7 +15,8 @@
 copies the model under a temporary name, adds the manifest, and renames. Object stores
 rename object by object, so both the temporary directory and the manifest are checked. A
 SavedModel that was copied by hand has neither of them: its variables are checked.
-`verify` also compares the contents of the files, before a version is loaded.
+`verify` also compares the contents of the files, before a version is loaded, or checks
+that a graph without a manifest is a whole message.
 
 Readers of SavedModels need `saved_model.pb`; the runtime needs `model.json`, in the
 version or in its `onnx/`. The functions get the name of this main file.
@@ -71,6 +72,9 @@ _MILLISECONDS = 1000
 _OLDEST_PUSH = 1_600_000_000_000  # 2020, in milliseconds; smaller numbers are no times
 _HIGHEST = 2**63 - 1  # TensorFlow Serving has versions of 64 bits
 _SHARD = re.compile(VARIABLES + r"\.data-[0-9]{5}-of-([0-9]{5})")
+# The fields of a serialized `SavedModel`: key, and value or length of the value.
+_FIELD = re.compile(rb"([\x08\x12])([\x80-\xff]{0,9}[\x00-\x7f])", re.DOTALL)
+_GRAPH_KEY = b"\x12"
 # Ops of variables, of TensorFlow 2 and 1, as `saved_model.pb` spells them.
 _VARIABLE_OPS = (b"VarHandleOp", b"VariableV2")
 
@@ -411,7 +415,7 @@ def copy(version: str, destination: str) -> None:
 def verify(version: str, main_file: str = GRAPH_FILE) -> str:
     """Compares the contents of a version's files with its manifest.
 
-    Reads every file once.
+    Reads every file once, or only the graph of a SavedModel without a manifest.
 
     Args:
       version: The version.
@@ -427,6 +431,25 @@ def verify(version: str, main_file: str = GRAPH_FILE) -> str:
     if _verify(model_directory(version, main_file), version, main_file):
         return ""
     return f"{version} has no {MANIFEST_FILE}, so its files are not checked"
+
+
+def find_broken_graph(version: str) -> str:
+    """Returns why a SavedModel's graph cannot be read; empty if nothing is wrong.
+
+    It needs neither TensorFlow nor protobuf: it checks that the file has the fields of
+    a `SavedModel` up to its end, an integer and graphs, and not what is in the graphs.
+    """
+    content = files.read(uris.join(version, GRAPH_FILE)) or b""
+    graphs = position = 0
+    while match := _FIELD.match(content, position):
+        key, number = match.groups()
+        position = match.end()
+        if key == _GRAPH_KEY:
+            graphs += 1
+            position += sum((b & 0x7F) << 7 * i for i, b in enumerate(number))
+    if graphs and position == len(content):
+        return ""
+    return f"{GRAPH_FILE} is not a SavedModel, or only a part of one"
 
 
 def write_card(pushed: str, render: Callable[[str | None], str]) -> str:
@@ -515,6 +538,8 @@ def _verify(directory: str, version: str, main_file: str = GRAPH_FILE) -> bool:
     if is_model(directory, main_file):
         manifest = read_manifest(directory)
         damage = _find_damage(directory, manifest, compare_hashes=True)
+        if not manifest and main_file == GRAPH_FILE:
+            damage = find_broken_graph(directory)
     else:  # it was withdrawn or deleted in the meantime
         manifest, damage = {}, f"{main_file} is missing"
     if damage:

@@ -50,6 +50,7 @@ _MAX_TOKEN_BYTES = 256
 _TOKEN_SHOWN = 40
 _COPY = "copy all files of the weights"
 _OWN_VOCABULARY = "use the vocabulary that the encoder was trained with"
+_LEAST_MULTIPLE, _LARGEST_MULTIPLE = 8, 128  # of the rows of a padded table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,18 +235,25 @@ def _check_config(path: str, config: dict[str, Any]) -> None:
 def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> None:
     """Refuses a vocabulary that the encoder or its tokenizer cannot use.
 
-    The table of embeddings may be longer: frameworks pad it to a multiple of 8 or more.
+    The table of embeddings may be padded: published BERTs have tables of a multiple of
+    8, 64 or 128 rows.
 
     Raises:
-      EncoderError: There are more tokens than embeddings, a special token is missing, a
-        token is repeated, or it is one that the tokenizer does not support.
+      EncoderError: There are more tokens than embeddings or, beyond padding, fewer; a
+        special token is missing, a token is repeated, or it is one that the tokenizer
+        does not support.
     """
-    if len(words) > config["vocab_size"]:
-        raise damaged(
-            path,
-            f"{len(words)} tokens; the encoder's vocab_size is {config['vocab_size']}",
-            advice=_OWN_VOCABULARY,
+    rows = config["vocab_size"]
+    got = f"{len(words)} tokens; the encoder's vocab_size is {rows}"
+    if len(words) > rows:
+        raise damaged(path, got, advice=_OWN_VOCABULARY)
+    is_padded = rows % _LEAST_MULTIPLE == 0 and rows - len(words) < _LARGEST_MULTIPLE
+    if len(words) < rows and not is_padded:
+        advice = (
+            f"{_OWN_VOCABULARY}; if its own is so short, add a line such as [unused1] "
+            "for each row without a token"
         )
+        raise damaged(path, got, advice=advice)
     absent = [token for token in SPECIAL_TOKENS if token not in words]
     if absent:
         raise damaged(

@@ -107,7 +107,8 @@ def serve(
 ) -> Iterator[Server]:
     """Serves a model on this machine as long as the context is open.
 
-    The server is a process of its own, as of the command `serve`.
+    The server is a process of its own, as of the command `serve`. It ends with this
+    process, even if that is killed.
 
     Args:
       model: A run that pushed a model, a directory of versions, or one version.
@@ -128,6 +129,8 @@ def serve(
     discovery.find_model(Path(model))
     launch.listen("127.0.0.1", port, "port").close()
     command = [sys.executable, "-m", "pipeline", "serve", "--no-grpc"]
+    # It also ends if this process is killed: the kernel then closes the pipe.
+    command.append("--end-with-stdin")
     command += ["--model", str(model), "--port", str(port)]
     paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
     environment = {
@@ -135,10 +138,12 @@ def serve(
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "PYTHONIOENCODING": "utf-8",  # of the log
     }
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
-        process = subprocess.Popen(
-            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
-        )
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log,
+        subprocess.Popen(
+            command, stdout=log, stderr=log, stdin=subprocess.PIPE, env=environment
+        ) as process,
+    ):
         try:
             yield _wait(process, Path(f"/proc/self/fd/{log.fileno()}"), timeout_seconds)
         finally:
@@ -147,7 +152,6 @@ def serve(
                 process.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path, seconds: float) -> Server:

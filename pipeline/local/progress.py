@@ -33,7 +33,11 @@ from report.formatting import duration
 _RUNNING = "Component %s is running."
 _CACHED = "A cached execution %d is used."
 _FINISHED = "Component %s is finished."
-_UNRESOLVED = "[%s] Input resolution error: %s"
+# The number is that of errors of TFX around the reason.
+_UNRESOLVED = {
+    "[%s] Input resolution error: %s": 1,
+    "[%s] Dynamic exec property resolution error: %s": 2,
+}
 _LOGGERS = (
     "absl",
     "components",
@@ -125,8 +129,9 @@ class RunProgress(logging.Handler):
         """Shows a record about components, training or data.
 
         Raises:
-          Exception: The inputs of a component cannot be read. The launcher only logs
-            the error, and runs the next component.
+          Exception: The inputs of a component cannot be read, or a property that is
+            the value of an input. The launcher only logs the error, and runs the next
+            component.
         """
         if record.msg == _RUNNING:
             name = record.getMessage().split()[1]
@@ -138,9 +143,11 @@ class RunProgress(logging.Handler):
             self._write(is_urgent=True)
         elif record.msg == _CACHED and self._running:
             self._running.state = "cached"
-        elif record.msg == _UNRESOLVED and record.exc_info and record.exc_info[1]:
+        elif record.msg in _UNRESOLVED and record.exc_info and record.exc_info[1]:
             error = record.exc_info[1]
-            raise error.__cause__ or error
+            for _ in range(_UNRESOLVED[record.msg]):
+                error = error.__cause__ or error
+            raise error
         elif record.msg == _FINISHED:
             state = self._running.state if self._running else ""
             self._end("cached" if state == "cached" else "done")

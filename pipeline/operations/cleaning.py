@@ -25,6 +25,7 @@ from contracts.storage import file_lock, files
 from modules import environment
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
+from pipeline.operations.record import describe_damage
 from pipeline.operations.releases import (
     directory_size,
     list_pushed,
@@ -33,7 +34,7 @@ from pipeline.operations.releases import (
 from pipeline.operations.run import Run
 from pipeline.operations.runs import RunList
 from report import run_metadata
-from report.run_metadata import MetadataReader, values
+from report.run_metadata import MetadataError, MetadataReader, values
 
 logger = logging.getLogger(__name__)
 
@@ -139,8 +140,9 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     versions with the records of their runs, the runs of damaged versions, the runs
     whose record is damaged, and what no known run wrote or read.
 
-    While there is a run that ML Metadata does not know, it keeps everything: such a
-    run may have read the outputs of any earlier one.
+    Of a run that ML Metadata does not know, it keeps the record and what the run wrote.
+    What the run read from the cache is kept if a run that is kept uses it, too. A file
+    that cannot be read is logged as a warning.
 
     Args:
       paths: The output directory.
@@ -164,9 +166,6 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
 
 def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     runs = RunList(paths, requires_metadata=True)
-    records = [run.record for run in runs if not runs.is_known(run)]
-    if any(record.tfx_run_id or record.damage for record in records):
-        return []
     # A run that ended before its first component, for example because of a setting,
     # wrote nothing to keep. What a damaged run wrote is kept in any case.
     counted = [run for run in runs if runs.is_known(run) and not run.record.damage]
@@ -198,22 +197,25 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
     return a deleted artifact.
 
     Raises:
-      UsageError: A directory cannot be deleted.
+      UsageError: A directory cannot be deleted; the others are.
     """
     ids = [entry.artifact for entry in obsolete if entry.artifact is not None]
     run_metadata.mark_as_deleted(paths.metadata, ids)
+    problems = []
     for entry in obsolete:
         try:
             files.delete_directory(str(entry.path))  # of a link, the link
             if entry.artifact is not None:
                 record_of_files(entry.path).unlink(missing_ok=True)
         except OSError as error:
-            raise UsageError(
-                error.filename,
-                f"cannot be deleted: {error.strerror}",
-                advice="correct the cause and run `clean` again",
-                name="E-storage-failed",
-            ) from error
+            problems.append(error)
+    if problems:
+        raise UsageError(
+            problems[0].filename,
+            f"cannot be deleted: {problems[0].strerror}",
+            advice="correct the cause and run `clean` again",
+            name="E-storage-failed",
+        ) from problems[0]
 
 
 class _Planner:
@@ -304,22 +306,35 @@ class _Planner:
             if artifact.id in self._kept_artifacts
         }
         for path in _directories(self._paths.training):
-            trainer = self._find_trainer(path)
-            if trainer is None or trainer.id in kept:
-                continue
-            if trainer.last_known_state == mlmd.Execution.COMPLETE:
-                yield _obsolete("training", path, "finished, of a run that is not kept")
-                continue
-            config = json.loads(values(trainer)["custom_config"])
-            trained = config.get("code_fingerprint"), config.get("libraries")
-            if trained != self._installed:
-                why = "unfinished, and the code or a library has changed since"
-                yield _obsolete("training", path, why)
+            try:
+                why = self._why_obsolete(path, kept)
+            except OSError as error:
+                damage = describe_damage(path, error, "the training is kept")
+                logger.warning("%s", damage)
+            except MetadataError as error:
+                logger.warning("%s: %s; the training is kept", path, error.sentence())
+            else:
+                if why:
+                    yield _obsolete("training", path, why)
+
+    def _why_obsolete(self, training: Path, kept: set[int]) -> str:
+        trainer = self._find_trainer(training)
+        if trainer is None or trainer.id in kept:
+            return ""
+        if trainer.last_known_state == mlmd.Execution.COMPLETE:
+            return "finished, of a run that is not kept"
+        config = json.loads(values(trainer)["custom_config"])
+        trained = config.get("code_fingerprint"), config.get("libraries")
+        if trained != self._installed:
+            return "unfinished, and the code or a library has changed since"
+        return ""
 
     def records(self) -> Iterator[Obsolete]:
         """Yields records of runs that are not kept; see `plan`."""
         for run in self._runs:
-            if run.id not in self._kept_records and not run.record.damage:
+            is_lost = run.record.tfx_run_id and not self._runs.is_known(run)
+            is_unclear = run.record.damage or is_lost
+            if run.id not in self._kept_records and not is_unclear:
                 why = "older than the runs that are kept"
                 yield _obsolete("run record", run.directory, why)
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from contracts.storage import uris
 from contracts.versions.exported_model import (
     LABELS,
     SCORE,
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
 )
+from contracts.versions.served_versions import VersionError
 from prediction.model_directory import read_description
 from prediction.predictor import Prediction, Predictor
 
@@ -28,7 +30,8 @@ class SavedModelPredictor(Predictor):
       signatures: Its signatures by name.
 
     Raises:
-      UsageError: As for `Predictor`; or the names of its labels are missing.
+      UsageError: As for `Predictor`; or the names of its labels are missing, or a file
+        is damaged.
     """
 
     def __init__(self, directory: str, min_probability: float | None = None) -> None:
@@ -36,7 +39,17 @@ class SavedModelPredictor(Predictor):
         import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
         self._tf = tf
-        self._model = tf.saved_model.load(directory)
+        try:
+            self._model = tf.saved_model.load(directory)
+        except (IndexError, OSError, tf.errors.OpError) as error:
+            if not uris.is_local(directory):  # perhaps the storage fails
+                raise
+            raise VersionError(
+                directory,
+                f"it cannot be loaded: {str(error).splitlines()[0]}",
+                advice="copy the whole directory again, or give another version",
+                name="E-model-damaged",
+            ) from error
         self.signatures = self._model.signatures
         outputs = self.signatures[SERVING_DEFAULT].structured_outputs
         labels = None

@@ -10,9 +10,9 @@ from serving.launch import Backend
 from serving.settings import ServerSettings
 
 
-def serve(settings: ServerSettings) -> None:
+def serve(settings: ServerSettings, parent: int | None = None) -> None:
     """Serves SavedModels; see `serving.launch.serve`."""
-    launch.serve(settings, functools.partial(_start, settings))
+    launch.serve(settings, functools.partial(_start, settings), parent=parent)
 
 
 def _start(settings: ServerSettings) -> Backend:

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
+from contracts import signals
 from contracts.errors import UsageError
 from serving.errors import ProcessEndedError, unavailable
 from serving.model_facts import ServedModel
@@ -180,8 +181,8 @@ def _fork_on_request(requests: socket.socket, received: socket.socket) -> None:
         if int(name) not in (0, 1, 2, received.fileno()):
             with contextlib.suppress(OSError):  # the one of the list
                 os.close(int(name))
-    # A terminal sends Ctrl-C to all processes; the server drains first.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # A terminal sends Ctrl-C and SIGHUP to all processes; the server drains first.
+    for number in signals.STOPPING:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, _log_ended_processes)
     while True:

@@ -203,12 +203,19 @@ def post_many(server):
     return server.http.post("/v1/models/pairs:predict", json={"instances": rows})
 
 
-def test_ctrl_c_does_not_end_a_job_in_the_background(root, foreground):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as the shell starts it
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_closed_terminal_ends_the_server_unless_it_was_ignored(
+    root, foreground, is_ignored
+):
+    if is_ignored:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
     with started(root, program=PROGRAM) as server:
-        server.process.send_signal(signal.SIGINT)
-        assert server.predict(ROW, "pairs")[0] == 200
-        assert server.stop() == 0
+        server.process.send_signal(signal.SIGHUP)
+        if is_ignored:
+            assert server.predict(ROW, "pairs")[0] == 200
+            assert server.stop() == 0
+        assert server.process.wait(PATIENCE_SECONDS) == 0
+        assert "draining: 0 requests in flight" in server.read()
 
 
 def test_requests_that_are_not_finished_in_time_are_exit_status_1(root):

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import httpx
+import psutil
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -115,15 +116,21 @@ def is_refused(port):
         return client.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_drain_ends_at_its_deadline(counter):
+@pytest.mark.usefixtures("foreground")
+def test_drain_of_a_closed_terminal_ends_at_its_deadline(counter):
     arguments = ("--no-grpc", "--no-batching", "--drain-seconds", "0.2")
     with started(counter, *arguments) as server, ThreadPoolExecutor(1) as clients:
         assert server.rpc == "off"
         path, content = "/v1/models/counter:predict", {"instances": [1 << 40]}
         endless = clients.submit(server.http.post, path, json=content)
         wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
-        assert server.stop() == 1
+        server_process = psutil.Process(server.process.pid)
+        # The kernel sends it to all processes of a terminal.
+        for process in (*server_process.children(recursive=True), server_process):
+            process.send_signal(signal.SIGHUP)
+        assert server.process.wait(PATIENCE_SECONDS) == 1
         assert "1 requests were not finished in 0.2 s" in server.read()
+        assert "no version can be loaded" not in server.read()
         with contextlib.suppress(httpx.TransportError):
             assert endless.result().status_code == 500
 

@@ -16,6 +16,9 @@ from serving.loaded_versions import LoadedVersions, State
 from serving.monitoring import Metrics
 from tests.refusals import refused
 
+# Each is a `SavedModel` with one graph.
+WHOLE, KILLED, BROKEN = (f"\b\1\x12\5{word}" for word in ("whole", "ended", "wrong"))
+
 
 @dataclasses.dataclass(eq=False)
 class Loaded:
@@ -36,7 +39,7 @@ class Pushed:
     loads: list = dataclasses.field(default_factory=list)
     go_on: object = dataclasses.field(default_factory=threading.Event)
 
-    def push(self, version, content="whole"):
+    def push(self, version, content=WHOLE):
         hidden = self.root / f".{version}.incomplete"
         hidden.mkdir()
         (hidden / "saved_model.pb").write_text(content)
@@ -46,9 +49,9 @@ class Pushed:
         self.loads.append(version)
         self.go_on.wait()
         content = (path / "saved_model.pb").read_text()
-        if content == "killed":
+        if content == KILLED:
             raise ProcessEndedError("the process ended, see the log")
-        if content != "whole":
+        if content != WHOLE:
             raise ValueError("no model")
         return Loaded(version)
 
@@ -135,7 +138,7 @@ def test_old_version_is_unloaded_after_its_last_request(pushed, versions):
 
 def test_old_version_stays_if_the_new_one_cannot_be_loaded(pushed, versions, caplog):
     caplog.set_level(logging.WARNING, "serving")
-    pushed.push(11, "broken")
+    pushed.push(11, BROKEN)
     refresh(versions, times=3)
     assert pushed.loads == [10, 11]  # and is not tried again and again
     broken, serving = versions.describe("sample")
@@ -147,10 +150,10 @@ def test_old_version_stays_if_the_new_one_cannot_be_loaded(pushed, versions, cap
 
 
 def test_version_whose_files_were_repaired_is_loaded(pushed):
-    pushed.push(11, "broken")
+    pushed.push(11, BROKEN)
     versions = refresh(pushed.serve())
     assert states(versions) == {11: State.END, 10: State.AVAILABLE}
-    (pushed.root / "11" / "saved_model.pb").write_text("whole")
+    (pushed.root / "11" / "saved_model.pb").write_text(WHOLE)
     assert states(refresh(versions)) == {11: State.AVAILABLE, 10: State.END}
 
 
@@ -173,12 +176,12 @@ def test_version_whose_files_changed_after_the_push_is_refused(
 ):
     pushed.push(11)
     weights, manifest = (pushed.root / "11" / n for n in ("weights", "manifest.json"))
-    weights.write_text("whole")
+    weights.write_text(WHOLE)
     manifest.write_text(json.dumps(list_files(weights.parent)))
-    weights.write_text("whale")  # of the same size
+    weights.write_text(BROKEN)  # of the same size
     refresh(versions, times=3)
     assert states(versions) == {11: State.END, 10: State.AVAILABLE}
-    weights.write_text("whole")
+    weights.write_text(WHOLE)
     assert states(refresh(versions)) == {11: State.AVAILABLE, 10: State.END}
     assert pushed.loads == [10, 11]  # the damaged files were not loaded
     damage = "weights differs from the file that was pushed; restore the file, or "
@@ -199,7 +202,7 @@ def test_version_is_loaded_once_all_files_of_its_manifest_exist(
     caplog.set_level(logging.WARNING, "serving")
     pushed.push(11)
     weights, manifest = (pushed.root / "11" / n for n in ("weights", "manifest.json"))
-    weights.write_text("whole")
+    weights.write_text(WHOLE)
     content = json.dumps(list_files(weights.parent))
     weights.unlink()
     for written in (content[:20], content):
@@ -208,10 +211,10 @@ def test_version_is_loaded_once_all_files_of_its_manifest_exist(
     weights.write_text("who")
     refresh(versions, times=3)
     assert pushed.loads == [10]
-    weights.write_text("whole")
+    weights.write_text(WHOLE)
     assert states(refresh(versions)) == {10: State.END, 11: State.AVAILABLE}
     assert caplog.text.count(f"{pushed.root}/11 is incomplete and not loaded yet") == 3
-    assert "weights has 3 bytes, not 5" in caplog.text
+    assert "weights has 3 bytes, not 9" in caplog.text
 
 
 def test_unreadable_manifest_does_not_stop_other_versions(pushed, caplog):
@@ -366,7 +369,7 @@ def test_version_whose_process_ends_again_and_again_is_loaded_less_often(
 def test_version_whose_process_was_killed_while_it_loaded_is_loaded_again(
     pushed, clock
 ):
-    pushed.push(11, "killed")
+    pushed.push(11, KILLED)
     versions = refresh(pushed.serve())
     assert states(versions) == {11: State.END, 10: State.AVAILABLE}
     clock[0] += 60

@@ -79,7 +79,7 @@ def application(
 def serve(
     outputs: Sequence[Path], host: str, port: int, allowed_hosts: Sequence[str]
 ) -> None:
-    """Serves the runs of output directories until SIGTERM or SIGINT.
+    """Serves the runs of output directories until SIGTERM, SIGINT or SIGHUP.
 
     Raises:
       UsageError: The port cannot be opened.
@@ -92,7 +92,7 @@ def serve(
         server = uvicorn.Server(settings)
         # Uvicorn's own handlers replace ignored signals, too.
         server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
-        for number in signals.not_ignored((signal.SIGTERM, signal.SIGINT)):
+        for number in signals.not_ignored(signals.STOPPING):
             signal.signal(number, server.handle_exit)
         server.run(sockets=[socket])
 

@@ -24,9 +24,10 @@ from tests.nightly import nightly
 from tests.refusals import refused
 from tests.serving import small_models
 
+GRAPH = b"\x08\x01\x12\x05graph"  # a `SavedModel` with one graph
 FILES = {
     "fingerprint.pb": b"a",
-    "saved_model.pb": b"graph",
+    "saved_model.pb": GRAPH,
     "variables/variables.data-00000-of-00001": b"weights",
     "variables/variables.index": b"index",
 }

@@ -29,10 +29,19 @@ def test_missing_file_of_a_directory_is_named(directory, absent):
     check_refused(directory, "", "not-found", absent)
 
 
-def test_table_of_embeddings_may_be_longer_than_the_vocabulary(directory):
-    sources.write_config(directory, vocab_size=64)
+@pytest.mark.parametrize("rows", [32, 64, 128])
+def test_table_of_embeddings_may_be_padded(directory, rows):
+    sources.write_config(directory, vocab_size=rows)
     encoder = open_encoder(str(directory))
     assert len(preprocessing.read_vocab(encoder.vocab_file)) == len(tiny.VOCAB)
+
+
+@pytest.mark.parametrize("rows", [33, 160, 1031])
+def test_vocabulary_that_is_shorter_by_more_than_padding_is_refused(directory, rows):
+    sources.write_config(directory, vocab_size=rows)
+    got = f"31 tokens; the encoder's vocab_size is {rows}"
+    advice = re.compile(r"add a line such as \[unused1\] for each row")
+    check_refused(directory, "vocab.txt", "file-damaged", got, advice=advice)
 
 
 @pytest.mark.parametrize(

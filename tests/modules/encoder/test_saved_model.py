@@ -152,6 +152,13 @@ def test_several_vocabularies_are_refused(hub):
         saved_model.find_vocabulary(str(hub))
 
 
+def test_incomplete_vocabulary_is_refused(hub):
+    path = hub / "assets" / "vocab.txt"
+    path.write_text("\n".join(tiny.VOCAB[:-1]))
+    with sources.refused("file-damaged", path, "30 tokens; .* vocab_size is 31"):
+        convert(hub, hub.parent / "imported")
+
+
 def test_vocabulary_of_another_encoder_is_refused(hub, tmp_path):
     with open(hub / "assets" / "vocab.txt", "a") as file:
         file.write("more\n")

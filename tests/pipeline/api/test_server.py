@@ -1,14 +1,20 @@
 """A server as long as a block of code runs; tests/e2e/ predicts with one."""
 
+import contextlib
 import re
+import subprocess
+import sys
 import urllib.error
 
 import pandas as pd
+import psutil
 import pytest
 
 from pipeline import Server, serve
+from pipeline.config.paths import REPOSITORY
 from tests.refusals import refused
 from tests.serving import small_models
+from tests.serving.conftest import PATIENCE_SECONDS
 
 
 @pytest.mark.slow
@@ -33,6 +39,33 @@ def test_model_of_any_name_that_the_server_accepts_is_reached(tmp_path, monkeypa
         for rows in ("text", {"text": ["a"]}, pd.DataFrame({"text": ["a"]}), [b"a"]):
             with refused("E-text-refused", setting="instances"):
                 server.predict(rows)
+
+
+KERNEL = """
+import sys, time
+from pipeline import serve
+with serve(sys.argv[1]) as server:
+    print(server.url, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_server_of_a_kernel_that_is_killed_ends(tmp_path):
+    small_models.save_half_plus_three(tmp_path / "model" / "1")
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", KERNEL, tmp_path / "model"],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with kernel, contextlib.ExitStack() as killed:
+        killed.callback(kernel.kill)
+        assert kernel.stdout.readline().startswith("http://127.0.0.1:")
+        family = psutil.Process(kernel.pid).children(recursive=True)
+        assert len(family) == 3  # the server, what forks, and a version's process
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE_SECONDS)
+    assert alive == []
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a:b", "a\ud800"])

@@ -402,17 +402,20 @@ def test_clean_keeps_a_damaged_run_and_what_it_wrote(output, invoke):
     assert not find_verdict(output, 2).exists()
 
 
-def test_clean_keeps_everything_while_a_run_is_unknown(output, invoke):
-    record = output.paths.run("20260101-040000Z-000000")
+def test_clean_names_a_run_that_it_does_not_know_and_cleans_the_others(output, invoke):
+    record = output.paths.run("20260101-013000Z-000000")
     record.mkdir()
-    assert "--yes deletes them" in invoke("clean", "--keep", "1").stdout
-    (record / "run.log").touch()
-    before = contents(output.paths.root)
-    cleaned = invoke("clean", "--keep", "1", "--yes")
-    assert "nothing to delete" in cleaned.stdout
+    (record / "run.log").write_text("log")
+    cleaned = invoke("clean", "--keep", "1", "--yes", "--json")
+    assert cleaned.exit_code == 0
     (line,) = lines_about(record, cleaned.stderr)
     assert "run.json: missing; restore it" in line
-    assert contents(output.paths.root) == before
+    # The second run's model is served, and the first one's version was overridden.
+    deleted = {entry["path"] for entry in json.loads(cleaned.stdout)}
+    assert str(find_verdict(output, 2).parent) in deleted
+    assert not find_verdict(output, 2).exists()
+    assert find_verdict(output, 5).exists()
+    assert (record / "run.log").exists()
 
 
 def test_clean_keeps_what_an_execution_of_no_run_read(output, invoke):
@@ -556,6 +559,23 @@ def test_model_that_cannot_be_read_is_one_line(tmp_path, command):
     result = CliRunner().invoke(main, [*command.split(), "--model", str(tmp_path)])
     check_command(result, "E-storage-failed", f"error: --model: {graph}")
     assert len(lines_about(graph, result.stderr)) == 1
+
+
+@pytest.mark.parametrize("command", ["predict --text x", "serve --port 0 --no-grpc"])
+@pytest.mark.parametrize("version", [".", "1"])
+@pytest.mark.parametrize(
+    "graph",
+    [b"", b"garbage", b"\x08\x01", b"\x08\x01\x12\x05half", b"\x08\x01\x12\x01ab"],
+)
+def test_graph_that_is_not_one_ends_a_command_with_one_line(
+    tmp_path, command, version, graph
+):
+    (tmp_path / version).mkdir(exist_ok=True)
+    (tmp_path / version / "saved_model.pb").write_bytes(graph)
+    result = CliRunner().invoke(main, [*command.split(), "--model", str(tmp_path)])
+    problem = "saved_model.pb is not a SavedModel, or only a part of one"
+    check_command(result, "E-model-damaged", str(tmp_path / version), problem)
+    assert len(lines_about(tmp_path, result.stderr)) == 1
 
 
 def test_report_of_an_earlier_release_is_one_line(output, invoke):

@@ -31,11 +31,19 @@ def test_a_port_in_use_is_refused(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("foreground")
-@pytest.mark.parametrize("is_ignored", [False, True])
-def test_it_serves_the_runs_below_output_until_a_signal(tmp_path, is_ignored):
-    """A shell has a job in the background ignore SIGINT."""
+@pytest.mark.parametrize(
+    ("number", "is_ignored"),
+    [
+        (signal.SIGINT, True),
+        (signal.SIGHUP, False),
+        nightly(signal.SIGINT, False),
+        nightly(signal.SIGHUP, True),
+    ],
+)
+def test_it_serves_the_runs_below_output_until_a_signal(tmp_path, number, is_ignored):
+    """A shell has a job in the background ignore SIGINT, and `nohup` SIGHUP."""
     if is_ignored:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(number, signal.SIG_IGN)
     (tmp_path / "output" / "sample" / "runs").mkdir(parents=True)
     command = [sys.executable, "-m", "pipeline", "ui", "--port", "0"]
     process = subprocess.Popen(
@@ -48,7 +56,7 @@ def test_it_serves_the_runs_below_output_until_a_signal(tmp_path, is_ignored):
     )
     address = process.stdout.readline().strip()
     assert "There are no runs yet" in httpx.get(address).text
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     if is_ignored:
         assert httpx.get(address).is_success
         process.send_signal(signal.SIGTERM)

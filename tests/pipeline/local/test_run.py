@@ -12,6 +12,11 @@ import termios
 import time
 
 import pytest
+from tfx.v1.dsl import Pipeline
+from tfx.v1.dsl.components import OutputArtifact, Parameter, component
+from tfx.v1.orchestration import LocalDagRunner
+from tfx.v1.orchestration.metadata import sqlite_metadata_connection_config
+from tfx.v1.types.standard_artifacts import String
 
 from contracts.errors import UsageError
 from contracts.storage import reachability
@@ -21,6 +26,7 @@ from pipeline.config import policy
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.local import run
+from pipeline.local.progress import RunProgress
 from pipeline.operations.record import RunRecord
 from pipeline.operations.runs import RunList
 from report.run_metadata import MetadataError
@@ -422,3 +428,33 @@ def test_record_and_log_of_a_run_whose_terminal_is_gone_have_the_reason(
     assert (stopped.state, stopped.reason) == ("interrupted", reason)
     assert stopped.record.ended is not None
     assert reason in stopped.log
+
+
+@component
+def LosesFile(text: OutputArtifact[String]):  # noqa: N802
+    os.remove(text.uri)
+
+
+@component
+def Reads(text: Parameter[str]):  # noqa: N802
+    raise AssertionError(text)
+
+
+def test_property_that_cannot_be_read_ends_the_run(tmp_path, console):
+    """TFX's launcher logs the error, and runs the next component."""
+    source = LosesFile()
+    database = str(tmp_path / "metadata.sqlite")
+    dag = Pipeline(
+        "tiny",
+        str(tmp_path / "artifacts"),
+        metadata_connection_config=sqlite_metadata_connection_config(database),
+        components=[source, Reads(text=source.outputs["text"].future()[0].value)],
+    )
+    with (
+        pytest.raises(
+            RuntimeError, match=r"not a valid file: .*/LosesFile/text/1/value"
+        ),
+        RunProgress(console).shown(),
+    ):
+        LocalDagRunner().run(dag)
+    assert "✕ Reads" in console.file.getvalue()

@@ -1,9 +1,11 @@
 """Cleaning keeps what a kept run needs, and drops what has changed."""
 
+import contextlib
 import json
 import logging
 import os
 import shutil
+import sqlite3
 import time
 from pathlib import Path
 
@@ -14,8 +16,10 @@ from contracts import fingerprint, written_files
 from pipeline.config.paths import OutputPaths
 from pipeline.operations import cleaning
 from pipeline.operations.cleaning import plan
+from report import run_metadata
 from report.run_metadata import MetadataError, MetadataReader
 from tests.refusals import refused
+from tests.unprivileged import unprivileged
 
 INSTALLED = {
     "code_fingerprint": "of this code",
@@ -95,6 +99,74 @@ def test_runs_that_ended_before_their_first_component_do_not_count(past, train):
         record.tfx_run_id = None
         record.write(past.paths.run(record.id))
     assert plan(past.paths, keep=1) == []
+
+
+@pytest.mark.parametrize("content", [None, "torn"])
+def test_lost_run_stays_with_its_outputs_and_the_others_are_cleaned(
+    past, train, content
+):
+    _, model, _ = train("first")
+    backup = past.paths.metadata.read_bytes()
+    _, lost_model, _ = train("lost")
+    lost = past.paths.run("20260101-020000Z-000000")
+    if content:
+        (lost / "run.json").write_text(content)
+    past.paths.metadata.write_bytes(backup)
+    run_metadata.skip_executions(past.paths.metadata, int(lost_model.name))
+    train("third")
+    train("last")
+    obsolete = plan(past.paths, keep=1)
+    trainings = paths_of(obsolete, "training")
+    assert trainings == [past.paths.training / "first", past.paths.training / "third"]
+    assert paths_of(obsolete, "run record") == [
+        past.paths.run(f"20260101-0{hour}0000Z-000000") for hour in (3, 1)
+    ]
+    artifacts = paths_of(obsolete, "artifact")
+    assert model in artifacts
+    assert lost_model not in artifacts
+    assert past.paths.examples("of lost") not in paths_of(obsolete, "examples")
+
+
+def test_training_whose_settings_are_lost_is_named_and_kept(past, train, caplog):
+    killed, *_ = train("killed", mlmd.Execution.RUNNING)
+    train("last")
+    with contextlib.closing(sqlite3.connect(past.paths.metadata)) as database:
+        database.execute("DELETE FROM ExecutionProperty")
+        database.commit()
+    obsolete = plan(past.paths, keep=1)
+    assert paths_of(obsolete, "training") == []
+    assert paths_of(obsolete, "run record")
+    (message,) = caplog.messages
+    assert "no property custom_config in ML Metadata" in message
+    assert message.startswith(f"{killed}: ")
+    assert message.endswith("; the training is kept")
+
+
+def test_directories_without_permission_are_named_and_the_others_deleted(
+    past, train, caplog
+):
+    models = [train(key)[1] for key in ("locked", "second", "last")]
+    with unprivileged(past.paths.root) as root:
+        paths = OutputPaths(root, "tiny")
+        with sqlite3.connect(paths.metadata) as database:
+            query = "UPDATE Artifact SET uri = replace(uri, ?, ?)"
+            database.execute(query, (str(past.paths.root), str(root)))
+        database.close()
+        locked, second, last = (root / m.relative_to(past.paths.root) for m in models)
+        training = paths.training / "locked"
+        for path in (training, locked):
+            path.chmod(0)
+        with refused("E-storage-failed", setting=str(locked)):
+            cleaning.delete(paths, plan(paths, keep=1))
+        for path in (training, locked):
+            path.chmod(0o700)
+        assert (training / "lock").exists()
+        assert (locked.exists(), second.exists(), last.exists()) == (True, False, True)
+        assert not (paths.training / "second").exists()
+    (message,) = caplog.messages
+    assert message == (
+        f"{training}: cannot be read: Permission denied; the training is kept"
+    )
 
 
 def test_plan_deletes_nothing(past, first):

@@ -50,6 +50,21 @@ def test_labels_without_their_names_are_refused(labeller, tmp_path):
         SavedModelPredictor(str(tmp_path / "model"))
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("saved_model.pb", b"\x08\x01\x12\x05wrong"),
+        ("variables/variables.index", b""),
+        ("variables/variables.data-00000-of-00001", b""),
+    ],
+)
+def test_copy_with_a_damaged_file_is_refused(served, tmp_path, file, content):
+    model = shutil.copytree(served / "9", tmp_path / "model")
+    (model / file).write_bytes(content)
+    with refused("E-model-damaged", setting=str(model)):
+        SavedModelPredictor(str(model))
+
+
 @pytest.mark.parametrize("model", ["scorer", "labeller"])
 def test_model_without_a_class_has_no_least_probability(request, model):
     directory, got = request.getfixturevalue(model), re.compile(r"^0\.8; the model")

@@ -186,7 +186,7 @@ def test_errors_of_a_model_reach_the_client(server, root, tmp_path):
     (tmp_path / "saved_model.pb").write_text("broken")
     version = 1 + max(int(path.name) for path in root.iterdir())
     tmp_path.rename(root / str(version))
-    wait_until(lambda: f"cannot load {root}/{version}: DecodeError" in server.read())
+    wait_until(lambda: f"cannot load {root}/{version}: VersionError" in server.read())
     assert server.predict()[0] == 200
 
 
