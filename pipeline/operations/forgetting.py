@@ -1,0 +1,489 @@
+"""Removes a person's rows from everything below an output directory, except models.
+
+What a run creates again is deleted, and marked as deleted in ML Metadata: artifacts
+that derive from Examples with such rows, and what holds their texts. Transformed
+Examples have token ids only, so they are found by their lineage. Reports, logs, pushed
+versions and samples of requests are rewritten, as no run creates them again.
+
+Examples go last: they may be the only files that identify the rows, so that the same
+command completes one that was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gzip
+import json
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from contracts import written_files
+from contracts.errors import UsageError
+from contracts.settings.checks import CheckSettings
+from contracts.settings.data import TFDS_PREFIX, DataConfig
+from contracts.storage import files, uris
+from contracts.task.definition import TaskConfig
+from contracts.versions import served_versions
+from contracts.versions.served_versions import MANIFEST_FILE
+from ingest import examples as examples_lib
+from ingest.examples import tf_examples
+from ingest.examples.sources import find_source
+from ingest.rows.formats import TFRECORD
+from ingest.rows.row_errors import RowError
+from ingest.rows.row_file import RowFile
+from pipeline.config import tfx_names
+from pipeline.config.paths import OutputPaths
+from pipeline.operations import cleaning
+from pipeline.operations.cleaning import Obsolete, artifact_directory
+from pipeline.operations.person import Person
+from pipeline.operations.record import SETTINGS_FILE, read_record
+from pipeline.operations.releases import (
+    directory_size,
+    list_pushed,
+    recipe_names,
+    storage_failed,
+)
+from pipeline.operations.run import Run
+from pipeline.operations.runs import RunList
+from report import page
+from report.content import PAGE_FILE, Report
+from serving import example_records, sampling
+from serving.json_requests import INSTANCES
+
+_CHUNK = 1 << 24  # bytes of a file that are searched at once
+_WEIGHTS = (".data-", ".onnx", ".safetensors")  # in the names of files without texts
+_MODELS = (tfx_names.MODEL_TYPE, tfx_names.PUSHED_MODEL_TYPE)
+_WHY = "has the rows, derives from them, or may quote them"
+
+_Row = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedModel:
+    """A model that was trained on the rows. It is kept.
+
+    Attributes:
+      path: Its directory: an artifact or a pushed version.
+      is_certain: False if its Examples were deleted before, so that it is unknown
+        whether they had the rows.
+      settings: Those of its run, to train it again; None if the run has no record.
+    """
+
+    path: Path
+    is_certain: bool
+    settings: Path | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Forgetting:
+    """What it takes to forget a person.
+
+    Attributes:
+      deleted: Directories that a run creates again, in the order of their deletion.
+      rewritten: Files without the rows; None deletes the file.
+      models: The models that were trained on them.
+      sources: The user's files that have the rows, with their number: the next run
+        reads them again.
+      unread: What is not searched or not changed, and why.
+    """
+
+    deleted: list[Obsolete]
+    rewritten: dict[Path, bytes | None]
+    models: list[TrainedModel]
+    sources: dict[str, int]
+    unread: list[str]
+
+
+def plan(
+    paths: OutputPaths,
+    column: str,
+    value: str,
+    *,
+    data: str | None = None,
+    samples: Sequence[Path] = (),
+) -> Forgetting:
+    """Finds a person's rows, and what holds them or derives from them.
+
+    Args:
+      paths: The output directory.
+      column: A column of the Examples, or of the files that they were made from.
+      value: The person's value in it.
+      data: A file or directory with the column, if the recipe's data lack it now.
+      samples: Directories with samples of requests of a server.
+
+    Raises:
+      UsageError: No row has the value, or a file cannot be read.
+    """
+    with _refusing_errors("read"):
+        return _Planner(paths, data).plan(column, value, samples)
+
+
+def carry_out(paths: OutputPaths, forgetting: Forgetting) -> None:
+    """Does what `plan` returned. The caller holds the lock of the output directory.
+
+    Raises:
+      UsageError: A file cannot be written or deleted.
+    """
+    with _refusing_errors("written"):
+        for path, content in forgetting.rewritten.items():
+            manifests = (p for p in path.parents if (p / MANIFEST_FILE).exists())
+            version = next(manifests, None)
+            if content is None:
+                path.unlink(missing_ok=True)
+            elif version is None:
+                files.write(str(path), content)
+            else:
+                name = path.relative_to(version).as_posix()
+                served_versions.replace_file(str(version), name, content)
+    cleaning.delete(paths, forgetting.deleted)
+
+
+@contextlib.contextmanager
+def _refusing_errors(done: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        problem = f"cannot be {done}: {error.strerror}"
+        raise storage_failed(error.filename, problem) from error
+
+
+@dataclasses.dataclass
+class _Derived:
+    """What derives from some artifacts.
+
+    Attributes:
+      artifacts: Their ids, without those of models.
+      models: The ids of models.
+      executions: The ids of the executions that read the artifacts.
+      runs: TFX's ids of the runs of the models.
+    """
+
+    artifacts: set[int]
+    models: set[int] = dataclasses.field(default_factory=set)
+    executions: set[int] = dataclasses.field(default_factory=set)
+    runs: set[str] = dataclasses.field(default_factory=set)
+
+
+class _Planner:
+    def __init__(self, paths: OutputPaths, data: str | None) -> None:
+        self._paths = paths
+        self._unread: list[str] = []
+        self._runs = RunList(paths, requires_metadata=True)
+        self._artifacts: dict[Path, Any] = {}
+        self._executions: list[Any] = []
+        if reader := self._runs.reader:
+            cleaning.refuse_copy(paths, reader)
+            self._artifacts = {artifact_directory(a): a for a in reader.artifacts()}
+            self._executions = reader.all_executions()
+        self._tasks: list[TaskConfig] = []
+        self._sources: dict[str, tuple[DataConfig, TaskConfig | None]] = {}
+        if data is not None:
+            self._sources[data] = DataConfig(), None
+        for run in self._runs:
+            self._add_sources(run)
+        self._prepared = [
+            *_directories(paths.artifacts / tfx_names.EXAMPLE_GEN, "*/*"),
+            *_directories(paths.examples("any").parent),
+        ]
+
+    def _add_sources(self, run: Run) -> None:
+        """Adds the files that a run read, and the one that `init` split for it."""
+        try:
+            config, card = run.settings, run.data
+        except UsageError as error:
+            self._unread.append(error.sentence())
+            return
+        self._tasks.append(config.task)
+        read = {card.source if card else config.data_source: config.data}
+        if card and card.origin:
+            read[card.origin.source] = DataConfig()
+        for _, section in config.checks.sections():
+            if isinstance(section, CheckSettings):
+                paths = (getattr(section, name) for name in section.rows_settings())
+                read |= dict.fromkeys(filter(None, paths), DataConfig())
+        for location, settings in read.items():
+            self._sources.setdefault(location, (settings, config.task))
+
+    def plan(self, column: str, value: str, samples: Sequence[Path]) -> Forgetting:
+        """See the function `plan`."""
+        person = Person(column, value, [task.text_columns for task in self._tasks])
+        is_found = False
+        for location in [*self._sources]:
+            try:
+                is_found |= person.learn(row for _, row in self._read(location))
+            except UsageError as error:
+                del self._sources[location]
+                self._unread.append(error.sentence())
+        for directory in self._prepared:
+            is_found |= person.learn(_read_examples(directory))
+        leftovers = {*self._find_leftovers()}
+        if not is_found and not leftovers:
+            raise UsageError(
+                "column",
+                f"no row has {value!r} in {column!r}",
+                ", ".join(sorted(person.columns)) or "none, as no rows can be read",
+                "if the data have changed, give a copy with the rows, `data=FILE`",
+                name="E-column-missing",
+            )
+        sources: Counter[str] = Counter()
+        for location in self._sources:
+            sources.update(f for f, row in self._read(location) if person.claims(row))
+        owned, ids = self._claim_examples(person)
+        derived = self._derive(owned)
+        generated = self._paths.artifacts / tfx_names.EXAMPLE_GEN
+        paths = {p for p in self._artifacts if p.is_relative_to(generated)}
+        lost = self._derive({path for path in paths if not path.is_dir()})
+        first = leftovers | {*self._find_derived(derived)} - paths
+        found, rewritten = self._search(person, first | owned, derived.runs, ids)
+        first = (first | found) - owned
+        for directory in samples:
+            for path in directory.glob(sampling.FILES):
+                rewritten |= _rewrite_sample(path, person)
+        return Forgetting(
+            deleted=[self._describe(path) for path in (*sorted(first), *sorted(owned))],
+            rewritten=rewritten,
+            models=[*self._find_models(derived, lost)],
+            sources=dict(sources),
+            unread=self._unread,
+        )
+
+    def _read(self, location: str) -> Iterator[tuple[str, _Row]]:
+        """Yields the readable rows of a user's files, each with its file."""
+        settings, task = self._sources[location]
+        if location.startswith(TFDS_PREFIX) or not uris.is_local(location):
+            raise UsageError(
+                location, "not read: not of this machine", name="E-local-path-required"
+            )
+        source = find_source(location, settings)
+        for split in source.files:
+            rows = source.read(split, task)
+            yield from ((at.file, row) for at, row in rows if isinstance(row, dict))
+        if not source.files:
+            records = examples_lib.find_examples(location, settings)
+            for split in records.patterns:
+                for path in examples_lib.list_examples(records, split):
+                    yield from ((path, row) for row in _read_records(path))
+
+    def _claim_examples(self, person: Person) -> tuple[set[Path], set[int]]:
+        """Returns the directories of Examples that have rows, and the rows' ids."""
+        id_columns = {task.id_column for task in self._tasks}
+        owned, ids = set(), set()
+        for directory in self._prepared:
+            for row in filter(person.claims, _read_examples(directory)):
+                owned.add(directory)
+                ids |= {row[name] for name in id_columns & row.keys()}
+        return owned, ids
+
+    def _find_leftovers(self) -> Iterator[Path]:
+        """Yields what a killed command or run left behind."""
+        for path, artifact in self._artifacts.items():
+            if artifact.state == mlmd.Artifact.DELETED and path.is_dir():
+                yield path
+        for path in _directories(self._paths.examples("any").parent):
+            spans = [span for span in _directories(path) if span.name.isdecimal()]
+            if any(map(written_files.find_changes, spans or [path])):
+                yield path
+
+    def _derive(self, directories: Collection[Path]) -> _Derived:
+        """Follows artifacts through the executions that read them."""
+        reader, artifacts = self._runs.reader, self._artifacts
+        derived = _Derived({a.id for p, a in artifacts.items() if p in directories})
+        for execution in self._executions if reader else ():
+            inputs = {a.id for a in reader.inputs(execution).values()}
+            outputs = reader.outputs(execution).values()
+            models = {a.id for a in outputs if a.type in _MODELS}
+            if inputs & derived.artifacts:
+                derived.artifacts |= {a.id for a in outputs} - models
+                derived.executions.add(execution.id)
+            if models and inputs & (derived.artifacts | derived.models):
+                derived.models |= models
+                derived.runs.add(reader.run_id_of(execution))
+        return derived
+
+    def _find_derived(self, derived: _Derived) -> Iterator[Path]:
+        """Yields what executions wrote, also those that were killed."""
+        for path, artifact in self._artifacts.items():
+            if artifact.id in derived.artifacts and path.is_dir():
+                yield path
+        for execution in derived.executions:
+            # TFX names the directories after the execution.
+            written = _directories(self._paths.artifacts, f"*/*/{execution}")
+            yield from (path for path in written if path not in self._artifacts)
+        if derived.executions:
+            yield from _directories(self._paths.artifacts, "*/.system")
+            yield from _directories(self._paths.artifacts, tfx_names.CHECK_RESULTS)
+
+    def _search(
+        self,
+        person: Person,
+        known: Collection[Path],
+        runs: Collection[str],
+        ids: Collection[int],
+    ) -> tuple[set[Path], dict[Path, bytes | None]]:
+        """Returns other directories with a text, and the files that are rewritten."""
+        root, deleted = self._paths.root, {"artifacts": 3, "labelled_rows": 1}
+        directories: set[Path] = set()
+        rewritten: dict[Path, bytes | None] = {}
+        for path in _walk(root, known):
+            (top, *parts) = path.relative_to(root).parts
+            # A page is rendered from the report next to it.
+            has_report = path.name == PAGE_FILE and path.with_name(Report.FILE).exists()
+            if has_report or any(part in path.name for part in _WEIGHTS):
+                continue
+            if top in ("runs", "serving"):
+                is_derived = read_record(path.parent).tfx_run_id in runs
+                rewritten |= _rewrite(path, person, ids if is_derived else None)
+            if path in rewritten or not _has(path, person):
+                continue
+            directory = root.joinpath(top, *parts[: deleted.get(top, len(parts))])
+            artifact = self._artifacts.get(directory)
+            if directory == path or (artifact and artifact.type in _MODELS):
+                self._unread.append(f"{path} has a text of the rows, and stays")
+            else:
+                directories.add(directory)
+        return directories, rewritten
+
+    def _describe(self, path: Path) -> Obsolete:
+        artifact = self._artifacts.get(path)
+        kind = path.relative_to(self._paths.root).parts[0].removesuffix("s")
+        size = directory_size(path)
+        return Obsolete(kind, path, _WHY, size, artifact.id if artifact else None)
+
+    def _find_models(self, derived: _Derived, lost: _Derived) -> Iterator[TrainedModel]:
+        found = [
+            (path, artifact.id in derived.models, reader.run_id_of(execution))
+            for path, artifact in self._artifacts.items()
+            if (reader := self._runs.reader)
+            and path.parts[-3] == tfx_names.TRAINER  # Champion has others' models
+            and artifact.id in derived.models | lost.models
+            and path.is_dir()
+            and (execution := reader.producing_execution(artifact))
+        ]
+        for name in recipe_names(self._paths):
+            for version in list_pushed(OutputPaths(self._paths.root, name)):
+                tfx_run_id = version.tfx_run_id or ""
+                if tfx_run_id in derived.runs | lost.runs:
+                    is_certain = tfx_run_id in derived.runs
+                    found.append((version.directory, is_certain, tfx_run_id))
+        for path, is_certain, tfx_run_id in found:
+            run = self._runs.of_tfx_run(tfx_run_id)
+            yield TrainedModel(path, is_certain, run and run.directory / SETTINGS_FILE)
+
+
+def _directories(parent: Path, pattern: str = "*") -> list[Path]:
+    return sorted(path for path in parent.glob(pattern) if path.is_dir())
+
+
+def _walk(root: Path, skipped: Collection[Path] = ()) -> Iterator[Path]:
+    """Yields the regular files below a directory."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if Path(folder, name) not in skipped]
+        paths = (Path(folder, name) for name in sorted(names))
+        yield from (p for p in paths if p.is_file() and not p.is_symlink())
+
+
+def _read_examples(directory: Path) -> Iterator[_Row]:
+    for path in _walk(directory):
+        if "tfrecord" in path.name:
+            yield from _read_records(str(path))
+
+
+def _read_records(path: str) -> Iterator[_Row]:
+    for _, record in RowFile(path, TFRECORD).read():
+        if isinstance(record, bytes):
+            with contextlib.suppress(RowError):
+                yield tf_examples.to_row(record)
+
+
+def _has(path: Path, person: Person) -> bool:
+    """Returns whether a file, decompressed, has a text."""
+    longest = max(map(len, person.encoded))
+    end = b""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            content = end + chunk
+            if any(text in content for text in person.encoded):
+                return True
+            end = chunk[-longest:]
+    return False
+
+
+def _rewrite(
+    path: Path, person: Person, ids: Collection[int] | None
+) -> dict[Path, bytes | None]:
+    """Returns what replaces a text file of a run or a version.
+
+    Args:
+      path: The file; the page of a report is rendered anew.
+      person: The person.
+      ids: The ids of the rows in the run's Examples; None if they had none.
+    """
+    try:
+        before = path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return {}
+    text = before
+    with contextlib.suppress(ValueError):  # it is damaged, or is not JSON
+        if path.suffix == ".jsonl":
+            lines = before.splitlines(keepends=True)
+            rows = ((line, json.loads(line).get("values")) for line in lines)
+            text = "".join(line for line, row in rows if not (row and person.owns(row)))
+        elif path.suffix == ".json":
+            content = json.loads(before)
+            kept = _without(content, person, ids or ())
+            if path.name == Report.FILE and ids is not None:
+                kept["batch"] = None
+            if kept != content:
+                text = json.dumps(kept, indent=2) + "\n"
+    text = person.mask(text)
+    if text == before and not served_versions.lacks_examples(str(path)):
+        return {}
+    rewritten: dict[Path, bytes | None] = {}
+    if path.name == Report.FILE:  # the page first: a killed command repeats it
+        rendered = path.with_name(PAGE_FILE)
+        rewritten[rendered] = None
+        with contextlib.suppress(ValueError):  # of another release
+            content = files.parse_record(text, path, Report.FORMAT)
+            rewritten[rendered] = page.render(Report.model_validate(content)).encode()
+    return {**rewritten, path: text.encode()}
+
+
+def _without(content: Any, person: Person, ids: Collection[int], key: str = "") -> Any:
+    """Returns the content of a JSON file without the rows in its lists."""
+    if isinstance(content, dict):
+        return {k: _without(v, person, ids, k) for k, v in content.items()}
+    if not isinstance(content, list):
+        return content
+    kept = (entry for entry in content if not _is_row(entry, person, ids, key))
+    return [_without(entry, person, ids) for entry in kept]
+
+
+def _is_row(entry: Any, person: Person, ids: Collection[int], key: str) -> bool:
+    match entry:
+        case {"texts": list(texts), "id": row_id}:  # of a report's worst rows
+            return person.has(texts) or row_id in ids
+        case {"texts": dict(row)}:  # of a check
+            return person.owns(row)
+        case {"feature": str(column), "value": value}:  # a slice
+            return person.owns({column: value})
+        case [str(text), int()]:  # a frequent value
+            return text in person.texts
+    return key == INSTANCES and isinstance(entry, dict) and person.owns(entry)
+
+
+def _rewrite_sample(path: Path, person: Person) -> dict[Path, bytes | None]:
+    records = [record for _, record in RowFile(str(path), TFRECORD).read()]
+    kept = [
+        record
+        for record in records
+        if isinstance(record, bytes) and not person.owns(tf_examples.to_row(record))
+    ]
+    if len(kept) == len(records):
+        return {}
+    return {path: b"".join(map(example_records.encode_record, kept)) or None}
