@@ -176,11 +176,20 @@ class _Planner:
         self._unread: list[str] = []
         self._runs = RunList(paths, requires_metadata=True)
         self._artifacts: dict[Path, Any] = {}
-        self._executions: list[Any] = []
+        # Id, TFX's id of the run, ids of the inputs, and outputs.
+        self._executions: list[tuple[int, str, set[int], list[Any]]] = []
         if reader := self._runs.reader:
             cleaning.refuse_copy(paths, reader)
             self._artifacts = {artifact_directory(a): a for a in reader.artifacts()}
-            self._executions = reader.all_executions()
+            self._executions = [
+                (
+                    execution.id,
+                    reader.run_id_of(execution),
+                    {artifact.id for artifact in reader.inputs(execution).values()},
+                    [*reader.outputs(execution).values()],
+                )
+                for execution in reader.all_executions()
+            ]
         self._tasks: list[TaskConfig] = []
         self._sources: dict[str, tuple[DataConfig, TaskConfig | None]] = {}
         if data is not None:
@@ -292,18 +301,16 @@ class _Planner:
 
     def _derive(self, directories: Collection[Path]) -> _Derived:
         """Follows artifacts through the executions that read them."""
-        reader, artifacts = self._runs.reader, self._artifacts
-        derived = _Derived({a.id for p, a in artifacts.items() if p in directories})
-        for execution in self._executions if reader else ():
-            inputs = {a.id for a in reader.inputs(execution).values()}
-            outputs = reader.outputs(execution).values()
+        artifacts = self._artifacts.items()
+        derived = _Derived({a.id for path, a in artifacts if path in directories})
+        for execution, run, inputs, outputs in self._executions:
             models = {a.id for a in outputs if a.type in _MODELS}
             if inputs & derived.artifacts:
                 derived.artifacts |= {a.id for a in outputs} - models
-                derived.executions.add(execution.id)
+                derived.executions.add(execution)
             if models and inputs & (derived.artifacts | derived.models):
                 derived.models |= models
-                derived.runs.add(reader.run_id_of(execution))
+                derived.runs.add(run)
         return derived
 
     def _find_derived(self, derived: _Derived) -> Iterator[Path]:
@@ -356,24 +363,24 @@ class _Planner:
         return Obsolete(kind, path, _WHY, size, artifact.id if artifact else None)
 
     def _find_models(self, derived: _Derived, lost: _Derived) -> Iterator[TrainedModel]:
+        models = derived.models | lost.models
         found = [
-            (path, artifact.id in derived.models, reader.run_id_of(execution))
+            (path, artifact.id in derived.models, run)
             for path, artifact in self._artifacts.items()
-            if (reader := self._runs.reader)
-            and path.parts[-3] == tfx_names.TRAINER  # Champion has others' models
-            and artifact.id in derived.models | lost.models
+            for _, run, _, outputs in self._executions
+            if path.is_relative_to(self._paths.artifacts / tfx_names.TRAINER)
+            and artifact.id in models & {output.id for output in outputs}
             and path.is_dir()
-            and (execution := reader.producing_execution(artifact))
         ]
         for name in recipe_names(self._paths):
             for version in list_pushed(OutputPaths(self._paths.root, name)):
-                tfx_run_id = version.tfx_run_id or ""
-                if tfx_run_id in derived.runs | lost.runs:
-                    is_certain = tfx_run_id in derived.runs
-                    found.append((version.directory, is_certain, tfx_run_id))
-        for path, is_certain, tfx_run_id in found:
-            run = self._runs.of_tfx_run(tfx_run_id)
-            yield TrainedModel(path, is_certain, run and run.directory / SETTINGS_FILE)
+                run = version.tfx_run_id or ""
+                if run in derived.runs | lost.runs:
+                    found.append((version.directory, run in derived.runs, run))
+        for path, is_certain, run in {entry[0]: entry for entry in found}.values():
+            record = self._runs.of_tfx_run(run)
+            settings = None if record is None else record.directory / SETTINGS_FILE
+            yield TrainedModel(path, is_certain, settings)
 
 
 def _directories(parent: Path, pattern: str = "*") -> list[Path]:

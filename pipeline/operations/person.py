@@ -72,9 +72,9 @@ class Person:
         if row.get(self._column) is not None:
             return self._is_value(row[self._column])
         read = ([row.get(name) for name in names] for names in self._text_columns)
-        return any(None not in texts and self.has(texts) for texts in read)
+        return any(self.has(texts) for texts in read if None not in texts)
 
-    def has(self, texts: Sequence[str]) -> bool:
+    def has(self, texts: Sequence[Any]) -> bool:
         """Returns whether one row of the person has all of some texts."""
         rows = self._rows.get(texts[0], ()) if texts else ()
         return any(row.issuperset(texts) for row in rows)
@@ -119,7 +119,9 @@ def _texts(row: Mapping[str, Any]) -> Iterator[str]:
 
 def _spellings(text: str) -> set[str]:
     """Returns a text as files have it: in JSON, in HTML, quoted by Python."""
-    in_json = (json.dumps(text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (0, 1))
+    in_json = (
+        json.dumps(text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True)
+    )
     by_python = (repr(text)[1:-1], repr(text.encode())[2:-1])
     return {text, html.escape(text), *in_json, *by_python}
 

@@ -4,6 +4,9 @@ import csv
 import gzip
 import json
 import shutil
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -17,12 +20,12 @@ from contracts.task.definition import TaskConfig
 from contracts.versions import served_versions
 from ingest.examples.data_card import DataCard
 from pipeline.operations import forgetting
-from pipeline.operations.runs import RunList
 from report import page
 from report.content import Column, PredictedRow, Report, Split
 from report.run_metadata import MetadataReader
 from serving import example_records, sampling
 from tests import records
+from tests.pipeline.past_runs import PastRuns
 from tests.refusals import refused
 
 TASK = TaskConfig(text_columns=["review"], classes=["bad", "good"])
@@ -33,7 +36,6 @@ QUILL = [
     "Shared by two people.",
 ]
 OTHERS = ["Another review of the café.", "Quite another one.", "Shared by two people."]
-SOURCE = "reviews.csv"
 
 
 def write_source(path, people):
@@ -51,54 +53,62 @@ def write_source(path, people):
     return rows
 
 
+def in_split(artifact, name):
+    path = Path(artifact.uri, "Split-train", name)
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
+class Trained(NamedTuple):
+    """A run that pushed its model: its record, prepared Examples, model and version."""
+
+    directory: Path
+    prepared: Path
+    model: Path
+    pushed: Path
+
+
 class Output:
     """An output directory with two runs: of a person's rows, and of other rows."""
 
-    def __init__(self, past, directory):
-        self.past, self.paths = past, past.paths
-        self.source = directory / SOURCE
+    def __init__(self, directory):
+        self.past = PastRuns(directory / "output")
+        self.paths = self.past.paths
+        self.source = directory / "reviews.csv"
         write_source(self.source, {"quill": QUILL, "other": OTHERS})
-        self.prepared = past.paths.examples("of both")
-        self.train([*QUILL, *OTHERS], self.prepared)
+        self.run = self.train(1, [*QUILL, *OTHERS])
+        self.other_run = self.train(2, OTHERS[:2])
 
-    def train(self, texts, prepared):
+    def train(self, version, texts):
         """Adds a run that trained on some texts, and pushed its model."""
-        past, version = self.past, len(RunList(self.paths)) + 1
-        pushed = past.push(version)
-        record = past.run(pushed=str(pushed))
-        self.directory = directory = self.paths.run(record.id)
+        past, pushed = self.past, self.past.push(version)
+        directory = self.paths.run(past.run(pushed=str(pushed)).id)
         self.write_record(directory, texts)
         encoded = [text.encode() for text in texts]
         rows = [
             records.example(idx=[index], label=[index % 2], review=[text])
             for index, text in enumerate(encoded)
         ]
+        prepared = self.paths.examples(f"of {version}")
         records.write(prepared / "train" / "data-00000-of-00001.tfrecord.gz", rows)
         (examples,) = past.execute("ImportExampleGen", ["examples: Examples"])
-        records.write(self.in_split(examples, "data_tfrecord-00000-of-00001.gz"), rows)
+        records.write(in_split(examples, "data_tfrecord-00000-of-00001.gz"), rows)
         (statistics,) = past.execute("StatisticsGen", ["statistics: S"], [examples])
-        self.in_split(statistics, "FeatureStats.pb").write_bytes(b"\x41".join(encoded))
+        in_split(statistics, "FeatureStats.pb").write_bytes(b"\x41".join(encoded))
         (tokens,) = past.execute("Transform", ["transformed: Examples"], [examples])
-        records.write(
-            self.in_split(tokens, "transformed-0.gz"),
-            [records.example(input_word_ids=[101, 7, 102])],
-        )
-        self.model, _ = past.execute(
+        tokens_of_text = [records.example(input_word_ids=[101, 7, 102])]
+        records.write(in_split(tokens, "transformed-0.gz"), tokens_of_text)
+        model, _ = past.execute(
             "Trainer", ["model: Model", "model_run: ModelRun"], [tokens]
         )
-        past.execute("Evaluator", ["evaluation: E"], [examples, self.model])
-        (push,) = past.execute("AtomicPusher", ["pushed: PushedModel"], [self.model])
+        past.execute("Evaluator", ["evaluation: E"], [examples, model])
+        (push,) = past.execute("AtomicPusher", ["pushed: PushedModel"], [model])
         past.set_property(push, "pushed_destination", str(pushed))
-        request = {"instances": [{"review": text} for text in sorted({texts[0], OTHERS[0]})]}
+        request = {"instances": [{"review": text} for text in (texts[0], texts[-2])]}
         served_versions.replace_file(
             str(pushed), served_versions.EXAMPLES_FILE, json.dumps(request).encode()
         )
-        self.pushed = pushed
-
-    def in_split(self, artifact, name):
-        path = self.paths.root / artifact.uri / "Split-train" / name
-        path.parent.mkdir(exist_ok=True)
-        return path
+        return Trained(directory, prepared, Path(model.uri), pushed)
 
     def write_record(self, directory, texts):
         """Writes what a run has next to its record."""
@@ -175,38 +185,52 @@ class Output:
         return gzip.decompress(content) if path.suffix == ".gz" else content
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("person")
+    built = Output(directory)
+    shutil.copytree(directory, directory.with_name("saved"))
+    return built
+
+
 @pytest.fixture
-def output(past, tmp_path):
-    return Output(past, tmp_path)
+def output(built):
+    """The output directory at the same path, as ML Metadata has absolute ones."""
+    directory = built.source.parent
+    shutil.rmtree(directory)
+    shutil.copytree(directory.with_name("saved"), directory)
+    return built
 
 
 def test_no_file_has_a_text_and_those_of_others_stay(output):
     before = output.find("another review")
-    assert len(output.find("quill")) == 8
+    assert len(output.find("quill")) == 9
     output.forget()
     assert output.find("quill") == set()
-    kept = {path for path in before if path.startswith(("runs/", "serving/"))}
-    assert output.find("another review") == kept
-    assert len(kept) == 4
+    # What a run creates again is deleted as a whole, unless it is of the other run.
+    gone = before - output.find("another review")
+    assert {path.split("/")[0] for path in gone} == {"artifacts", "examples"}
+    assert len(gone) == 3
+    assert len(before) == 6 + 7
 
 
 def test_report_has_the_rows_of_others_and_no_batch(output):
     output.forget()
-    report = Report.read(str(output.directory))
+    report = Report.read(str(output.run.directory))
     # The person's are left out although others have one of the texts, too.
     assert [row.texts for row in report.worst_rows] == [[t] for t in OTHERS[:2]]
     (column,) = report.splits[0].columns
     assert [text for text, _ in column.top_values] == [OTHERS[2], *OTHERS]
     assert report.batch is None
     assert report.reasons == ['rows "[forgotten]']
-    assert page.render(report) == (output.directory / "report.html").read_text()
+    assert page.render(report) == (output.run.directory / "report.html").read_text()
 
 
 def test_skipped_rows_and_the_log_of_others_stay(output):
     output.forget()
-    (row,) = (output.directory / "skipped.jsonl").read_text().splitlines()
+    (row,) = (output.run.directory / "skipped.jsonl").read_text().splitlines()
     assert json.loads(row)["values"]["user_id"] == "other"
-    lines = (output.directory / "run.log").read_text().splitlines()
+    lines = (output.run.directory / "run.log").read_text().splitlines()
     assert len(lines) == 2 * len([*QUILL, *OTHERS])
     assert f"refused: review is {OTHERS[0]!r}" in lines
 
@@ -214,41 +238,37 @@ def test_skipped_rows_and_the_log_of_others_stay(output):
 def test_what_derives_from_the_rows_runs_again_and_models_stay(output):
     found = output.forget()
     artifacts = MetadataReader.of_file(output.paths.metadata).artifacts()
-    live = {a.type for a in artifacts if a.state == mlmd.Artifact.LIVE}
-    assert live == {"Model", "PushedModel"}
+    live = Counter(a.type for a in artifacts if a.state == mlmd.Artifact.LIVE)
+    others = {"Examples": 2, "S": 1, "ModelRun": 1, "E": 1}  # of the other run
+    assert live == {"Model": 2, "PushedModel": 2, **others}
     # Token ids have no text.
-    assert not [*output.paths.artifacts.glob("Transform/*/*")]
-    directory = output.paths.root / output.model.uri
-    assert [model.path for model in found.models] == [directory, output.pushed]
+    assert len([*output.paths.artifacts.glob("Transform/transformed/*")]) == 1
+    kept = [output.run.model, output.run.pushed]
+    assert [model.path for model in found.models] == kept
     assert all(model.is_certain for model in found.models)
     assert {model.settings for model in found.models} == {
-        output.directory / "config.yaml"
+        output.run.directory / "config.yaml"
     }
 
 
 def test_outputs_of_a_killed_component_are_deleted(output):
-    (execution,) = (
-        e
+    (execution, _) = (
+        e.id
         for e in MetadataReader.of_file(output.paths.metadata).all_executions()
         if e.type.endswith("Transform")
     )
-    killed = output.paths.artifacts / "Transform" / "more" / str(execution.id)
+    killed = output.paths.artifacts / "Transform" / "more" / str(execution)
     killed.mkdir(parents=True)
     (killed / "tokens").write_text("101")
     output.forget()
     assert not killed.exists()
 
 
-def test_run_of_other_rows_stays(output):
-    output.train(OTHERS[:2], output.paths.examples("of others"))
-    before = output.find("another review")
-    found = output.forget()
-    kept = output.find("another review")
-    second = {path for path in before if "of others" in path or "020000Z" in path}
-    assert len(second) == 4
-    assert second <= kept
-    assert output.pushed not in [model.path for model in found.models]
-    assert Report.read(str(output.directory)).batch is not None
+def test_report_of_other_rows_stays(output):
+    report = Report.read(str(output.other_run.directory))
+    output.forget()
+    assert Report.read(str(output.other_run.directory)) == report
+    assert report.batch is not None
 
 
 def test_pushed_version_is_complete_at_any_time(output, monkeypatch):
@@ -257,15 +277,15 @@ def test_pushed_version_is_complete_at_any_time(output, monkeypatch):
 
     def watch(path, content, **options):
         write(path, content, **options)
-        problems.append(served_versions.find_problem(str(output.pushed)))
+        problems.append(served_versions.find_problem(str(output.run.pushed)))
 
     monkeypatch.setattr(files, "write", watch)
     output.forget()
     assert problems
     assert set(problems) == {""}
-    assert served_versions.verify(str(output.pushed)) == ""
-    examples = output.pushed / served_versions.EXAMPLES_FILE
-    assert json.loads(examples.read_text()) == {"instances": [{"review": OTHERS[0]}]}
+    assert served_versions.verify(str(output.run.pushed)) == ""
+    examples = output.run.pushed / served_versions.EXAMPLES_FILE
+    assert json.loads(examples.read_text()) == {"instances": [{"review": OTHERS[1]}]}
 
 
 @pytest.mark.parametrize("written", range(13))
@@ -287,8 +307,8 @@ def test_command_that_was_killed_is_completed_by_the_same(output, monkeypatch, w
             output.forget()
     output.forget()
     assert output.find("quill") == set()
-    assert served_versions.verify(str(output.pushed)) == ""
-    manifest = served_versions.read_manifest(str(output.pushed))
+    assert served_versions.verify(str(output.run.pushed)) == ""
+    manifest = served_versions.read_manifest(str(output.run.pushed))
     assert served_versions.EXAMPLES_FILE in manifest
     assert not output.plan().deleted
 
@@ -297,19 +317,19 @@ def test_deletion_that_was_killed_is_completed_after_the_data_have_changed(
     output, monkeypatch
 ):
     def delete_in_part(directory):
-        if directory == str(output.prepared):
-            next(output.prepared.rglob("*.gz")).unlink()
+        if directory == str(output.run.prepared):
+            next(output.run.prepared.rglob("*.gz")).unlink()
             raise KeyboardInterrupt
         shutil.rmtree(directory)
 
-    written_files.record(output.prepared)
+    written_files.record(output.run.prepared)
     with monkeypatch.context() as patched:
         patched.setattr(files, "delete_directory", delete_in_part)
         with pytest.raises(KeyboardInterrupt):
             output.forget()
     write_source(output.source, {"other": OTHERS})
     output.forget()
-    assert not output.prepared.exists()
+    assert not output.run.prepared.exists()
 
 
 def test_listing_changes_nothing(output):
@@ -360,7 +380,7 @@ def test_file_that_init_split_has_the_column(output, tmp_path):
         writer.writeheader()
         writer.writerows(csv.DictReader(source))
     origin = DataCard(source=str(output.source))
-    DataCard(source=str(split), origin=origin).write(output.directory)
+    DataCard(source=str(split), origin=origin).write(output.run.directory)
     assert {*output.forget().sources} == {str(output.source), str(split)}
     assert output.find("quill") == set()
 
@@ -401,7 +421,8 @@ def test_file_that_nobody_writes_again_is_named(output):
 
 
 def test_remote_data_are_named(output):
-    DataCard(source="gs://bucket/data").write(output.directory)
+    for run in (output.run, output.other_run):
+        DataCard(source="gs://bucket/data").write(run.directory)
     with refused("E-column-missing"):
         output.plan()
     found = output.plan(data=str(output.source))
