@@ -42,7 +42,7 @@ def _split(_: click.Context, __: click.Parameter, text: str) -> tuple[str, str]:
     "--samples",
     multiple=True,
     metavar="DIR",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=click.Path(path_type=Path),
     help="Samples of requests, as of serve --sample-dir. Repeatable.",
 )
 @click.option("--yes", "delete", is_flag=True, help="Do it; by default, only list.")
@@ -83,17 +83,16 @@ def forget_command(
             click.echo(path)
     size = filesize.decimal(sum(entry.size_bytes for entry in found.deleted))
     directories = wording.count(len(found.deleted), "directory", "directories")
-    rewritten = wording.count(len(found.rewritten), "file")
     would = "" if delete else "would be "
     click.echo(f"{would}deleted: {directories} that a run creates again, {size}")
-    click.echo(f"{would}rewritten without the rows: {rewritten}")
+    files = wording.count(len(found.rewritten), "file")
+    click.echo(f"{would}rewritten without the rows: {files}")
     for model in found.models:
-        certainty = "" if model.is_certain else "perhaps "
-        click.echo(f"{certainty}trained on the rows, and kept: {model.path}")
-    retrained = {model.settings for model in found.models if model.settings}
-    for settings in sorted(retrained):
+        perhaps = "" if model.is_certain else "perhaps "
+        click.echo(f"stays, {perhaps}trained or evaluated on the rows: {model.path}")
+    for settings in sorted({m.settings for m in found.models if m.settings}):
         run = command("run", "--config", settings, "--output", paths.root)
-        click.echo(f"to train again, once the data are without the rows: {run}")
+        click.echo(f"to train again, after the rows are deleted from the data: {run}")
     for file, count in found.sources.items():
         rows = wording.count(count, "row")
         click.echo(f"warning: {file} has {rows}, which the next run reads", err=True)

@@ -66,7 +66,7 @@ _Row = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class TrainedModel:
-    """A model that was trained on the rows. It is kept.
+    """A model whose run read the rows. It stays.
 
     Attributes:
       path: Its directory: an artifact or a pushed version.
@@ -87,7 +87,7 @@ class Forgetting:
     Attributes:
       deleted: Directories that a run creates again, in the order of their deletion.
       rewritten: Files without the rows; None deletes the file.
-      models: The models that were trained on them.
+      models: The models that were trained or evaluated on them.
       sources: The user's files that have the rows, with their number: the next run
         reads them again.
       unread: What is not searched or not changed, and why.
@@ -172,7 +172,7 @@ class _Derived:
 
 class _Planner:
     def __init__(self, paths: OutputPaths, data: str | None) -> None:
-        self._paths = paths
+        self._paths, self._data = paths, data
         self._unread: list[str] = []
         self._runs = RunList(paths, requires_metadata=True)
         self._artifacts: dict[Path, Any] = {}
@@ -227,6 +227,8 @@ class _Planner:
             try:
                 is_found |= person.learn(row for _, row in self._read(location))
             except UsageError as error:
+                if location == self._data:
+                    raise
                 del self._sources[location]
                 self._unread.append(error.sentence())
         for directory in self._prepared:
@@ -252,6 +254,9 @@ class _Planner:
         found, rewritten = self._search(person, first | owned, derived.runs, ids)
         first = (first | found) - owned
         for directory in samples:
+            if not directory.is_dir():
+                problem = f"{directory} is not a directory"
+                raise UsageError("samples", problem, name="E-data-not-found")
             for path in directory.glob(sampling.FILES):
                 rewritten |= _rewrite_sample(path, person)
         return Forgetting(
