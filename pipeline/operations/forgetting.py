@@ -1,20 +1,19 @@
 """Removes a person's rows from everything below an output directory, except models.
 
-What a run creates again is deleted, and marked as deleted in ML Metadata: artifacts
-that derive from Examples with such rows, and what holds their texts. Transformed
-Examples have token ids only, so they are found by their lineage. Reports, logs, pushed
-versions and samples of requests are rewritten, as no run creates them again.
+Artifacts that derive from Examples with such rows, and directories with their texts,
+are deleted, and marked as deleted in ML Metadata, so that the next run creates them
+again. Transformed Examples have token ids only; they are found by their lineage.
+Reports, logs, pushed versions and samples of requests are rewritten, as no run creates
+them again.
 
-Examples go last: they may be the only files that identify the rows, so that the same
-command completes one that was killed.
+Examples go last: they may be the only files that identify the rows, and a killed
+command is completed by the same command.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gzip
-import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -35,7 +34,7 @@ from ingest import examples as examples_lib
 from ingest.examples import tf_examples
 from ingest.examples.sources import find_source
 from ingest.rows.formats import TFRECORD
-from ingest.rows.row_errors import RowError
+from ingest.rows.row_errors import FileError, RowError
 from ingest.rows.row_file import RowFile
 from pipeline.config import tfx_names
 from pipeline.config.paths import OutputPaths
@@ -49,14 +48,17 @@ from pipeline.operations.releases import (
     recipe_names,
     storage_failed,
 )
+from pipeline.operations.rewriting import (
+    Rewritten,
+    has_text,
+    rewrite,
+    rewrite_sample,
+)
 from pipeline.operations.run import Run
 from pipeline.operations.runs import RunList
-from report import page
 from report.content import PAGE_FILE, Report
-from serving import example_records, sampling
-from serving.json_requests import INSTANCES
+from serving import sampling
 
-_CHUNK = 1 << 24  # bytes of a file that are searched at once
 _WEIGHTS = (".data-", ".onnx", ".safetensors")  # in the names of files without texts
 _MODELS = (tfx_names.MODEL_TYPE, tfx_names.PUSHED_MODEL_TYPE)
 _WHY = "has the rows, derives from them, or may quote them"
@@ -82,7 +84,7 @@ class TrainedModel:
 
 @dataclasses.dataclass(frozen=True)
 class Forgetting:
-    """What it takes to forget a person.
+    """The changes that forget a person.
 
     Attributes:
       deleted: Directories that a run creates again, in the order of their deletion.
@@ -90,11 +92,11 @@ class Forgetting:
       models: The models that were trained or evaluated on them.
       sources: The user's files that have the rows, with their number: the next run
         reads them again.
-      unread: What is not searched or not changed, and why.
+      unread: Files that are not searched or not changed, and why.
     """
 
     deleted: list[Obsolete]
-    rewritten: dict[Path, bytes | None]
+    rewritten: Rewritten
     models: list[TrainedModel]
     sources: dict[str, int]
     unread: list[str]
@@ -125,7 +127,7 @@ def plan(
 
 
 def carry_out(paths: OutputPaths, forgetting: Forgetting) -> None:
-    """Does what `plan` returned. The caller holds the lock of the output directory.
+    """Makes the changes of `plan`. The caller holds the lock of the output directory.
 
     Raises:
       UsageError: A file cannot be written or deleted.
@@ -158,7 +160,7 @@ class _Derived:
     """What derives from some artifacts.
 
     Attributes:
-      artifacts: Their ids, without those of models.
+      artifacts: The ids of the artifacts, except models.
       models: The ids of models.
       executions: The ids of the executions that read the artifacts.
       runs: TFX's ids of the runs of the models.
@@ -202,7 +204,7 @@ class _Planner:
         ]
 
     def _add_sources(self, run: Run) -> None:
-        """Adds the files that a run read, and the one that `init` split for it."""
+        """Adds the files that a run read, and the file that `init` split for it."""
         try:
             config, card = run.settings, run.data
         except UsageError as error:
@@ -234,14 +236,17 @@ class _Planner:
         for directory in self._prepared:
             is_found |= person.learn(_read_examples(directory))
         leftovers = {*self._find_leftovers()}
-        if not is_found and not leftovers:
-            raise UsageError(
+        if not is_found:
+            error = UsageError(
                 "column",
                 f"no row has {value!r} in {column!r}",
                 ", ".join(sorted(person.columns)) or "none, as no rows can be read",
                 "if the data have changed, give a copy with the rows, `data=FILE`",
                 name="E-column-missing",
             )
+            if not leftovers:
+                raise error
+            self._unread.append(error.sentence())
         sources: Counter[str] = Counter()
         for location in self._sources:
             sources.update(f for f, row in self._read(location) if person.claims(row))
@@ -258,7 +263,7 @@ class _Planner:
                 problem = f"{directory} is not a directory"
                 raise UsageError("samples", problem, name="E-data-not-found")
             for path in directory.glob(sampling.FILES):
-                rewritten |= _rewrite_sample(path, person)
+                rewritten |= rewrite_sample(path, person)
         return Forgetting(
             deleted=[self._describe(path) for path in (*sorted(first), *sorted(owned))],
             rewritten=rewritten,
@@ -276,8 +281,11 @@ class _Planner:
             )
         source = find_source(location, settings)
         for split in source.files:
-            rows = source.read(split, task)
-            yield from ((at.file, row) for at, row in rows if isinstance(row, dict))
+            for place, row in source.read(split, task):
+                if isinstance(row, FileError):
+                    raise UsageError(str(place), str(row), name="E-file-damaged")
+                if isinstance(row, dict):
+                    yield place.file, row
         if not source.files:
             records = examples_lib.find_examples(location, settings)
             for split in records.patterns:
@@ -295,7 +303,7 @@ class _Planner:
         return owned, ids
 
     def _find_leftovers(self) -> Iterator[Path]:
-        """Yields what a killed command or run left behind."""
+        """Yields directories that a killed command or run left behind."""
         for path, artifact in self._artifacts.items():
             if artifact.state == mlmd.Artifact.DELETED and path.is_dir():
                 yield path
@@ -319,7 +327,7 @@ class _Planner:
         return derived
 
     def _find_derived(self, derived: _Derived) -> Iterator[Path]:
-        """Yields what executions wrote, also those that were killed."""
+        """Yields directories that executions wrote, killed ones included."""
         for path, artifact in self._artifacts.items():
             if artifact.id in derived.artifacts and path.is_dir():
                 yield path
@@ -337,11 +345,11 @@ class _Planner:
         known: Collection[Path],
         runs: Collection[str],
         ids: Collection[int],
-    ) -> tuple[set[Path], dict[Path, bytes | None]]:
+    ) -> tuple[set[Path], Rewritten]:
         """Returns other directories with a text, and the files that are rewritten."""
         root, deleted = self._paths.root, {"artifacts": 3, "labelled_rows": 1}
         directories: set[Path] = set()
-        rewritten: dict[Path, bytes | None] = {}
+        rewritten: Rewritten = {}
         for path in _walk(root, known):
             (top, *parts) = path.relative_to(root).parts
             # A page is rendered from the report next to it.
@@ -350,8 +358,8 @@ class _Planner:
                 continue
             if top in ("runs", "serving"):
                 is_derived = read_record(path.parent).tfx_run_id in runs
-                rewritten |= _rewrite(path, person, ids if is_derived else None)
-            if path in rewritten or not _has(path, person):
+                rewritten |= rewrite(path, person, ids if is_derived else None)
+            if path in rewritten or not has_text(path, person):
                 continue
             directory = root.joinpath(top, *parts[: deleted.get(top, len(parts))])
             artifact = self._artifacts.get(directory)
@@ -411,91 +419,3 @@ def _read_records(path: str) -> Iterator[_Row]:
         if isinstance(record, bytes):
             with contextlib.suppress(RowError):
                 yield tf_examples.to_row(record)
-
-
-def _has(path: Path, person: Person) -> bool:
-    """Returns whether a file, decompressed, has a text."""
-    longest = max(map(len, person.encoded))
-    end = b""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            content = end + chunk
-            if any(text in content for text in person.encoded):
-                return True
-            end = chunk[-longest:]
-    return False
-
-
-def _rewrite(
-    path: Path, person: Person, ids: Collection[int] | None
-) -> dict[Path, bytes | None]:
-    """Returns what replaces a text file of a run or a version.
-
-    Args:
-      path: The file; the page of a report is rendered anew.
-      person: The person.
-      ids: The ids of the rows in the run's Examples; None if they had none.
-    """
-    try:
-        before = path.read_bytes().decode()
-    except UnicodeDecodeError:
-        return {}
-    text = before
-    with contextlib.suppress(ValueError):  # it is damaged, or is not JSON
-        if path.suffix == ".jsonl":
-            lines = before.splitlines(keepends=True)
-            rows = ((line, json.loads(line).get("values")) for line in lines)
-            text = "".join(line for line, row in rows if not (row and person.owns(row)))
-        elif path.suffix == ".json":
-            content = json.loads(before)
-            kept = _without(content, person, ids or ())
-            if path.name == Report.FILE and ids is not None:
-                kept["batch"] = None
-            if kept != content:
-                text = json.dumps(kept, indent=2) + "\n"
-    text = person.mask(text)
-    if text == before and not served_versions.lacks_examples(str(path)):
-        return {}
-    rewritten: dict[Path, bytes | None] = {}
-    if path.name == Report.FILE:  # the page first: a killed command repeats it
-        rendered = path.with_name(PAGE_FILE)
-        rewritten[rendered] = None
-        with contextlib.suppress(ValueError):  # of another release
-            content = files.parse_record(text, path, Report.FORMAT)
-            rewritten[rendered] = page.render(Report.model_validate(content)).encode()
-    return {**rewritten, path: text.encode()}
-
-
-def _without(content: Any, person: Person, ids: Collection[int], key: str = "") -> Any:
-    """Returns the content of a JSON file without the rows in its lists."""
-    if isinstance(content, dict):
-        return {k: _without(v, person, ids, k) for k, v in content.items()}
-    if not isinstance(content, list):
-        return content
-    kept = (entry for entry in content if not _is_row(entry, person, ids, key))
-    return [_without(entry, person, ids) for entry in kept]
-
-
-def _is_row(entry: Any, person: Person, ids: Collection[int], key: str) -> bool:
-    match entry:
-        case {"texts": list(texts), "id": row_id}:  # of a report's worst rows
-            return person.has(texts) or row_id in ids
-        case {"texts": dict(row)}:  # of a check
-            return person.owns(row)
-        case {"feature": str(column), "value": value}:  # a slice
-            return person.owns({column: value})
-        case [str(text), int()]:  # a frequent value
-            return text in person.texts
-    return key == INSTANCES and isinstance(entry, dict) and person.owns(entry)
-
-
-def _rewrite_sample(path: Path, person: Person) -> dict[Path, bytes | None]:
-    records = [record for _, record in RowFile(str(path), TFRECORD).read()]
-    kept = [
-        record
-        for record in records
-        if isinstance(record, bytes) and not person.owns(tf_examples.to_row(record))
-    ]
-    if len(kept) == len(records):
-        return {}
-    return {path: b"".join(map(example_records.encode_record, kept)) or None}
