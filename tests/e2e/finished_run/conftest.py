@@ -9,7 +9,6 @@ wrote, at the same path: the keys of TFX's cache contain absolute paths.
 import dataclasses
 import io
 import os
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -139,12 +138,6 @@ def restore(tmp_path_factory):
             "swapped_words": {"lists": {"animals": [["cat", "dog"]]}},
         },
     )
-    tables = [recipe.parent / "data" / f"{split}.tsv" for split in ("train", "eval")]
-    for (
-        table
-    ) in tables:  # the rows that tests/e2e/finished_run/test_forgetting.py finds
-        marked = re.sub(r"(?m)^(7\t.\t)", r"\1Quillfeather: ", table.read_text())
-        table.write_text(marked)
     with pytest.MonkeyPatch.context() as patched:
         planted_secrets.plant(patched, tmp_path_factory.mktemp("secrets"))
         finished = FinishedRun.of(recipe, {}, tmp_path_factory.mktemp("tmp"))
