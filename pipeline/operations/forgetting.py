@@ -237,7 +237,7 @@ class _Planner:
             is_found |= person.learn(_read_examples(directory))
         leftovers = {*self._find_leftovers()}
         if not is_found:
-            error = UsageError(
+            unknown = UsageError(
                 "column",
                 f"no row has {value!r} in {column!r}",
                 ", ".join(sorted(person.columns)) or "none, as no rows can be read",
@@ -245,8 +245,8 @@ class _Planner:
                 name="E-column-missing",
             )
             if not leftovers:
-                raise error
-            self._unread.append(error.sentence())
+                raise unknown
+            self._unread.append(unknown.sentence())
         sources: Counter[str] = Counter()
         for location in self._sources:
             sources.update(f for f, row in self._read(location) if person.claims(row))
