@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pipeline.api.recipes import Recipe as Recipe
     from pipeline.api.recipes import inspect as inspect
     from pipeline.api.releases import clean as clean
+    from pipeline.api.releases import forget as forget
     from pipeline.api.releases import lineage as lineage
     from pipeline.api.releases import list_versions as list_versions
     from pipeline.api.releases import override as override
@@ -46,6 +47,7 @@ _NAMES = {
     "pipeline.api.recipes": ("Inspection", "Recipe", "inspect"),
     "pipeline.api.releases": (
         "clean",
+        "forget",
         "lineage",
         "list_versions",
         "override",

@@ -452,6 +452,8 @@ def incomplete_beside(path: str) -> Iterator[str]:
 def _renamed_when_complete(path: str) -> Iterator[str]:
     with incomplete_beside(path) as incomplete:
         yield incomplete
+        if uris.is_local(path) and os.path.exists(path):
+            shutil.copymode(path, incomplete)
         sync(incomplete)
         rename(incomplete, path)
 

@@ -402,6 +402,38 @@ def push(
     files.sync(directory)
 
 
+def replace_file(version: str, name: str, content: bytes) -> None:
+    """Replaces a file of a version, which is complete at any time.
+
+    While the examples are replaced, the manifest does not list them.
+
+    Args:
+      version: The version.
+      name: The file, relative to the version.
+      content: The new content.
+    """
+    path = uris.join(version, MANIFEST_FILE)
+    manifest = files.read_record(path)
+    is_listed = name == EXAMPLES_FILE or name in manifest["files"]
+    if manifest["files"].pop(name, None):
+        files.write_record(path, manifest)
+    files.write(uris.join(version, name), content)
+    if is_listed:  # the card, for example, is not
+        manifest["files"][name] = _describe_file(uris.join(version, name))
+        files.write_record(path, manifest)
+
+
+def lacks_examples(path: str) -> bool:
+    """Returns whether a file is the examples of a version, but is not in its manifest.
+
+    A killed process leaves them so; see `replace_file`.
+    """
+    if not path.endswith(f"/{EXAMPLES_FILE}"):
+        return False
+    manifest = read_manifest(path.removesuffix(f"/{EXAMPLES_FILE}"))
+    return bool(manifest) and EXAMPLES_FILE not in manifest
+
+
 def copy(version: str, destination: str) -> None:
     """Copies a version and verifies the copy against the version's manifest.
 

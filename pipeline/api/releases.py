@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from pipeline.operations.lineage import Node
 from pipeline.operations.releases import PushedVersion
 
 if TYPE_CHECKING:
+    from pipeline.operations.forgetting import Forgetting
     from pipeline.operations.releases import Release
 
 
@@ -138,3 +140,49 @@ def clean(
         if delete:
             cleaning.delete(paths, obsolete)
     return obsolete
+
+
+@checked
+def forget(
+    output: Output = None,
+    *,
+    column: str,
+    value: str,
+    data: str | Path | None = None,
+    samples: Sequence[str | Path] = (),
+    delete: bool = False,
+) -> Forgetting:
+    """Finds a person's rows below an output directory, and removes them.
+
+    Models that were trained on them are listed, and stay. So do the files of the data.
+
+    Args:
+      output: The output directory, or the recipe of the runs; None is that of the
+        sample.
+      column: A column of the data, which need not be one that the recipe names.
+      value: The person's value in it.
+      data: A file or directory that has the rows with the column, if the recipe's data
+        do not.
+      samples: Directories with samples of requests, as of `serve --sample-dir`.
+      delete: Whether to remove them; otherwise they are only listed.
+
+    Raises:
+      UsageError: No row has the value, or another run uses the output directory.
+    """
+    from pipeline.local.run import hold_output
+
+    paths = find_output(output)
+    lock = hold_output(paths, "forget") if delete else contextlib.nullcontext()
+    with quiet(), lock:
+        from pipeline.operations import forgetting  # with TensorFlow, for the records
+
+        found = forgetting.plan(
+            paths,
+            column,
+            value,
+            data=None if data is None else str(data),
+            samples=[Path(directory) for directory in samples],
+        )
+        if delete:
+            forgetting.carry_out(paths, found)
+    return found

@@ -24,6 +24,7 @@ from pipeline.cli import (
     completion,
     doctor,
     export,
+    forget,
     monitor,
     onboarding,
     options,
@@ -272,6 +273,7 @@ SECTIONS: dict[str, list[click.Command]] = {
         runs.lineage_command,
         ui.ui_command,
         clean.clean_command,
+        forget.forget_command,
     ],
     "Serve": [
         serve.serve_command,

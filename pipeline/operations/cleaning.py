@@ -96,14 +96,18 @@ def record_of_files(directory: Path) -> Path:
     return directory.with_name(f".{directory.name}{written_files.RECORD}")
 
 
+def artifact_directory(artifact: Any) -> Path:
+    """Returns the directory of an artifact, which may be the page of a report in it."""
+    path = Path(artifact.uri)
+    return path.parent if path.is_file() else path
+
+
 def _cached_artifacts(paths: OutputPaths) -> Iterator[tuple[int, Path]]:
     """Yields the artifacts that TFX's cache may return: id and directory."""
     if not run_metadata.has_content(paths.metadata):
         return
     for artifact in MetadataReader.of_file(paths.metadata).artifacts():
-        directory = Path(artifact.uri)
-        if directory.is_file():  # the page of a report, which has more files next to it
-            directory = directory.parent
+        directory = artifact_directory(artifact)
         if (
             artifact.state == mlmd.Artifact.LIVE
             and directory.is_relative_to(paths.artifacts)
@@ -171,15 +175,7 @@ def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
     counted = [run for run in runs if runs.is_known(run) and not run.record.damage]
     if len(counted) <= keep or runs.reader is None:
         return []
-    for artifact in runs.reader.artifacts(tfx_names.MODEL_TYPE):
-        if not Path(artifact.uri).is_relative_to(paths.artifacts):
-            raise UsageError(
-                str(paths.metadata),
-                f"it lists {artifact.uri}, which is not below {paths.artifacts}: the "
-                "output was copied or moved",
-                advice="clean the original",
-                name="E-output-copied",
-            )
+    refuse_copy(paths, runs.reader)
     planner = _Planner(paths, runs, runs.reader, counted[:keep])
     return [
         *planner.artifacts(),
@@ -188,6 +184,23 @@ def _plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
         *planner.trainings(),
         *planner.records(),
     ]
+
+
+def refuse_copy(paths: OutputPaths, reader: MetadataReader) -> None:
+    """Refuses an output directory that was copied or moved.
+
+    Raises:
+      UsageError: ML Metadata lists models of another directory.
+    """
+    for artifact in reader.artifacts(tfx_names.MODEL_TYPE):
+        if not Path(artifact.uri).is_relative_to(paths.artifacts):
+            raise UsageError(
+                str(paths.metadata),
+                f"it lists {artifact.uri}, which is not below {paths.artifacts}: the "
+                "output was copied or moved",
+                advice="clean the original",
+                name="E-output-copied",
+            )
 
 
 def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
@@ -263,9 +276,7 @@ class _Planner:
     def artifacts(self) -> Iterator[Obsolete]:
         """Yields artifacts that no kept run read or wrote."""
         for artifact in self._reader.artifacts():
-            path = Path(artifact.uri)
-            if path.is_file():  # the page of a report, which has more files next to it
-                path = path.parent
+            path = artifact_directory(artifact)
             if (
                 artifact.id not in self._kept_artifacts
                 and path.is_relative_to(self._paths.artifacts)

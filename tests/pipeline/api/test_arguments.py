@@ -161,6 +161,21 @@ ARGUMENTS = {
         "clean --output output --keep {}",
         NUMBERS,
     ),
+    "forget.output": Both(
+        lambda value: pipeline.forget(value, column="a", value="b"),
+        "forget --column a=b --output {}",
+        [MISSING, "output", "rows.csv"],
+    ),
+    "forget.data": Both(
+        lambda value: pipeline.forget("output", column="a", value="b", data=value),
+        "forget --column a=b --output output --data {}",
+        SOURCES,
+    ),
+    "forget.samples": Both(
+        lambda value: pipeline.forget("output", column="a", value="b", samples=[value]),
+        "forget --column a=b --output output --samples {}",
+        [MISSING, "rows.csv", "output"],
+    ),
     "compare.compared": Both(
         lambda value: pipeline.compare(*value, output="output"),
         "compare {} --output output",
@@ -267,6 +282,8 @@ WITHOUT_TEXT = {
     *("override.run", "override.reason", "roll_back.reason"),
     # Texts: tests/pipeline/api/test_predictions.py.
     *("predict.texts", "Server.predict.instances"),
+    # Texts: tests/pipeline/operations/test_forgetting.py.
+    *("forget.column", "forget.value", "forget.delete"),
 }
 FUNCTIONS = {
     "Recipe": Recipe.__init__,
@@ -370,6 +387,8 @@ def test_value_of_another_type_is_refused_by_name(name, value):
         "destination": "predicted",
         "run": None,
         "reason": "a",
+        "column": "a",
+        "value": "b",
         "instances": ["a"],
     }
     call = {

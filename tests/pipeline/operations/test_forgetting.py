@@ -1,0 +1,429 @@
+"""Forgetting a person leaves no byte of the texts, and everything of others."""
+
+import csv
+import gzip
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from contracts import written_files
+from contracts.packing import Packing
+from contracts.records.labelled_rows import LabelledFile, LabelledRow
+from contracts.storage import files
+from contracts.task.definition import TaskConfig
+from contracts.versions import served_versions
+from ingest.examples.data_card import DataCard
+from pipeline.operations import forgetting
+from report import page
+from report.content import Column, PredictedRow, Report, Split
+from report.run_metadata import MetadataReader
+from serving import example_records, sampling
+from tests import records
+from tests.pipeline.past_runs import PastRuns
+from tests.refusals import refused
+
+TASK = TaskConfig(text_columns=["review"], classes=["bad", "good"])
+QUILL = [
+    'Quill\'s 1st review: the "café" <b>closed</b> & I was\tsad.',
+    "Quill's 2nd review, of the hotel by the harbour, is much longer than the first.",
+    "ok",
+    "Shared by two people.",
+]
+OTHERS = ["Another review of the café.", "Quite another one.", "Shared by two people."]
+
+
+def write_source(path, people):
+    """Writes the file of a user; returns its rows."""
+    rows = [
+        {"user_id": user, "review": text, "label": index % 2}
+        for index, (user, text) in enumerate(
+            (user, text) for user, texts in people.items() for text in texts
+        )
+    ]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["user_id", "review", "label"])
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+def in_split(artifact, name):
+    path = Path(artifact.uri, "Split-train", name)
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
+class Trained(NamedTuple):
+    """A run that pushed its model: its record, prepared Examples, model and version."""
+
+    directory: Path
+    prepared: Path
+    model: Path
+    pushed: Path
+
+
+class Output:
+    """An output directory with two runs: of a person's rows, and of other rows."""
+
+    def __init__(self, directory):
+        self.past = PastRuns(directory / "output")
+        self.paths = self.past.paths
+        self.source = directory / "reviews.csv"
+        write_source(self.source, {"quill": QUILL, "other": OTHERS})
+        self.run = self.train(1, [*QUILL, *OTHERS])
+        self.other_run = self.train(2, OTHERS[:2])
+
+    def train(self, version, texts):
+        """Adds a run that trained on some texts, and pushed its model."""
+        past, pushed = self.past, self.past.push(version)
+        directory = self.paths.run(past.run(pushed=str(pushed)).id)
+        self.write_record(directory, texts)
+        encoded = [text.encode() for text in texts]
+        rows = [
+            records.example(idx=[index], label=[index % 2], review=[text])
+            for index, text in enumerate(encoded)
+        ]
+        prepared = self.paths.examples(f"of {version}")
+        records.write(prepared / "train" / "data-00000-of-00001.tfrecord.gz", rows)
+        (examples,) = past.execute("ImportExampleGen", ["examples: Examples"])
+        records.write(in_split(examples, "data_tfrecord-00000-of-00001.gz"), rows)
+        (statistics,) = past.execute("StatisticsGen", ["statistics: S"], [examples])
+        in_split(statistics, "FeatureStats.pb").write_bytes(b"\x41".join(encoded))
+        (tokens,) = past.execute("Transform", ["transformed: Examples"], [examples])
+        tokens_of_text = [records.example(input_word_ids=[101, 7, 102])]
+        records.write(in_split(tokens, "transformed-0.gz"), tokens_of_text)
+        model, _ = past.execute(
+            "Trainer", ["model: Model", "model_run: ModelRun"], [tokens]
+        )
+        past.execute("Evaluator", ["evaluation: E"], [examples, model])
+        (push,) = past.execute("AtomicPusher", ["pushed: PushedModel"], [model])
+        past.set_property(push, "pushed_destination", str(pushed))
+        request = {"instances": [{"review": text} for text in (texts[0], texts[-2])]}
+        served_versions.replace_file(
+            str(pushed), served_versions.EXAMPLES_FILE, json.dumps(request).encode()
+        )
+        return Trained(directory, prepared, Path(model.uri), pushed)
+
+    def write_record(self, directory, texts):
+        """Writes what a run has next to its record."""
+        settings = {
+            "name": "tiny",
+            "task": TASK.model_dump(mode="json"),
+            "data": {"source": str(self.source)},
+            "encoder": {"source": "/encoder"},
+            "evaluator": {"thresholds": {"accuracy": 0.5}},
+        }
+        (directory / "config.yaml").write_text(yaml.safe_dump(settings))
+        DataCard(source=str(self.source)).write(directory)
+        lines = [f"refused: review is {text[:60]!r}" for text in texts]
+        lines += [f"review: {[text.encode()]!r:.80}" for text in texts]
+        (directory / "run.log").write_text("\n".join(lines))
+        skipped = [{"reason": "x", "values": {"user_id": "quill", "mail": "q@x.org"}}]
+        skipped += [{"reason": "x", "values": {"user_id": "other", "mail": "o@x.org"}}]
+        lines = [json.dumps(row) for row in skipped]
+        (directory / "skipped.jsonl").write_text("\n".join(lines) + "\n")
+        column = Column(
+            name="review", kind="STRING", top_values=[(text, 1) for text in texts]
+        )
+        report = Report(
+            pipeline="tiny",
+            created="2026-01-01T00:00:00+00:00",
+            outcome="pushed",
+            reasons=[f"rows {texts[1]!r:.70}"],
+            task=TASK,
+            split="train",
+            packing=Packing(),
+            data={"card": DataCard(source="x").model_dump()},
+            splits=[Split(name="train", rows=len(texts), columns=[column])],
+            worst_rows=[
+                PredictedRow(
+                    id=index,
+                    texts=[text],
+                    label="bad",
+                    prediction="good",
+                    probabilities={},
+                    loss=1.0,
+                    tokens=text.lower().split(),
+                    cut=0,
+                )
+                for index, text in enumerate(texts)
+            ],
+            batch={
+                "input_word_ids": [[1]],
+                "input_mask": [[1]],
+                "input_type_ids": [[0]],
+            },
+        )
+        rendered = page.render(report)
+        report.write(str(directory))
+        (directory / "report.html").write_text(rendered)
+
+    def plan(self, **options):
+        return forgetting.plan(self.paths, "user_id", "quill", **options)
+
+    def forget(self, **options):
+        found = self.plan(**options)
+        forgetting.carry_out(self.paths, found)
+        return found
+
+    def find(self, marker):
+        """Returns the files, decompressed, that have a word that no file escapes."""
+        return {
+            path.relative_to(self.paths.root).as_posix()
+            for path in self.paths.root.rglob("*")
+            if path.is_file() and marker.encode() in self.content(path).lower()
+        }
+
+    def content(self, path):
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("person")
+    built = Output(directory)
+    shutil.copytree(directory, directory.with_name("saved"))
+    return built
+
+
+@pytest.fixture
+def output(built):
+    """The output directory at the same path, as ML Metadata has absolute ones."""
+    directory = built.source.parent
+    shutil.rmtree(directory)
+    shutil.copytree(directory.with_name("saved"), directory)
+    return built
+
+
+def test_no_file_has_a_text_and_those_of_others_stay(output):
+    before = output.find("another review")
+    assert len(output.find("quill")) == 9
+    output.forget()
+    assert output.find("quill") == set()
+    # What a run creates again is deleted as a whole, unless it is of the other run.
+    gone = before - output.find("another review")
+    assert {path.split("/")[0] for path in gone} == {"artifacts", "examples"}
+    assert len(gone) == 3
+    assert len(before) == 6 + 7
+
+
+def test_report_has_the_rows_of_others_and_no_batch(output):
+    output.forget()
+    report = Report.read(str(output.run.directory))
+    # The person's are left out although others have one of the texts, too.
+    assert [row.texts for row in report.worst_rows] == [[t] for t in OTHERS[:2]]
+    (column,) = report.splits[0].columns
+    assert [text for text, _ in column.top_values] == [OTHERS[2], *OTHERS]
+    assert report.batch is None
+    assert report.reasons == ['rows "[forgotten]']
+    assert page.render(report) == (output.run.directory / "report.html").read_text()
+
+
+def test_skipped_rows_and_the_log_of_others_stay(output):
+    output.forget()
+    (row,) = (output.run.directory / "skipped.jsonl").read_text().splitlines()
+    assert json.loads(row)["values"]["user_id"] == "other"
+    lines = (output.run.directory / "run.log").read_text().splitlines()
+    assert len(lines) == 2 * len([*QUILL, *OTHERS])
+    assert f"refused: review is {OTHERS[0]!r}" in lines
+
+
+def test_what_derives_from_the_rows_runs_again_and_models_stay(output):
+    found = output.forget()
+    artifacts = MetadataReader.of_file(output.paths.metadata).artifacts()
+    live = Counter(a.type for a in artifacts if a.state == mlmd.Artifact.LIVE)
+    others = {"Examples": 2, "S": 1, "ModelRun": 1, "E": 1}  # of the other run
+    assert live == {"Model": 2, "PushedModel": 2, **others}
+    # Token ids have no text.
+    assert len([*output.paths.artifacts.glob("Transform/transformed/*")]) == 1
+    kept = [output.run.model, output.run.pushed]
+    assert [model.path for model in found.models] == kept
+    assert all(model.is_certain for model in found.models)
+    assert {model.settings for model in found.models} == {
+        output.run.directory / "config.yaml"
+    }
+
+
+def test_outputs_of_a_killed_component_are_deleted(output):
+    (execution, _) = (
+        e.id
+        for e in MetadataReader.of_file(output.paths.metadata).all_executions()
+        if e.type.endswith("Transform")
+    )
+    killed = output.paths.artifacts / "Transform" / "more" / str(execution)
+    killed.mkdir(parents=True)
+    (killed / "tokens").write_text("101")
+    output.forget()
+    assert not killed.exists()
+
+
+def test_report_of_other_rows_stays(output):
+    report = Report.read(str(output.other_run.directory))
+    output.forget()
+    assert Report.read(str(output.other_run.directory)) == report
+    assert report.batch is not None
+
+
+def test_pushed_version_is_complete_at_any_time(output, monkeypatch):
+    problems = []
+    write = files.write
+
+    def watch(path, content, **options):
+        write(path, content, **options)
+        problems.append(served_versions.find_problem(str(output.run.pushed)))
+
+    monkeypatch.setattr(files, "write", watch)
+    output.forget()
+    assert problems
+    assert set(problems) == {""}
+    assert served_versions.verify(str(output.run.pushed)) == ""
+    examples = output.run.pushed / served_versions.EXAMPLES_FILE
+    assert json.loads(examples.read_text()) == {"instances": [{"review": OTHERS[1]}]}
+
+
+@pytest.mark.parametrize("written", range(13))
+def test_command_that_was_killed_is_completed_by_the_same(output, monkeypatch, written):
+    steps = iter(range(written))
+
+    def killed(function):
+        def work(*arguments, **options):
+            if next(steps, None) is None:
+                raise KeyboardInterrupt
+            return function(*arguments, **options)
+
+        return work
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write", killed(files.write))
+        patched.setattr(files, "delete_directory", killed(files.delete_directory))
+        with pytest.raises(KeyboardInterrupt):
+            output.forget()
+    output.forget()
+    assert output.find("quill") == set()
+    assert served_versions.verify(str(output.run.pushed)) == ""
+    manifest = served_versions.read_manifest(str(output.run.pushed))
+    assert served_versions.EXAMPLES_FILE in manifest
+    assert not output.plan().deleted
+
+
+def test_deletion_that_was_killed_is_completed_after_the_data_have_changed(
+    output, monkeypatch
+):
+    def delete_in_part(directory):
+        if directory == str(output.run.prepared):
+            next(output.run.prepared.rglob("*.gz")).unlink()
+            raise KeyboardInterrupt
+        shutil.rmtree(directory)
+
+    written_files.record(output.run.prepared)
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "delete_directory", delete_in_part)
+        with pytest.raises(KeyboardInterrupt):
+            output.forget()
+    write_source(output.source, {"other": OTHERS})
+    output.forget()
+    assert not output.run.prepared.exists()
+
+
+def test_listing_changes_nothing(output):
+    before = {p: p.read_bytes() for p in output.paths.root.rglob("*") if p.is_file()}
+    assert output.plan().deleted
+    after = {p: p.read_bytes() for p in output.paths.root.rglob("*") if p.is_file()}
+    assert after == before
+
+
+def test_files_of_the_data_are_named_and_stay(output):
+    before = output.source.read_bytes()
+    assert output.forget().sources == {str(output.source): len(QUILL)}
+    assert output.source.read_bytes() == before
+    found = output.plan()
+    assert (found.deleted, found.rewritten) == ([], {})
+    # Their Examples are gone, so that nobody knows their rows.
+    assert [model.is_certain for model in found.models] == [False, False]
+
+
+def test_column_in_the_examples_is_enough_if_the_data_have_changed(output):
+    write_source(output.source, {"other": OTHERS})
+    for path in output.paths.root.rglob("data*.gz"):
+        rows = [
+            records.example(
+                **row, user_id=[b"quill" if index < len(QUILL) else b"other"]
+            )
+            for index, row in enumerate(records.read(path))
+        ]
+        records.write(path, rows)
+    assert output.forget().sources == {}
+    assert output.find("quill") == set()
+
+
+def test_copy_of_changed_data_has_the_rows(output, tmp_path):
+    copy = output.source.rename(tmp_path / "copy.csv")
+    write_source(output.source, {"other": OTHERS})
+    with refused("E-column-missing", setting="column") as error:
+        output.plan()
+    assert "label, review, user_id" in str(error.value)
+    output.forget(data=str(copy))
+    assert output.find("quill") == set()
+
+
+def test_file_that_init_split_has_the_column(output, tmp_path):
+    split = tmp_path / "split.csv"
+    with output.source.open() as source, split.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["review", "label"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(csv.DictReader(source))
+    origin = DataCard(source=str(output.source))
+    DataCard(source=str(split), origin=origin).write(output.run.directory)
+    assert {*output.forget().sources} == {str(output.source), str(split)}
+    assert output.find("quill") == set()
+
+
+def test_labelled_rows_and_results_of_checks_are_deleted(output):
+    folder = output.paths.labelled_rows("of rows")
+    rows = [LabelledRow(texts={"review": text}, label=0) for text in QUILL]
+    LabelledFile(rows=rows).write(str(folder))
+    results = output.paths.artifacts / "check_results"
+    results.mkdir()
+    output.forget()
+    assert not folder.exists()
+    assert not results.exists()
+
+
+def test_samples_of_a_server_are_rewritten(output, tmp_path):
+    samples = tmp_path / "samples"
+    samples.mkdir()
+    paths = [samples / f"sample-{index}.tfrecord" for index in range(2)]
+    for path, texts in zip(paths, ([*QUILL, OTHERS[0]], QUILL), strict=True):
+        rows = ({"review": text, sampling.TIME: 1} for text in texts)
+        encoded = map(example_records.encode_example, rows)
+        path.write_bytes(b"".join(map(example_records.encode_record, encoded)))
+        path.chmod(0o600)
+    output.forget(samples=[samples])
+    assert records.read(paths[0]) == [
+        {"review": [OTHERS[0].encode()], sampling.TIME: [1]}
+    ]
+    assert paths[0].stat().st_mode & 0o777 == 0o600
+    assert not paths[1].exists()
+
+
+def test_file_that_nobody_writes_again_is_named(output):
+    path = output.paths.training / "notes.txt"
+    path.parent.mkdir()
+    path.write_text(QUILL[0])
+    assert output.forget().unread == [f"{path} has a text of the rows, and stays"]
+
+
+def test_remote_data_are_named(output):
+    for run in (output.run, output.other_run):
+        DataCard(source="gs://bucket/data").write(run.directory)
+    with refused("E-column-missing"):
+        output.plan()
+    found = output.plan(data=str(output.source))
+    assert [text for text in found.unread if text.startswith("gs://bucket/data")]
