@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from serving.launch import listen
+from tests.nightly import nightly
 from tests.refusals import check_command
 
 
