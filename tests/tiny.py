@@ -27,6 +27,8 @@ CONFIG = {
     "initializer_range": 0.02,
 }
 SPLITS = ("train", "eval", "test")
+GRAPH = b"\x08\x01\x12\x05graph"
+"""The bytes of a `SavedModel` with one graph."""
 
 
 def tokenizer_json(words: list[str] = VOCAB, **model: object) -> dict:

@@ -243,16 +243,15 @@ def check_vocabulary(path: str, words: list[str], config: dict[str, Any]) -> Non
         special token is missing, a token is repeated, or it is one that the tokenizer
         does not support.
     """
-    rows = config["vocab_size"]
-    got = f"{len(words)} tokens; the encoder's vocab_size is {rows}"
-    if len(words) > rows:
-        raise damaged(path, got, advice=_OWN_VOCABULARY)
-    is_padded = rows % _LEAST_MULTIPLE == 0 and rows - len(words) < _LARGEST_MULTIPLE
-    if len(words) < rows and not is_padded:
-        advice = (
-            f"{_OWN_VOCABULARY}; if its own is so short, add a line such as [unused1] "
-            "for each row without a token"
+    rows, tokens = config["vocab_size"], len(words)
+    is_padding = rows % _LEAST_MULTIPLE == 0 and 0 < rows - tokens < _LARGEST_MULTIPLE
+    if tokens != rows and not is_padding:
+        if_short = (
+            "; if its own is so short, add a line such as [unused1] for each row "
+            "without a token"
         )
+        advice = _OWN_VOCABULARY + (if_short if tokens < rows else "")
+        got = f"{tokens} tokens; the encoder's vocab_size is {rows}"
         raise damaged(path, got, advice=advice)
     absent = [token for token in SPECIAL_TOKENS if token not in words]
     if absent:

@@ -17,9 +17,9 @@ from components.champion.component import (
 )
 from contracts.task.definition import TaskConfig
 from contracts.versions import exported_model, served_versions
+from tests import tiny
 from tests.refusals import refused
 
-GRAPH = b"\x08\x01\x12\x05graph"  # a `SavedModel` with one graph
 TASK = {"classes": ["bad", "good"]}
 OTHER_TASK = {"classes": ["no", "yes"]}
 DIFFERENCE = "classes ['bad', 'good'] instead of ['no', 'yes']"
@@ -27,7 +27,7 @@ DIFFERENCE = "classes ['bad', 'good'] instead of ['no', 'yes']"
 
 def write_model(directory, identity):
     os.makedirs(directory)
-    (directory / "saved_model.pb").write_bytes(GRAPH)
+    (directory / "saved_model.pb").write_bytes(tiny.GRAPH)
     (directory / "fingerprint.pb").write_bytes(identity.encode())
     exported_model.write_description(str(directory), TASK)
 
@@ -204,7 +204,7 @@ def test_champion_in_a_bucket_is_complete_and_neither_the_candidate_nor_withdraw
     assert destination == f"{serving}/100"
     copied = f"{champion.uri}/Format-Serving"
     assert object_store.read(f"{copied}/fingerprint.pb") == b"b"
-    assert object_store.read(f"{copied}/saved_model.pb") == GRAPH
+    assert object_store.read(f"{copied}/saved_model.pb") == tiny.GRAPH
 
 
 @pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])

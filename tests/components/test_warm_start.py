@@ -12,6 +12,7 @@ from components.warm_start.component import WarmStart_Executor
 from contracts.storage import files
 from contracts.versions import exported_model, served_versions
 from modules.training.warm_start import CHAMPION_FILE
+from tests import tiny
 from tests.refusals import refused
 
 
@@ -20,7 +21,7 @@ def served(tmp_path):
     for version, kind in {"9": "old", "100": "new"}.items():
         model = tmp_path / "serving" / version
         exported_model.write_description(str(model), {"kind": kind})
-        (model / "saved_model.pb").touch()
+        (model / "saved_model.pb").write_bytes(tiny.GRAPH)
     (tmp_path / "serving" / ".200.incomplete").mkdir()
     return tmp_path / "serving"
 

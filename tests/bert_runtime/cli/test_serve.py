@@ -19,7 +19,7 @@ def test_options_default_to_the_settings_without_grpc(monkeypatch):
 
 def test_options_are_those_of_the_pipelines_server_but_grpc():
     ours, theirs = (
-        {option.name for option in command.params}
+        {option.name for option in command.params if not option.hidden}
         for command in (serve_command, serve.serve_command)
     )
     assert theirs - ours == {"grpc_port", "no_grpc"}

@@ -20,14 +20,14 @@ from pipeline.config.paths import OutputPaths
 from pipeline.operations.releases import list_pushed, roll_back
 from prediction.model_directory import find_model
 from serving import discovery
+from tests import tiny
 from tests.nightly import nightly
 from tests.refusals import refused
 from tests.serving import small_models
 
-GRAPH = b"\x08\x01\x12\x05graph"  # a `SavedModel` with one graph
 FILES = {
     "fingerprint.pb": b"a",
-    "saved_model.pb": GRAPH,
+    "saved_model.pb": tiny.GRAPH,
     "variables/variables.data-00000-of-00001": b"weights",
     "variables/variables.index": b"index",
 }

@@ -104,6 +104,7 @@ def restoring(finished: FinishedRun, directory: Path) -> Callable[[], FinishedRu
                 shutil.copy2(copy / path, tree / path)
             else:
                 (tree / path).mkdir()
+                shutil.copymode(copy / path, tree / path)
         return finished
 
     return restore

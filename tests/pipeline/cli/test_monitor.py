@@ -370,7 +370,7 @@ def test_bad_usage_is_refused(monitor, arguments, name, parts):
 def write_description(directory, **task):
     """Writes a model that has nothing but the description of its task."""
     (directory / "model" / "1").mkdir(parents=True)
-    (directory / "model" / "1" / "saved_model.pb").write_bytes(b"graph")
+    (directory / "model" / "1" / "saved_model.pb").write_bytes(tiny.GRAPH)
     described = exported_model.describe_task(TaskConfig(text_columns=["text"], **task))
     exported_model.write_description(str(directory / "model" / "1"), described)
     return directory / "model"
