@@ -182,7 +182,9 @@ def completing(directory: str, root: str) -> Iterator[None]:
       directory: Parent of all output artifacts of the task.
       root: The pipeline root.
     """
-    attempt = int(os.environ.get(RETRY_VARIABLE, 0))
+    # Without a policy of retries, Argo leaves a template in the variable.
+    number = os.environ.get(RETRY_VARIABLE, "")
+    attempt = int(number) if number.isdecimal() else 0
     records = [uris.join(directory, FAILURE_FILE.format(i)) for i in range(attempt + 1)]
     record = records[-1]
     with _logging_errors():

@@ -110,11 +110,13 @@ def _request(url: str) -> int | None:
     raise OSError(f"{server}: {reason}")
 
 
-def _open(url: str, seconds: float) -> Any:
+def _open(url: str, seconds: float, *handlers: urllib.request.BaseHandler) -> Any:
     # The variable is of TensorFlow's client.
     context = ssl.create_default_context(cafile=os.environ.get("CURL_CA_BUNDLE"))
     # `urlopen` would keep the proxies of its first call.
-    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
+    opener = urllib.request.build_opener(
+        urllib.request.HTTPSHandler(context=context), *handlers
+    )
     return opener.open(url, timeout=seconds)
 
 
@@ -131,11 +133,13 @@ def _has_credentials() -> bool:
     if _SKIP_METADATA in os.environ:
         return False
     host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-    try:
-        with _open(f"http://{host}", _METADATA_SECONDS) as response:
-            is_present = response.headers.get("Metadata-Flavor") == "Google"
-    except (OSError, http.client.HTTPException):
-        is_present = False
-    if not is_present:
-        os.environ[_SKIP_METADATA] = "true"
-    return bool(is_present)
+    no_proxy = urllib.request.ProxyHandler({})
+    for _ in range(_ATTEMPTS):
+        try:
+            with _open(f"http://{host}", _METADATA_SECONDS, no_proxy) as response:
+                if response.headers.get("Metadata-Flavor") == "Google":
+                    return True
+        except (OSError, http.client.HTTPException):
+            continue
+    os.environ[_SKIP_METADATA] = "true"
+    return False

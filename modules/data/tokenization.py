@@ -245,8 +245,10 @@ class BertTokenizer:
     def _replace_longest(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
         """Replaces words that have too many characters by the unknown token."""
         characters = tf.strings.length(words.flat_values, "UTF8_CHAR")
+        # The op would split the token's name at its brackets.
+        unknown = _UNKNOWN if self._is_whole else "[UNK]"
         return words.with_flat_values(
-            tf.where(characters > self._longest, _UNKNOWN, words.flat_values)
+            tf.where(characters > self._longest, unknown, words.flat_values)
         )
 
 
@@ -264,7 +266,8 @@ def _wordpiece_model(
     is_whole = (
         settings.tokenize_chinese_chars
         and longest < _LONGEST_REPEAT
-        and {_UNKNOWN, *list_unstable()}.isdisjoint("".join(words))
+        # The op finds a token with a space in two words.
+        and {_UNKNOWN, " ", *list_unstable()}.isdisjoint("".join(words))
     )
     # Building the trie of 30,522 words takes 1.5 s, and Transform traces
     # preprocessing_fn about ten times. No public API returns the built model.

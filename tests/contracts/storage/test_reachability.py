@@ -157,7 +157,8 @@ def metadata():
 def test_credentials_of_the_machine_are_skipped_where_it_has_no_such_server(
     bucket, object_store, monkeypatch, server
 ):
-    monkeypatch.setattr(reachability, "_METADATA_SECONDS", 1.0)
+    monkeypatch.setattr(reachability, "_METADATA_SECONDS", 0.5)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_GCE_CHECK")
     object_store.fail(bucket, 401, times=None)
     is_present = server is metadata

@@ -178,6 +178,15 @@ def test_newer_punctuation_in_a_vocabulary_gives_the_ids_of_hugging_face(tmp_pat
     assert differences(write_files(tmp_path, words), CORPUS, reference) == []
 
 
+@pytest.mark.parametrize("token", ["new york", "\x01"])
+def test_odd_token_of_a_vocabulary_gives_the_ids_of_hugging_face(tmp_path, token):
+    settings = {"do_lower_case": True}
+    texts = ["new york", "new  york", f"new {'x' * 101} york", "new\x01york"]
+    words = [*build_vocabulary(texts, settings), token]
+    reference = hugging_face(settings, {word: i for i, word in enumerate(words)})
+    assert differences(write_files(tmp_path, words), texts, reference) == []
+
+
 def test_newer_punctuation_is_not_left_to_the_op_that_serves(uncased):
     """Versions of the op differ in whether they split there."""
     tokenizer, vocab_file, *_ = uncased
