@@ -15,9 +15,6 @@ from contracts.errors import UsageError
 REDACTED = "[redacted]"
 """What is shown instead of a text."""
 
-SETTING = "redact"
-_NAME = "E-redact-not-allowed"
-
 
 class Redaction:
     """Shows the texts of rows as a user's function returns them.
@@ -49,7 +46,7 @@ class Redaction:
         content = json.loads(text)
         if content is None:
             return None
-        target = os.path.join(folder, SETTING)
+        target = os.path.join(folder, "redact")
         directory = user_modules.fetch(content["directory"], target)
         return cls(import_function(content["function"], directory))
 
@@ -83,7 +80,7 @@ class Redaction:
             return ""
         errors = ", ".join(f"{name} {count}" for name, count in self._errors.items())
         rows = wording.count(self._errors.total(), "row")
-        return f"{SETTING} failed for {rows}, whose texts are not shown: {errors}"
+        return f"redact failed for {rows}, whose texts are not shown: {errors}"
 
 
 def import_function(path: str, directory: str | None = None) -> Callable[..., Any]:
@@ -99,23 +96,23 @@ def import_function(path: str, directory: str | None = None) -> Callable[..., An
     """
     module, colon, name = path.partition(":")
     if not module or not colon or not name:
-        raise UsageError(SETTING, path, "MODULE:FUNCTION", name=_NAME)
+        raise UsageError("redact", path, "MODULE:FUNCTION", name="E-redact-not-allowed")
     file = fingerprint.find_file(module, directory) if directory else None
     if file:
-        user_modules.refuse_name(SETTING, module)
+        user_modules.refuse_name("redact", module)
     try:
         if file:
             user_modules.load_file(module, file, str(directory))
         function = pkgutil.resolve_name(path)
     except Exception as error:  # importing a module runs its code
         raise UsageError(
-            SETTING,
+            "redact",
             f"{path} cannot be imported: {type(error).__name__}: {error}",
             advice=f"correct {file}"
             if file
             else "install the module, or add its directory to PYTHONPATH",
-            name=_NAME,
+            name="E-redact-not-allowed",
         ) from error
     if not callable(function):
-        raise UsageError(SETTING, path, "a function", name=_NAME)
+        raise UsageError("redact", path, "a function", name="E-redact-not-allowed")
     return function
