@@ -13,7 +13,7 @@ from contracts import fingerprint, user_modules, wording
 from contracts.errors import UsageError
 
 REDACTED = "[redacted]"
-"""What is shown instead of a text."""
+"""Replaces a text that is not shown."""
 
 
 class Redaction:

@@ -23,14 +23,14 @@ def redact_checks(results: Iterable[CheckResult], redaction: Redaction) -> None:
 
 
 def redact_report(report: Report, redaction: Redaction) -> None:
-    """Redacts the rows of a report, except those of its checks.
+    """Redacts the rows of a report; `redact_checks` redacts the rows of its checks.
 
     The most frequent value of a text column is redacted as a row whose other texts are
     empty. Tokens of a redacted row and of the first batch are left out.
 
     Args:
       report: The report, which is changed.
-      redaction: The user's function. What it failed for is added to the notes.
+      redaction: The user's function. Its errors are added to the notes.
     """
     columns = report.task.text_columns
     for row in report.worst_rows:
