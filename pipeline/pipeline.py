@@ -118,6 +118,7 @@ def create_pipeline(
         vocab_file=encoder.vocab_file,
         vocab_fingerprint=encoder.vocab_fingerprint,
         checks=inputs.checks.of_data.as_json(),
+        redact=inputs.redaction.as_json(),
         **_cache_key(DataGate, config),
     )
 
@@ -234,6 +235,7 @@ def create_pipeline(
         model=model,
         examples=examples,
         model_run=model_run,
+        redact=inputs.redaction.as_json(),
         **_cache_key(ServingCheck, config),
     )
     before_push, after_push = inputs.checks.by_stage
@@ -282,6 +284,7 @@ def create_pipeline(
             inputs.examples.card.splitting if inputs.examples.span is None else None
         ),
         checks=after_push.as_json(),
+        redact=inputs.redaction.as_json(),
         significance=parameters["significance"],
         recipe=json.dumps(recipe),
         vocab_file=encoder.vocab_file,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import logging
-import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -304,6 +303,7 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
     Raises:
       UsageError: The directory cannot be created, or the function cannot be imported.
     """
+    from contracts.redaction import import_function
     from serving.settings import SamplingSettings
 
     directory, redact = options.pop("sample_dir"), options.pop("redact")
@@ -317,7 +317,7 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
                 name="E-redact-not-allowed",
             )
         return None
-    hook = None if redact is None else _import_function(redact)
+    hook = None if redact is None else import_function(redact)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -328,21 +328,3 @@ def _read_sampling(options: dict[str, Any]) -> SamplingSettings | None:
             name="E-storage-failed",
         ) from error
     return SamplingSettings(directory, rate, mib << 20, hook)
-
-
-def _import_function(path: str) -> Callable[..., Any]:
-    module, colon, name = path.partition(":")
-    if not module or not colon or not name:
-        raise UsageError("redact", path, "MODULE:FUNCTION", name="E-redact-not-allowed")
-    try:
-        function = pkgutil.resolve_name(path)
-    except Exception as error:  # importing a module runs its code
-        raise UsageError(
-            "redact",
-            f"{path} cannot be imported: {type(error).__name__}: {error}",
-            advice="install the module, or add its directory to PYTHONPATH",
-            name="E-redact-not-allowed",
-        ) from error
-    if not callable(function):
-        raise UsageError("redact", path, "a function", name="E-redact-not-allowed")
-    return function

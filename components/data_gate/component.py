@@ -22,6 +22,7 @@ from components.model_checks import data_judgment, registry
 from contracts import wording
 from contracts.errors import DataRefusedError
 from contracts.records import data
+from contracts.redaction import REDACTED, Redaction
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.task.definition import TRAIN_SPLIT
@@ -69,6 +70,7 @@ def DataGate(
     vocab_fingerprint: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     checks: tfx.dsl.components.Parameter[str] = "{}",
+    redact: tfx.dsl.components.Parameter[str] = "null",
     beam_pipeline: tfx.dsl.components.BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
     """Fails on anomalies, on empty texts, and on rows that `judgment` refuses.
@@ -95,6 +97,7 @@ def DataGate(
       fingerprint: Hash of this code; part of the cache key.
       checks: JSON of the checks of the model that judge the data; see
         `registry.parse`.
+      redact: JSON of the function that redacts texts; see `Redaction.parse`.
       beam_pipeline: Set by TFX.
 
     Raises:
@@ -110,7 +113,8 @@ def DataGate(
     }
     # Beam reads those that exist.
     files.list_records(splits.values())
-    failures, notes = _sort_anomalies(anomalies, splits, columns)
+    hidden = () if json.loads(redact) is None else task.text_columns
+    failures, notes = _sort_anomalies(anomalies, splits, columns, hidden)
     faults, rows, slices, words = beam_reading.read_splits(
         beam_pipeline,
         splits,
@@ -164,7 +168,7 @@ def DataGate(
         },
         warnings=name_rows(warnings),
         notes=notes,
-        problems=name_rows([*_describe(failures, faults), *refused]),
+        problems=name_rows([*_describe(failures, faults, hidden), *refused]),
     )
     for text in concluded.warnings:
         logger.warning(text)
@@ -173,9 +177,13 @@ def DataGate(
         # (`fingerprint.of_code`), and Beam workers, which import this file, do not load
         # the libraries that draw it.
         from report.data_part import describe_refused_data
+        from report.redacted import redact_report
         from report.report_files import statistics_files, write_report
 
         report = describe_refused_data(config, concluded, statistics_files(statistics))
+        with tempfile.TemporaryDirectory() as folder:
+            if redaction := Redaction.parse(redact, folder):
+                redact_report(report, redaction)
         write_report(verdict.uri, report)
         raise DataAnomaliesError(
             got="the data are refused:\n  " + "\n  ".join(concluded.problems),
@@ -188,11 +196,15 @@ def DataGate(
 
 
 def _sort_anomalies(
-    artifact: tfx.dsl.Artifact, splits: Iterable[str], expected: Collection[str]
+    artifact: tfx.dsl.Artifact,
+    splits: Iterable[str],
+    expected: Collection[str],
+    hidden: Collection[str],
 ) -> tuple[list[tuple[str, str, str]], list[str]]:
     """Returns (split, column, text) of the anomalies that fail, and texts of others.
 
-    The columns that are `expected` besides those of the schema are no anomaly.
+    The columns that are `expected` besides those of the schema are no anomaly. No value
+    of a `hidden` column is shown.
     """
     failures, notes = [], []
     for split in splits:
@@ -207,7 +219,8 @@ def _sort_anomalies(
             missing.reason.add()
             infos.append(("(dataset)", missing))
         for column, info in infos:
-            text = f"{split}: {column}: {info.short_description}: {info.description}"
+            description = REDACTED if column in hidden else info.description
+            text = f"{split}: {column}: {info.short_description}: {description}"
             # A new column is harmless: the pipeline reads only columns of the schema.
             reasons = {reason.type for reason in info.reason}
             if reasons <= {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}:
@@ -219,13 +232,21 @@ def _sort_anomalies(
 
 
 def _describe(
-    failures: list[tuple[str, str, str]], faults: faulty_rows.Faults
+    failures: list[tuple[str, str, str]],
+    faults: faulty_rows.Faults,
+    hidden: Collection[str],
 ) -> list[Message]:
-    """Returns a message per anomaly and per other fault, with some of its rows."""
+    """Returns a message per anomaly and per other fault, with some of its rows.
+
+    No value of a `hidden` column is shown.
+    """
     messages = []
     for split, column, text in failures:
         _, rows = faults.get((split, column, faulty_rows.INVALID), (0, []))
-        groups = [[Row(split, record, row, values)] for row, values, record in rows]
+        groups = [
+            [Row(split, record, row, REDACTED if column in hidden else values)]
+            for row, values, record in rows
+        ]
         messages.append(Message(text, split, groups, name="E-data-anomaly"))
     for (split, column, kind), (count, rows) in faults.items():
         if kind != faulty_rows.INVALID:

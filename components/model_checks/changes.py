@@ -140,11 +140,6 @@ class ChangedRows:
         facts: dict[str, Cell] = {"change": self.name}
         if self.rows.ids[row] != NO_ID:
             facts["id"] = str(self.rows.ids[row])
-        for column, text, changed in zip(
-            columns, texts, self.versions[version], strict=True
-        ):
-            if changed != text:
-                facts[f"changed {column if len(columns) > 1 else 'text'}"] = changed
         outputs = np.array([self.before[version], self.after[version]])
         predicted = map(kind.describe, kind.predict(outputs, self.model.threshold))
         names = ("prediction", "prediction with the changed text")
@@ -153,7 +148,14 @@ class ChangedRows:
             name = f"probability of {kind.names[shown]}"
             names = (name, f"{name} with the changed text")
             facts |= dict(zip(names, outputs[:, shown].tolist(), strict=True))
-        return ShownRow(texts=dict(zip(columns, texts, strict=True)), facts=facts)
+        compared = zip(columns, texts, self.versions[version], strict=True)
+        return ShownRow(
+            texts=dict(zip(columns, texts, strict=True)),
+            facts=facts,
+            changed={
+                column: changed for column, text, changed in compared if changed != text
+            },
+        )
 
 
 def predict_changes(

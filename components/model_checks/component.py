@@ -19,6 +19,7 @@ from components.model_checks.check import Facts
 from components.model_checks.host import CANDIDATE, CHAMPION, Host
 from components.model_checks.runner import run_checks
 from contracts import fingerprint as fingerprints
+from contracts import user_modules
 from contracts.records.checks import CheckResult, ChecksReport
 from contracts.records.evaluation import Verdict
 from contracts.settings.sections import Reads, Sections
@@ -198,7 +199,7 @@ def run(
             unserved=unserved,
         ) as called,
     ):
-        directory = registry.fetch(content["directory"], folder)
+        directory = user_modules.fetch(content["directory"], folder)
         configured = registry.configure(content["sections"], directory)
         results = run_checks(
             configured, called, directory=directory, cache=cache, keys=keys

@@ -6,28 +6,21 @@ import dataclasses
 import difflib
 import functools
 import importlib
-import importlib.machinery
-import importlib.util
 import inspect
 import json
 import os
 import pkgutil
-import sys
-import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pydantic
 
 from components.model_checks import checks
 from components.model_checks.check import Check
-from contracts import fingerprint
+from contracts import fingerprint, user_modules
 from contracts.errors import SettingError
 from contracts.section import Settings
 from contracts.settings.checks import CheckSettings
-from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
 
 
@@ -174,10 +167,10 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
     module, _, class_name = name.partition(":")
     file = fingerprint.find_file(module, directory) if directory else None
     if file:
-        _refuse_module(name, module)
+        user_modules.refuse_name(f"checks.{name}", module)
     try:
         if file:
-            loaded = _load(module, file, str(directory))
+            loaded = user_modules.load_file(module, file, str(directory))
         else:
             loaded = importlib.import_module(module)
     except Exception as error:
@@ -215,44 +208,6 @@ def load_own(name: str, directory: str | None) -> tuple[Check, str]:
     return kind(), module
 
 
-def _refuse_module(name: str, module: str) -> None:
-    """Refuses the name of a file that would replace another module."""
-    package = module.partition(".")[0]
-    installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    owners = {
-        "Python": package in sys.stdlib_module_names,
-        "this package": package
-        in (*fingerprint.FIRST_PARTY, "bert_runtime", "serving"),
-        "an installed package": importlib.machinery.PathFinder.find_spec(
-            package, installed
-        ),
-    }
-    for owner, is_owner in owners.items():
-        if is_owner:
-            raise SettingError(
-                f"checks.{name}",
-                f"{package} is a module of {owner}",
-                advice="rename the file",
-            )
-
-
-def _load(module: str, file: Path, directory: str) -> ModuleType:
-    # Installed packages come first: a file beside the recipe may have any name.
-    if directory not in sys.path:
-        sys.path.append(directory)
-    spec = importlib.util.spec_from_file_location(module, file)
-    assert spec
-    assert spec.loader
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[module] = loaded
-    try:
-        spec.loader.exec_module(loaded)
-    except BaseException:
-        del sys.modules[module]
-        raise
-    return loaded
-
-
 def judges_data(check: Check) -> bool:
     """Returns whether a check has a hook that DataGate calls."""
     return any(
@@ -274,19 +229,6 @@ def parse_section(check: Check, section: Any) -> CheckSettings:
     return check.Settings.model_validate_json(json.dumps(section, default=str))
 
 
-def fetch(directory: str | None, target: str) -> str | None:
-    """Returns a local directory of a user's modules.
-
-    Args:
-      directory: Contains them, local or remote; None without any.
-      target: Where remote files are copied to.
-    """
-    if directory is None or uris.is_local(directory):
-        return directory
-    files.copy_directory(directory, target)
-    return target
-
-
 def parse(text: str, folder: str) -> list[ConfiguredCheck]:
     """Returns the checks of a component's parameter.
 
@@ -299,7 +241,8 @@ def parse(text: str, folder: str) -> list[ConfiguredCheck]:
       ValueError: As of `configure`.
     """
     content = json.loads(text)
-    directory = fetch(content.get("directory"), os.path.join(folder, "checks"))
+    target = os.path.join(folder, "checks")
+    directory = user_modules.fetch(content.get("directory"), target)
     return configure(content.get("sections", {}), directory)
 
 

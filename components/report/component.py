@@ -2,6 +2,7 @@
 
 import json
 import logging
+import tempfile
 import traceback
 
 from tfx import v1 as tfx
@@ -14,6 +15,7 @@ from components.model_checks import component as model_checks
 from components.report import run_report
 from components.report.driver import RunFacts
 from contracts.records.checks import ChecksReport
+from contracts.redaction import Redaction
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import files, uris
 from contracts.verdicts import (
@@ -26,6 +28,7 @@ from contracts.verdicts import (
 from report import version_files
 from report.content import ERROR_FILE, MODEL_PICTURE, PAGE_FILE
 from report.model_picture import draw_model
+from report.redacted import redact_checks, redact_report
 from report.report_files import statistics_files, write_error, write_report
 
 logger = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ def Report(
     splitting: tfx.dsl.components.Parameter[str],
     significance: tfx.dsl.components.Parameter[float],
     fingerprint: tfx.dsl.components.Parameter[str],
+    redact: tfx.dsl.components.Parameter[str] = "null",
     cache: tfx.dsl.components.Parameter[str] = None,
     components: tfx.dsl.components.Parameter[str] = None,
     versions: tfx.dsl.components.Parameter[str] = None,
@@ -85,6 +89,7 @@ def Report(
         made here, or if they are a span.
       significance: `evaluator.significance`.
       fingerprint: Hash of this code and its templates; part of the cache key.
+      redact: JSON of the function that redacts texts; see `Redaction.parse`.
       cache: Directory of the results of earlier runs; None without a cache.
       components: JSON: seconds by component. Set by the driver; None if
         no driver runs.
@@ -95,7 +100,7 @@ def Report(
       best_hyperparameters: What the Tuner found; None without a search.
     """
     del last_failure, versions
-    has_page = False
+    has_page, folder = False, tempfile.TemporaryDirectory()
     missing = "the report and the model card"
     try:
         files.delete(uris.join(report.uri, ERROR_FILE))  # of an earlier attempt
@@ -118,6 +123,9 @@ def Report(
             pushed=pushed,
             splitting=json.loads(splitting),
         )
+        redaction = Redaction.parse(redact, folder.name)
+        if redaction:
+            redact_checks(results.results, redaction)
         results.write(report.uri)
         trainer = io_utils.get_only_uri_in_dir(hyperparameters.uri)
         written = run_report.describe_run(
@@ -139,6 +147,10 @@ def Report(
             commits=pushed_model.get_string_custom_property(COMMITS),
             components=json.loads(components or "{}"),
         )
+        if redaction:
+            redact_report(written, redaction)
+            if redaction.note:
+                logger.warning(redaction.note)
         write_report(report.uri, written)
         has_page, missing = True, "the model card"
         if destination is not None:
@@ -151,6 +163,8 @@ def Report(
         message = f"{missing} ({type(error).__name__}: {reason})"
         write_error(report.uri, message, traceback.format_exc(), has_page=has_page)
         report.set_string_custom_property(MISSING, message)
+    finally:
+        folder.cleanup()
     # The interfaces of Kubeflow and Vertex AI show the file at the URI.
     report.uri = uris.join(report.uri, PAGE_FILE)
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import tempfile
 
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
@@ -10,6 +11,7 @@ from tfx.utils import io_utils, path_utils
 from components import blessings
 from components.serving_check import check, portable_check, rows
 from components.serving_check.model_process import ModelProcess
+from contracts.redaction import Redaction
 from contracts.settings.sections import Reads, Sections
 from contracts.storage import uris
 from contracts.verdicts import SERVING_EXAMPLES_FILE
@@ -28,6 +30,7 @@ def ServingCheck(
     ],
     settings: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
+    redact: tfx.dsl.components.Parameter[str] = "null",
 ) -> None:
     """Blesses a model that loads and predicts as it did in the evaluation.
 
@@ -41,6 +44,7 @@ def ServingCheck(
         and `onnx` the portable folder, with `serving.portable`.
       settings: JSON of the settings in `READS`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
+      redact: JSON of the function that redacts the pushed rows; see `Redaction.parse`.
 
     Raises:
       ValueError: A setting is invalid. A model that fails is not blessed.
@@ -65,6 +69,11 @@ def ServingCheck(
     _write(blessing, "request.json", request.model_dump_json(indent=1))
     report.write(blessing.uri)
     if examples_to_try := rows.select_examples(request):
+        with tempfile.TemporaryDirectory() as folder:
+            if redaction := Redaction.parse(redact, folder):
+                examples_to_try = list(map(redaction.redact_row, examples_to_try))
+                if redaction.note:
+                    logger.warning(redaction.note)
         content = json.dumps({"instances": examples_to_try}, indent=1)
         _write(blessing, SERVING_EXAMPLES_FILE, content)
     blessings.write_blessing(blessing, blessings.INFRA, is_blessed=report.blessed)

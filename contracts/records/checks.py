@@ -57,10 +57,22 @@ class ShownRow(Record):
     Attributes:
       texts: The texts by column.
       facts: What is shown about it by name, such as its label and its prediction.
+      changed: The texts that a check has changed, by column.
     """
 
     texts: dict[str, str]
     facts: dict[str, Cell] = {}
+    changed: dict[str, str] = {}
+
+    @property
+    def shown_facts(self) -> dict[str, Cell]:
+        """The changed texts, and the facts."""
+        is_single = len(self.texts) == 1
+        changed: dict[str, Cell] = {
+            f"changed {'text' if is_single else column}": text
+            for column, text in self.changed.items()
+        }
+        return changed | self.facts
 
 
 class CheckResult(Record):

@@ -104,7 +104,7 @@ def _describe(row: ShownRow) -> str:
     texts = (shorten(printable(text), _MAX_TEXT) for text in row.texts.values())
     facts = ", ".join(
         f"{name} {cell(value)}"
-        for name, value in row.facts.items()
+        for name, value in row.shown_facts.items()
         if value is not None
     )
     return f"{' | '.join(texts)} ({facts})"

@@ -102,6 +102,10 @@ class Config(Settings):
       private: Whether only the user of the run may read what it writes on this machine.
         Whoever may read `output/serving` can read the pushed versions. The permissions
         of a bucket are not changed.
+      redact: `MODULE:FUNCTION` of yours that changes or hides the texts of rows that
+        reports and pushed examples show: a file beside the recipe, or an installed
+        module. It gets the texts of a row by column, and returns the row to show, or
+        None. None shows the texts as they are.
     """
 
     name: str = Field(pattern=NAME_PATTERN)
@@ -120,12 +124,18 @@ class Config(Settings):
     vertex: VertexConfig | None = None
     output: str | None = None
     private: bool = False
+    redact: str | None = None
     _origin: Origin = PrivateAttr(Origin())
 
     @property
     def origin(self) -> Origin:
         """Where `load_config` read the settings."""
         return self._origin
+
+    @property
+    def directory(self) -> str | None:
+        """The directory of the recipe; None if it has no file."""
+        return str(self._origin.file.parent) if self._origin.file else None
 
     @property
     def data_source(self) -> str:

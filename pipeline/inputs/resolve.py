@@ -15,6 +15,7 @@ from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
 from pipeline.inputs.resolved_checks import ResolvedChecks, resolve_checks
+from pipeline.inputs.resolved_redaction import ResolvedRedaction, resolve_redaction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +28,7 @@ class ResolvedInputs:
       encoder: The pre-trained encoder.
       span: The number of the span; None if the source has no spans.
       checks: The checks of the model.
+      redaction: The function that redacts the texts that are shown.
     """
 
     examples: examples_lib.ExamplesDirectory
@@ -34,6 +36,7 @@ class ResolvedInputs:
     encoder: encoder_source.ResolvedEncoder
     span: int | None = None
     checks: ResolvedChecks = dataclasses.field(default_factory=ResolvedChecks)
+    redaction: ResolvedRedaction = dataclasses.field(default_factory=ResolvedRedaction)
 
 
 def check_sources(config: Config) -> None:
@@ -72,6 +75,7 @@ def resolve_inputs(
     Raises:
       UsageError: A source is missing, malformed, or does not fit the settings.
     """
+    redaction = resolve_redaction(config)
     checks = resolve_checks(config, paths)
     encoder = encoder_source.resolve_encoder(config, paths, report)
     # Every command imports this file: `--help` must not wait for TensorFlow, and
@@ -99,4 +103,4 @@ def resolve_inputs(
     )
     config.with_split(examples.patterns)
     span = examples.span.number if examples.span else None
-    return ResolvedInputs(examples, str(schema_file), encoder, span, checks)
+    return ResolvedInputs(examples, str(schema_file), encoder, span, checks, redaction)

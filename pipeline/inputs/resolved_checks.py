@@ -95,7 +95,7 @@ def load_checks(
       UsageError: A check cannot be imported, a setting is not allowed, or a row of a
         file is bad.
     """
-    directory, task = _directory(config), config.task
+    directory, task = config.directory, config.task
     loaded = []
     for name, section in config.checks.sections():
         if isinstance(section, CheckSettings):
@@ -123,24 +123,17 @@ def resolve_checks(config: Config, paths: OutputPaths) -> ResolvedChecks:
     Raises:
       UsageError: See `load_checks`.
     """
-    directory = _directory(config)
+    directory = config.directory
     sections, fingerprints, rows, data_checks, late_checks = {}, {}, [], [], []
     modules: set[str] = set()
     for configured, files in load_checks(config):
         name, module = configured.name, configured.module
         section = configured.settings.model_dump(mode="json")
-        if not registry.is_own(name):
-            hashes = [fingerprint.of_code(module)]
-        elif directory and fingerprint.find_file(module, directory):
-            local = fingerprint.closure(module, packages=(), directory=directory)
-            code = fingerprint.closure(module, directory=directory)
-            modules |= {os.path.relpath(path, directory) for path in local}
-            ours = (code[path] for path in sorted(code.keys() - local.keys()))
-            hashes = [fingerprint.of_files(local), fingerprint.of_text(*ours)]
+        if registry.is_own(name):
+            hashes, imported = find_code(module, directory)
+            modules |= imported
         else:
-            packages = [module.split(".")[0], *fingerprint.FIRST_PARTY]
-            imported = fingerprint.closure(module, packages=packages)
-            hashes = [fingerprint.of_files(imported)]
+            hashes = [fingerprint.of_code(module)]
         for setting, file in files.items():
             hashes.append(fingerprint.of_json(file.as_json()))
             folder = paths.labelled_rows(hashes[-1])
@@ -164,9 +157,22 @@ def resolve_checks(config: Config, paths: OutputPaths) -> ResolvedChecks:
     )
 
 
-def _directory(config: Config) -> str | None:
-    """Returns the directory of the recipe, if it has a file."""
-    return str(config.origin.file.parent) if config.origin.file else None
+def find_code(module: str, directory: str | None) -> tuple[list[str], set[str]]:
+    """Returns the hashes of a user's code, and its files relative to a directory.
+
+    Args:
+      module: The module.
+      directory: That of the recipe. The module is installed if its file is not there.
+    """
+    if directory and fingerprint.find_file(module, directory):
+        local = fingerprint.closure(module, packages=(), directory=directory)
+        code = fingerprint.closure(module, directory=directory)
+        ours = (code[path] for path in sorted(code.keys() - local.keys()))
+        hashes = [fingerprint.of_files(local), fingerprint.of_text(*ours)]
+        return hashes, {os.path.relpath(path, directory) for path in local}
+    packages = [module.split(".")[0], *fingerprint.FIRST_PARTY]
+    imported = fingerprint.closure(module, packages=packages)
+    return [fingerprint.of_files(imported)], set()
 
 
 def _validate(name: str, check: Check, section: Any, config: Config) -> CheckSettings:
@@ -178,7 +184,7 @@ def _validate(name: str, check: Check, section: Any, config: Config) -> CheckSet
         raise problems.combine(found) from error
     registry.validate(name, check, settings, config.task, config.data.slice_columns)
     paths = {
-        setting: anchor(path, _directory(config) or os.getcwd())
+        setting: anchor(path, config.directory or os.getcwd())
         for setting in settings.rows_settings()
         if (path := getattr(settings, setting))
     }

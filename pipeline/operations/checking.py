@@ -16,6 +16,7 @@ from contracts import metrics
 from contracts.errors import SettingError, UsageError
 from contracts.records.checks import CheckResult
 from contracts.records.evaluation import Slice
+from contracts.redaction import Redaction, import_function
 from contracts.storage import uris
 from contracts.versions import exported_model, served_versions
 from ingest.examples import resolve_examples
@@ -25,6 +26,7 @@ from pipeline.config.recipe import Config
 from pipeline.inputs.resolved_checks import resolve_checks
 from pipeline.operations.record import SETTINGS_FILE
 from pipeline.operations.runs import find_run
+from report.redacted import redact_checks
 
 if TYPE_CHECKING:
     from components.model_checks.host import Host
@@ -46,9 +48,9 @@ def find_recipe(model: str, overrides: Mapping[str, Any] | None = None) -> Confi
     except UsageError as error:
         raise _recipe_missing(f"the run that pushed {model} is unknown") from error
     config = recipe.load_config(run.directory / SETTINGS_FILE, overrides)
-    for name, _ in config.checks.sections():
-        if registry.is_own(name):
-            raise _recipe_missing(f"the file of {name} may be beside the recipe")
+    own = [name for name, _ in config.checks.sections() if registry.is_own(name)]
+    for name in filter(None, [*own, config.redact]):
+        raise _recipe_missing(f"the file of {name} may be beside the recipe")
     return config
 
 
@@ -83,6 +85,9 @@ def check_version(
             f"the model {model} has a different one: {difference}",
             advice="name the recipe of the model with `recipe=FILE`",
         )
+    redaction = None
+    if config.redact is not None:
+        redaction = Redaction(import_function(config.redact, config.directory))
     checks = resolve_checks(config, paths)
     examples = resolve_examples(
         config.data_source, task, paths.examples, report, config.data, config.halving
@@ -122,7 +127,12 @@ def check_version(
                 advice="serve another version with `rollback`",
                 name="E-serving-failed",
             ) from error
-        return runner.run_checks(checks.configure(), called, directory=checks.directory)
+        results = runner.run_checks(
+            checks.configure(), called, directory=checks.directory
+        )
+    if redaction:
+        redact_checks(results, redaction)
+    return results
 
 
 def _find_directory(model: str) -> str | None:

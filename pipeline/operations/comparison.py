@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import logging
 import math
 import string
 from collections import Counter
@@ -17,6 +18,7 @@ import yaml
 from contracts.errors import UsageError
 from contracts.records import Record
 from contracts.records.evaluation import Estimate, PairedTest
+from contracts.redaction import Redaction, import_function
 from contracts.storage import files
 from contracts.task.definition import NO_ID, TaskConfig
 from ingest.examples import tf_examples
@@ -26,6 +28,8 @@ from modules.evaluation.prediction_files import RecordedPredictions
 from pipeline.config import tfx_names
 from pipeline.operations.record import LOG_FILE, RESTORE, SETTINGS_FILE, damage_error
 from pipeline.operations.run import Run
+
+logger = logging.getLogger(__name__)
 
 LETTERS = string.ascii_uppercase  # of compared runs
 
@@ -261,6 +265,10 @@ def compare(
         )
         for each, of_run in zip(compared, keys, strict=True)
     ]
+    changed = _changed_rows(task, shared, compared[0].texts)
+    functions = (each.settings.get("redact") for each in compared)
+    for function in dict.fromkeys(filter(None, functions)):
+        _redact(changed, task, function)
     return Comparison(
         metric=task.metric,
         split=split,
@@ -271,9 +279,21 @@ def compare(
             for each, rows in zip(compared, shared, strict=True)
         ],
         settings=differing_settings([each.settings for each in compared]),
-        changed=_changed_rows(task, shared, compared[0].texts),
+        changed=changed,
         text_columns=task.text_columns,
     )
+
+
+def _redact(rows: Iterable[ChangedRow], task: TaskConfig, function: str) -> None:
+    """Redacts rows; they have no texts if the function cannot be imported."""
+    try:
+        redaction = Redaction(import_function(function))
+    except UsageError as error:  # the directory of the recipe is unknown
+        logger.warning("texts are not shown: %s", error)
+        redaction = Redaction(lambda _: None)
+    for row in rows:
+        texts = dict(zip(task.text_columns, row.texts, strict=False))
+        row.texts = list(redaction.redact_row(texts).values()) if texts else []
 
 
 def differing_settings(recipes: Sequence[dict[str, Any]]) -> list[Setting]:

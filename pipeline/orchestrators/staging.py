@@ -19,6 +19,7 @@ from pipeline.config.paths import OrchestratorPaths
 from pipeline.entrypoint import BeamFile
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.inputs.resolved_checks import ResolvedChecks
+from pipeline.inputs.resolved_redaction import ResolvedRedaction
 
 KEY_LENGTH = 16
 # Source and destination of each file.
@@ -67,9 +68,11 @@ def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
     key = fingerprint.of_file(schema)[:KEY_LENGTH]
     schema_file = f"{paths.staged('schema', key)}/{os.path.basename(schema)}"
     checks, copies_of_checks = _plan_checks(inputs.checks, paths)
+    location, modules = _plan_modules(inputs.redaction, "redact", paths)
+    redaction = dataclasses.replace(inputs.redaction, directory=location)
     return StagedInputs(
-        ResolvedInputs(examples, schema_file, encoder, inputs.span, checks),
-        [*copies, (schema, schema_file), *copies_of_checks],
+        ResolvedInputs(examples, schema_file, encoder, inputs.span, checks, redaction),
+        [*copies, (schema, schema_file), *copies_of_checks, *modules],
     )
 
 
@@ -85,15 +88,22 @@ def _plan_checks(
         staged = f"{paths.staged('labelled_rows', key)}/{os.path.basename(source)}"
         sections[name][setting] = staged
         copies.append((source, staged))
-    directory = checks.directory
-    if directory is not None:
-        sources = {path: os.path.join(directory, path) for path in checks.modules}
-        contents = [f"{path} {fingerprint.of_file(sources[path])}" for path in sources]
-        key = fingerprint.of_text(*contents)[:KEY_LENGTH]
-        directory = paths.staged("checks", key)
-        copies += [(sources[path], f"{directory}/{path}") for path in sources]
+    directory, modules = _plan_modules(checks, "checks", paths)
     staged_checks = dataclasses.replace(checks, sections=sections, directory=directory)
-    return staged_checks, list(dict.fromkeys(copies))
+    return staged_checks, list(dict.fromkeys([*copies, *modules]))
+
+
+def _plan_modules(
+    resolved: ResolvedChecks | ResolvedRedaction, kind: str, paths: OrchestratorPaths
+) -> tuple[str | None, _Copies]:
+    """Chooses a location for a user's modules; see `plan`."""
+    source = resolved.directory
+    if source is None:
+        return None, []
+    sources = {path: os.path.join(source, path) for path in resolved.modules}
+    contents = [f"{path} {fingerprint.of_file(sources[path])}" for path in sources]
+    directory = paths.staged(kind, fingerprint.of_text(*contents)[:KEY_LENGTH])
+    return directory, [(sources[path], f"{directory}/{path}") for path in sources]
 
 
 def plan_examples(

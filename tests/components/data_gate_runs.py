@@ -75,6 +75,7 @@ def run_gate(
     gate_split="eval",
     columns=(),
     checks=None,
+    redact=None,
     file="data.gz",
     **limits,
 ):
@@ -83,7 +84,8 @@ def run_gate(
     The source is `root / "source"`, with the rows in the given order. The Examples have
     another order, as those of ExampleGen. Splits in `origins` have records from a text
     file, from its line 2 on. `limits` differ from the defaults.
-    `checks` has the checks that judge the data, as `registry.parse` reads them.
+    `checks` has the checks that judge the data, as `registry.parse` reads them, and
+    `redact` the function of `Redaction.parse`.
     """
     types = tfx.types.standard_artifacts
     artifacts = {
@@ -139,6 +141,7 @@ def run_gate(
         vocab_fingerprint="",
         fingerprint="",
         checks=json.dumps(checks or {}),
+        redact=json.dumps(redact),
         beam_pipeline=beam.Pipeline(runner=RUNNER),
     )
     return json.loads((root / "verdict" / "verdict.json").read_text())

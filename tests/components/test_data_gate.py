@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from contracts.errors import UsageError
 from contracts.records.labelled_rows import LabelledFile, LabelledRow
+from contracts.redaction import REDACTED
 from contracts.task.definition import TaskConfig
 from ingest.examples import prepare
 from modules.data import row_facts
@@ -176,6 +177,24 @@ def test_rows_without_label_or_text_are_refused_under_a_curated_schema(tmp_path)
         line = f"train: {column}: No value: in 2 examples (rows {rows})"
         line += " [E-rows-refused]"
         assert line in lines["train"]
+
+
+def test_redacted_texts_of_refused_rows_are_in_no_file(tmp_path):
+    (tmp_path / "hide_of_a_gate.py").write_text("def hide(row):\n    return None\n")
+    rows = [*PAIRS, example(80, sentence1=[b"Ann called", b"Bob"])]
+    splits = {"train": rows, "eval": [*PAIRS, example(81, label=[7])]}
+    function = {"function": "hide_of_a_gate:hide", "directory": str(tmp_path)}
+    lines = find_faults(tmp_path, splits, PAIRS_TASK, redact=function)
+    shown = " ".join(lines["train"])
+    assert "idx 80" in shown
+    assert REDACTED in shown
+    assert "7" in lines["eval"][0]  # a label is shown
+    verdict = tmp_path / "verdict"
+    for path in (verdict / "report.json", verdict / "report.html"):
+        text = path.read_text()
+        assert REDACTED in text
+        for word in ("Ann called", "Bob", "some text 1", "other text"):
+            assert word not in text
 
 
 def test_warnings_are_logged_and_in_the_verdict_with_the_rows(tmp_path, caplog):

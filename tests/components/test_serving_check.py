@@ -49,7 +49,9 @@ def toy_rows():
 def check_in_new_process(tmp_path):
     """Runs the component on a model; returns the blessing and the report in it."""
 
-    def check(model, examples=None, predictions=None, settings=None, **serving):
+    def check(
+        model, examples=None, predictions=None, settings=None, redact=None, **serving
+    ):
         inputs = served.artifacts(
             tmp_path,
             model,
@@ -60,6 +62,7 @@ def check_in_new_process(tmp_path):
             **inputs,
             settings=settings or served.settings_of(**serving),
             fingerprint="",
+            redact=json.dumps(redact),
         )
         blessing = inputs["blessing"]
         report = Path(blessing.uri, "serving_check.json").read_text()
@@ -211,6 +214,22 @@ def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
             for left, right in (TEXTS[index] for index in request.ids[:2])
         ]
     }
+
+
+def test_pushed_rows_are_redacted_and_the_model_is_compared_on_the_texts(
+    check, tmp_path
+):
+    (tmp_path / "stars_of_a_test.py").write_text(
+        "def hide(row):\n    return {name: '*' * len(row[name]) for name in row}\n"
+    )
+    model = served.save_toy(tmp_path / "trained")
+    settings = served.settings_of(rows=3, examples=2)
+    function = {"function": "stars_of_a_test:hide", "directory": str(tmp_path)}
+    blessing, report = check(model, settings=settings, redact=function)
+    assert report["reasons"] == []
+    pushed = json.loads(Path(blessing.uri, "examples.json").read_text())
+    texts = {text for row in pushed["instances"] for text in row.values()}
+    assert {letter for text in texts for letter in text} == {"*"}
 
 
 def slowed(steps):

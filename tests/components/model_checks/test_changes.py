@@ -102,7 +102,7 @@ def test_a_row_counts_once_and_shows_its_worst_version():
     change = changed.compare()
     assert (change.rows, change.versions, change.failed) == (2, 4, 2)
     assert change.mean_change == pytest.approx(0.35)
-    assert [row.facts["changed text"] for row in change.shown] == ["bad", "bad cat"]
+    assert [row.changed["text"] for row in change.shown] == ["bad", "bad cat"]
 
 
 def test_rows_that_fail_are_shown_before_those_that_change_more():
@@ -117,10 +117,10 @@ def test_rows_that_fail_are_shown_before_those_that_change_more():
     (changed,), _ = predict(["a x", "b x"], words, model=model, threshold=0.9)
     first, second = changed.compare().shown
     assert first.texts == {"text": "b x"}
-    assert first.facts == {
+    assert first.shown_facts == {
+        "changed text": "b y",
         "change": str(words),
         "id": "1",
-        "changed text": "b y",
         "prediction": "good",
         "prediction with the changed text": "bad",
         "probability of good": 0.95,
@@ -139,5 +139,5 @@ def test_unchanged_text_of_a_pair_is_not_repeated():
     )
     (row,) = changed.compare().shown
     assert row.texts == {"a": "one", "b": "two"}
-    assert row.facts["changed b"] == "two Thanks."
-    assert "changed a" not in row.facts
+    assert row.changed == {"b": "two Thanks."}
+    assert row.shown_facts["changed b"] == "two Thanks."

@@ -12,6 +12,7 @@ import pytest
 from components.model_checks import registry
 from components.model_checks.check import Check
 from components.model_checks.checks.required_rows import RequiredRows
+from contracts import user_modules
 from contracts.errors import SettingError
 from contracts.settings.checks import CheckSettings
 from contracts.storage import files
@@ -166,7 +167,7 @@ def test_checks_of_a_parameter_are_loaded_from_a_copy_of_a_remote_directory(
     (configured,) = registry.parse(text, str(copies))
     copied = inspect.getsourcefile(type(configured.check))
     assert copied == str(copies / "checks" / "own_of_a_test.py")
-    assert registry.fetch(None, "unused") is None
+    assert user_modules.fetch(None, "unused") is None
 
 
 def test_check_of_the_page_runs_as_written(folder, tmp_path):

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from components.model_checks import registry
 from contracts.errors import UsageError
+from contracts.redaction import REDACTED
 from pipeline.cli import main
 from pipeline.operations.runs import RunList
 from report import page
@@ -77,6 +78,29 @@ def test_page_of_a_run_is_kept_next_to_its_settings(finished):
 def test_graph_of_the_models_layers_is_next_to_the_page(finished):
     page = Path(finished.output("Report", "report").uri)
     assert "transformer/layer_1" in page.with_name("model.svg").read_text()
+
+
+def test_texts_of_a_redacted_run_are_in_no_file_that_it_shows(run, finished):
+    """Also not in the rows that are pushed as examples with the next version."""
+    folder = finished.recipe.parent
+    (folder / "hide_of_a_run.py").write_text("def hide(row):\n    return None\n")
+    raw = read(finished)
+    texts = {text for row in raw.worst_rows for text in row.texts}
+    _, executed = run(redact="hide_of_a_run:hide")
+    assert "Trainer" not in executed
+    report = read(finished)
+    assert [row.id for row in report.worst_rows] == [row.id for row in raw.worst_rows]
+    assert {text for row in report.worst_rows for text in row.texts} == {REDACTED}
+    assert find(report.checks, "swapped_words").rows
+    artifact = Path(finished.output("Report", "report").uri)
+    directories = (last_record(finished), artifact.parent)
+    shown = [path for folder in directories for path in folder.rglob("*.*")]
+    blessing = Path(finished.output("ModelChecks", "blessing").uri)
+    shown += [blessing / "examples.json", finished.run.pushed / "README.md"]
+    names = {path.name for path in shown}
+    assert {"report.html", "report.json", "checks.json", "run.log"} <= names
+    contents = {path: path.read_text() for path in shown}
+    assert [path for path in shown if any(t in contents[path] for t in texts)] == []
 
 
 def test_card_is_next_to_the_pushed_model(finished):

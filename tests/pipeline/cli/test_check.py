@@ -6,6 +6,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
+from contracts.redaction import REDACTED
 from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.config.recipe import load_config
@@ -71,6 +72,19 @@ def test_required_row_that_is_missed_exits_with_3_and_is_shown(checked):
     arguments = ("--model", checked.version, "--config", checked.recipe)
     status, printed, _ = invoke(*arguments, "--set", "checks.required_rows.action=warn")
     assert (status, printed.count(TEXTS[0])) == (exit_status.SUCCESS, 1)
+
+
+def test_missed_rows_are_redacted(checked):
+    checked.require([OTHER[checked.labels[0]], *checked.labels[1:]])
+    module = checked.recipe.parent / "hide_of_a_check.py"
+    module.write_text("def hide(row):\n    return None\n")
+    arguments = ("--model", checked.version, "--config", checked.recipe)
+    redact = ("--set", "redact=hide_of_a_check:hide")
+    status, printed, _ = invoke(*arguments, *redact)
+    assert status == exit_status.REFUSED
+    assert printed.splitlines()[2].startswith(f"  {REDACTED} (label ")
+    assert TEXTS[0] not in printed
+    assert TEXTS[0] not in invoke(*arguments, *redact, "--json")[1]
 
 
 def test_other_versions_of_the_directory_are_the_older_ones(checked, export):

@@ -7,10 +7,12 @@ import shutil
 import numpy as np
 import pytest
 
+from contracts.redaction import REDACTED
 from contracts.task.definition import TaskConfig
 from ingest.examples import tf_examples
 from pipeline.config import tfx_names
 from pipeline.operations.comparison import Comparison, compare, differing_settings
+from pipeline.operations.record import SETTINGS_FILE
 from tests.pipeline.operations.finished import (
     LABELS,
     SCORES,
@@ -55,6 +57,18 @@ def test_comparison_is_data(two):
     comparison = compare(two)
     text = comparison.model_dump_json()
     assert Comparison.model_validate_json(text).changed == comparison.changed
+
+
+def test_changed_rows_are_redacted_as_in_the_reports(two, tmp_path, monkeypatch):
+    """Without the module, no text is shown."""
+    path = two[1].directory / SETTINGS_FILE
+    path.write_text(f"{path.read_text()}redact: hide_of_a_comparison:hide\n")
+    assert {tuple(row.texts) for row in compare(two).changed} == {(REDACTED,) * 2}
+    (tmp_path / "hide_of_a_comparison.py").write_text(
+        "def hide(row):\n    return {**row, 'sentence1': 'text #'}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert {tuple(row.texts) for row in compare(two).changed} == {("text #", "other")}
 
 
 def test_same_run_has_no_changed_row(two):

@@ -23,6 +23,7 @@ from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.inputs.resolved_checks import ResolvedChecks
+from pipeline.inputs.resolved_redaction import ResolvedRedaction
 from pipeline.orchestrators import staging
 from tests import tiny
 from tests.refusals import refused
@@ -135,6 +136,19 @@ def test_rows_and_modules_of_checks_are_copied_by_their_content(
     again = staging.plan(inputs, paths).inputs.checks
     assert again.directory != moved.directory
     assert again.sections == moved.sections
+
+
+def test_module_of_redact_is_copied(inputs, paths, tmp_path):
+    (tmp_path / "hide_of_a_test.py").write_text("def hide(row):\n    return None\n")
+    redaction = ResolvedRedaction(
+        "hide_of_a_test:hide", str(tmp_path), ("hide_of_a_test.py",), "hash"
+    )
+    staged = staging.plan(dataclasses.replace(inputs, redaction=redaction), paths)
+    staging.copy(staged)
+    moved = staged.inputs.redaction
+    assert moved.directory.startswith(f"{paths.root}/inputs/redact/")
+    assert files.list_files(moved.directory) == ["hide_of_a_test.py"]
+    assert dataclasses.replace(moved, directory=str(tmp_path)) == redaction
 
 
 def test_second_copy_copies_only_what_is_missing(inputs, paths):

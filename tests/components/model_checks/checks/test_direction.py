@@ -72,7 +72,8 @@ def test_result_names_the_expectation_and_shows_rows():
     facts = result.rows[0].facts
     assert facts["probability of good"] == 0.5
     assert facts["probability of good with the changed text"] == 0.8
-    assert facts["changed text"] == result.rows[0].texts["text"] + " It was awful."
+    (row, *_) = result.rows
+    assert row.changed["text"] == row.texts["text"] + " It was awful."
 
 
 def test_each_perturbation_has_its_own_direction():

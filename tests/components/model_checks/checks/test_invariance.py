@@ -38,7 +38,7 @@ def test_model_that_changes_with_the_case_is_refused():
     assert thanks[:4] == ['append: " Thanks."', 40, 40, 0]
     shown = [row for row in result.rows if row.facts["change"] == "upper_case: true"]
     assert len(shown) == 5
-    assert all("GOOD" in row.facts["changed text"] for row in shown)
+    assert all("GOOD" in row.changed["text"] for row in shown)
 
 
 def test_model_that_does_not_change_passes():

@@ -79,8 +79,8 @@ def test_model_that_predicts_by_a_word_for_a_group_is_found():
         change = facts[f"{name} with the changed text"] - facts[name]
         assert change == pytest.approx(-0.7)
         # Both texts are swapped at once.
-        assert facts["changed sentence1"] != row.texts["sentence1"]
-        assert facts["changed sentence2"] != row.texts["sentence2"]
+        assert row.changed["sentence1"] != row.texts["sentence1"]
+        assert row.changed["sentence2"] != row.texts["sentence2"]
 
 
 def test_model_that_uses_no_word_for_a_group_is_not():
