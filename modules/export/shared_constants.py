@@ -18,8 +18,8 @@ def share_constants(directory: str) -> None:
 
     Transform's graph and the signature `tokenize`, which also locates the tokens, have
     the same tables of the tokenizer. A graph that was loaded and one that is traced
-    share nothing when they are saved. The hashes in `fingerprint.pb`, which still differ
-    between two exports, are those of the graph before.
+    share nothing when they are saved. `fingerprint.pb` keeps the hashes of the graph as
+    it was before, which differ between two exports.
 
     Args:
       directory: Directory of the SavedModel.
