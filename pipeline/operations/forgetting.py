@@ -29,7 +29,11 @@ from contracts.settings.data import TFDS_PREFIX, DataConfig
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
 from contracts.versions import served_versions
-from contracts.versions.served_versions import MANIFEST_FILE
+from contracts.versions.served_versions import (
+    CARD_FILE,
+    EVALUATION_FILE,
+    EXAMPLES_FILE,
+)
 from ingest import examples as examples_lib
 from ingest.examples import tf_examples
 from ingest.examples.sources import find_source
@@ -43,6 +47,7 @@ from pipeline.operations.cleaning import Obsolete, artifact_directory
 from pipeline.operations.person import Person
 from pipeline.operations.record import SETTINGS_FILE, read_record
 from pipeline.operations.releases import (
+    JOURNAL,
     directory_size,
     list_pushed,
     recipe_names,
@@ -59,7 +64,19 @@ from pipeline.operations.runs import RunList
 from report.content import PAGE_FILE, Report
 from serving import sampling
 
-_WEIGHTS = (".data-", ".onnx", ".safetensors")  # in the names of files without texts
+# In the names of files without texts of rows; a word of a vocabulary may equal a text.
+_MODEL_FILES = (
+    ".data-",
+    ".onnx",
+    ".safetensors",
+    "saved_model.pb",
+    "tokenizer.json",
+    "vocab.txt",
+)
+# What is rewritten below `serving/`; all else is the model.
+_OF_VERSIONS = tuple(
+    f"/{name}" for name in (CARD_FILE, EVALUATION_FILE, EXAMPLES_FILE, JOURNAL)
+)
 _MODELS = (tfx_names.MODEL_TYPE, tfx_names.PUSHED_MODEL_TYPE)
 _WHY = "has the rows, derives from them, or may quote them"
 
@@ -134,15 +151,13 @@ def carry_out(paths: OutputPaths, forgetting: Forgetting) -> None:
     """
     with _refusing_errors("written"):
         for path, content in forgetting.rewritten.items():
-            manifests = (p for p in path.parents if (p / MANIFEST_FILE).exists())
-            version = next(manifests, None)
+            version = str(path).removesuffix(f"/{EXAMPLES_FILE}")
             if content is None:
                 path.unlink(missing_ok=True)
-            elif version is None:
-                files.write(str(path), content)
-            else:
-                name = path.relative_to(version).as_posix()
-                served_versions.replace_file(str(version), name, content)
+            elif version != str(path):
+                served_versions.replace_examples(version, content)
+            else:  # a rollback may have moved its directory
+                files.write(str(path), content, create_directory=False)
     cleaning.delete(paths, forgetting.deleted)
 
 
@@ -354,9 +369,10 @@ class _Planner:
             (top, *parts) = path.relative_to(root).parts
             # A page is rendered from the report next to it.
             has_report = path.name == PAGE_FILE and path.with_name(Report.FILE).exists()
-            if has_report or any(part in path.name for part in _WEIGHTS):
+            if has_report or any(part in path.name for part in _MODEL_FILES):
                 continue
-            if top in ("runs", "serving"):
+            is_of_version = top == "serving" and str(path).endswith(_OF_VERSIONS)
+            if top == "runs" or is_of_version:
                 is_derived = read_record(path.parent).tfx_run_id in runs
                 rewritten |= rewrite(path, person, ids if is_derived else None)
             if path in rewritten or not has_text(path, person):

@@ -105,9 +105,8 @@ class Output:
         (push,) = past.execute("AtomicPusher", ["pushed: PushedModel"], [model])
         past.set_property(push, "pushed_destination", str(pushed))
         request = {"instances": [{"review": text} for text in (texts[0], texts[-2])]}
-        served_versions.replace_file(
-            str(pushed), served_versions.EXAMPLES_FILE, json.dumps(request).encode()
-        )
+        (pushed / served_versions.EXAMPLES_FILE).parent.mkdir()
+        served_versions.replace_examples(str(pushed), json.dumps(request).encode())
         return Trained(directory, prepared, Path(model.uri), pushed)
 
     def write_record(self, directory, texts):
@@ -286,6 +285,39 @@ def test_pushed_version_is_complete_at_any_time(output, monkeypatch):
     assert served_versions.verify(str(output.run.pushed)) == ""
     examples = output.run.pushed / served_versions.EXAMPLES_FILE
     assert json.loads(examples.read_text()) == {"instances": [{"review": OTHERS[1]}]}
+
+
+def test_files_of_a_model_stay_although_a_text_is_a_word_of_its_vocabulary(output):
+    write_source(output.source, {"jonathan": QUILL, "other": OTHERS})
+    names = ("saved_model.pb", "model.json", "assets/vocab.txt", "onnx/tokenizer.json")
+    model = [output.run.pushed / name for name in names]
+    for path in model:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('["hello", "jonathan"]')
+    (output.run.pushed / "manifest.json").unlink()
+    served_versions.write_manifest(str(output.run.pushed))
+    card = output.run.pushed / served_versions.CARD_FILE
+    card.write_text("Rows of jonathan.")
+    found = forgetting.plan(output.paths, "user_id", "jonathan")
+    forgetting.carry_out(output.paths, found)
+    assert {path.read_text() for path in model} == {'["hello", "jonathan"]'}
+    assert served_versions.verify(str(output.run.pushed)) == ""
+    assert card.read_text() == "Rows of [forgotten]."
+    # It is no list of words, so that a person decides.
+    assert found.unread == [f"{model[1]} has a text of the rows, and stays"]
+
+
+def test_version_that_a_rollback_moves_does_not_appear_again(output):
+    found = output.plan()
+    withdrawn = output.run.pushed.parent / served_versions.WITHDRAWN
+    withdrawn.mkdir()
+    output.run.pushed.rename(withdrawn / output.run.pushed.name)
+    with refused("E-storage-failed") as error:
+        forgetting.carry_out(output.paths, found)
+    assert "run the command again" in str(error.value)
+    assert not output.run.pushed.exists()
+    output.forget()
+    assert output.find("quill") == set()
 
 
 @pytest.mark.parametrize("written", range(13))
