@@ -28,6 +28,7 @@ from contracts.settings.checks import CheckSettings
 from contracts.settings.data import TFDS_PREFIX, DataConfig
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
+from contracts.task.label_cells import canonical_label
 from contracts.versions import served_versions
 from contracts.versions.served_versions import (
     CARD_FILE,
@@ -137,8 +138,11 @@ def plan(
       samples: Directories with samples of requests of a server.
 
     Raises:
-      UsageError: No row has the value, or a file cannot be read.
+      UsageError: The value is empty, no row has it, or a file cannot be read.
     """
+    if not canonical_label(value):
+        pair = f"{column}={value}"
+        raise UsageError("column", pair, "NAME=VALUE", name="E-settings-refused")
     with _refusing_errors("read"):
         return _Planner(paths, data).plan(column, value, samples)
 

@@ -81,7 +81,8 @@ class Person:
 
     def _is_value(self, value: Any) -> bool:
         values = value if isinstance(value, list) else [value]
-        return self._value in (canonical_label(to_text(v)) for v in values)
+        texts = (to_text(v) for v in values if v is not None and v == v)  # no NaN
+        return self._value in map(canonical_label, texts)
 
     @functools.cached_property
     def _forms(self) -> list[str]:

@@ -364,6 +364,19 @@ def test_deletion_that_was_killed_is_completed_after_the_data_have_changed(
     assert not output.run.prepared.exists()
 
 
+@pytest.mark.parametrize("column", ["user_id", "user"])
+def test_word_of_an_empty_value_is_in_no_row_that_lacks_the_column(output, column):
+    with refused("E-column-missing", setting="column"):
+        forgetting.plan(output.paths, column, "None")
+
+
+@pytest.mark.parametrize("value", ["", " "])
+def test_empty_value_is_refused(output, value):
+    write_source(output.source, {"": QUILL, "other": OTHERS})
+    with refused("E-settings-refused", setting="column"):
+        forgetting.plan(output.paths, "user_id", value)
+
+
 def test_listing_changes_nothing(output):
     before = {p: p.read_bytes() for p in output.paths.root.rglob("*") if p.is_file()}
     assert output.plan().deleted
