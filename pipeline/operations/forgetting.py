@@ -20,9 +20,6 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ml_metadata.proto import metadata_store_pb2 as mlmd
-
-from contracts import written_files
 from contracts.errors import UsageError
 from contracts.settings.checks import CheckSettings
 from contracts.settings.data import TFDS_PREFIX, DataConfig
@@ -79,6 +76,8 @@ _OF_VERSIONS = tuple(
     f"/{name}" for name in (CARD_FILE, EVALUATION_FILE, EXAMPLES_FILE, JOURNAL)
 )
 _MODELS = (tfx_names.MODEL_TYPE, tfx_names.PUSHED_MODEL_TYPE)
+# Below the output: the directories that a killed command was to delete.
+_UNFINISHED = ".forget.json"
 _WHY = "has the rows, derives from them, or may quote them"
 
 _Row = dict[str, Any]
@@ -153,6 +152,7 @@ def carry_out(paths: OutputPaths, forgetting: Forgetting) -> None:
     Raises:
       UsageError: A file cannot be written or deleted.
     """
+    deleted = forgetting.deleted
     with _refusing_errors("written"):
         for path, content in forgetting.rewritten.items():
             version = str(path).removesuffix(f"/{EXAMPLES_FILE}")
@@ -162,7 +162,13 @@ def carry_out(paths: OutputPaths, forgetting: Forgetting) -> None:
                 served_versions.replace_examples(version, content)
             else:  # a rollback may have moved its directory
                 files.write(str(path), content, create_directory=False)
-    cleaning.delete(paths, forgetting.deleted)
+        unfinished = paths.root / _UNFINISHED
+        names = [str(entry.path.relative_to(paths.root)) for entry in deleted]
+        files.write_record(str(unfinished), {"directories": names})
+        for entry in deleted:
+            # After an error, the Examples stay, which are the last ones.
+            cleaning.delete(paths, [entry], "forget")
+        unfinished.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -322,13 +328,10 @@ class _Planner:
         return owned, ids
 
     def _find_leftovers(self) -> Iterator[Path]:
-        """Yields directories that a killed command or run left behind."""
-        for path, artifact in self._artifacts.items():
-            if artifact.state == mlmd.Artifact.DELETED and path.is_dir():
-                yield path
-        for path in _directories(self._paths.examples("any").parent):
-            spans = [span for span in _directories(path) if span.name.isdecimal()]
-            if any(map(written_files.find_changes, spans or [path])):
+        """Yields directories that a killed `carry_out` did not delete."""
+        record = files.read_record(str(self._paths.root / _UNFINISHED)) or {}
+        for name in record.get("directories", ()):
+            if (path := self._paths.root / name).is_dir():
                 yield path
 
     def _derive(self, directories: Collection[Path]) -> _Derived:

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from contracts import written_files
 from contracts.packing import Packing
 from contracts.records.labelled_rows import LabelledFile, LabelledRow
 from contracts.storage import files
@@ -20,7 +19,7 @@ from contracts.task.definition import TaskConfig
 from contracts.versions import served_versions
 from ingest.examples.data_card import DataCard
 from pipeline.operations import forgetting
-from report import page
+from report import page, run_metadata
 from report.content import Column, PredictedRow, Report, Split
 from report.run_metadata import MetadataReader
 from serving import example_records, sampling
@@ -320,7 +319,7 @@ def test_version_that_a_rollback_moves_does_not_appear_again(output):
     assert output.find("quill") == set()
 
 
-@pytest.mark.parametrize("written", range(13))
+@pytest.mark.parametrize("written", range(14))
 def test_command_that_was_killed_is_completed_by_the_same(output, monkeypatch, written):
     steps = iter(range(written))
 
@@ -345,6 +344,33 @@ def test_command_that_was_killed_is_completed_by_the_same(output, monkeypatch, w
     assert not output.plan().deleted
 
 
+def test_examples_stay_if_another_directory_cannot_be_deleted(output, monkeypatch):
+    def refuse_statistics(directory):
+        if "StatisticsGen" in directory:
+            raise PermissionError(1, "Operation not permitted", directory)
+        shutil.rmtree(directory)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "delete_directory", refuse_statistics)
+        with refused("E-storage-failed") as error:
+            output.forget()
+    assert "run `forget` again" in str(error.value)
+    assert output.run.prepared.exists()
+    assert output.forget().models
+    assert output.find("quill") == set()
+
+
+def test_artifacts_that_have_changed_are_not_of_a_killed_command(output):
+    metadata = output.paths.metadata
+    artifacts = MetadataReader.of_file(metadata).artifacts()
+    run_metadata.mark_as_deleted(metadata, [artifact.id for artifact in artifacts])
+    with refused("E-column-missing", setting="column"):
+        forgetting.plan(output.paths, "user_id", "nobody")
+    output.forget()
+    assert output.run.model.exists()
+    assert output.other_run.model.exists()
+
+
 def test_deletion_that_was_killed_is_completed_after_the_data_have_changed(
     output, monkeypatch
 ):
@@ -354,7 +380,6 @@ def test_deletion_that_was_killed_is_completed_after_the_data_have_changed(
             raise KeyboardInterrupt
         shutil.rmtree(directory)
 
-    written_files.record(output.run.prepared)
     with monkeypatch.context() as patched:
         patched.setattr(files, "delete_directory", delete_in_part)
         with pytest.raises(KeyboardInterrupt):
