@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -219,10 +220,11 @@ class _Planner:
             ]
         self._tasks: list[TaskConfig] = []
         self._sources: dict[str, tuple[DataConfig, TaskConfig | None]] = {}
-        if data is not None:
-            self._sources[data] = DataConfig(), None
         for run in self._runs:
             self._add_sources(run)
+        self._read_by_runs = {*self._sources}
+        if data is not None:
+            self._sources.setdefault(data, (DataConfig(), None))
         self._prepared = [
             *_directories(paths.artifacts / tfx_names.EXAMPLE_GEN, "*/*"),
             *_directories(paths.examples("any").parent),
@@ -274,15 +276,22 @@ class _Planner:
             self._unread.append(unknown.sentence())
         sources: Counter[str] = Counter()
         for location in self._sources:
-            sources.update(f for f, row in self._read(location) if person.claims(row))
-        owned, ids = self._claim_examples(person)
+            found = Counter(f for f, row in self._read(location) if person.claims(row))
+            if location in self._read_by_runs:
+                sources += found
+        examples = self._claim_examples(person)
+        owned = examples.keys()
         derived = self._derive(owned)
+        ids: dict[str, set[int]] = {}
+        for directory, own in examples.items():
+            for run in self._derive({directory}).runs:
+                ids.setdefault(run, set()).update(own)
         generated = self._paths.artifacts / tfx_names.EXAMPLE_GEN
         paths = {p for p in self._artifacts if p.is_relative_to(generated)}
         lost = self._derive({path for path in paths if not path.is_dir()})
         first = leftovers | {*self._find_derived(derived)} - paths
-        found, rewritten = self._search(person, first | owned, derived.runs, ids)
-        first = (first | found) - owned
+        others, rewritten = self._search(person, first | owned, ids)
+        first = (first | others) - owned
         for directory in samples:
             if not directory.is_dir():
                 problem = f"{directory} is not a directory"
@@ -317,15 +326,15 @@ class _Planner:
                 for path in examples_lib.list_examples(records, split):
                     yield from ((path, row) for row in _read_records(path))
 
-    def _claim_examples(self, person: Person) -> tuple[set[Path], set[int]]:
-        """Returns the directories of Examples that have rows, and the rows' ids."""
+    def _claim_examples(self, person: Person) -> dict[Path, set[int]]:
+        """Returns the directories of Examples that have rows, with the rows' ids."""
         id_columns = {task.id_column for task in self._tasks}
-        owned, ids = set(), set()
+        owned: dict[Path, set[int]] = {}
         for directory in self._prepared:
             for row in filter(person.claims, _read_examples(directory)):
-                owned.add(directory)
-                ids |= {row[name] for name in id_columns & row.keys()}
-        return owned, ids
+                ids = {row[name] for name in id_columns & row.keys()}
+                owned.setdefault(directory, set()).update(ids)
+        return owned
 
     def _find_leftovers(self) -> Iterator[Path]:
         """Yields directories that a killed `carry_out` did not delete."""
@@ -365,11 +374,17 @@ class _Planner:
         self,
         person: Person,
         known: Collection[Path],
-        runs: Collection[str],
-        ids: Collection[int],
+        ids: Mapping[str, Collection[int]],
     ) -> tuple[set[Path], Rewritten]:
-        """Returns other directories with a text, and the files that are rewritten."""
+        """Returns other directories with a text, and the files that are rewritten.
+
+        Args:
+          person: The person.
+          known: Directories that are not searched.
+          ids: The ids of the rows by TFX's id of the run that read them.
+        """
         root, deleted = self._paths.root, {"artifacts": 3, "labelled_rows": 1}
+        run_of = functools.cache(read_record)
         directories: set[Path] = set()
         rewritten: Rewritten = {}
         for path in _walk(root, known):
@@ -379,9 +394,10 @@ class _Planner:
             if has_report or any(part in path.name for part in _MODEL_FILES):
                 continue
             is_of_version = top == "serving" and str(path).endswith(_OF_VERSIONS)
-            if top == "runs" or is_of_version:
-                is_derived = read_record(path.parent).tfx_run_id in runs
-                rewritten |= rewrite(path, person, ids if is_derived else None)
+            is_of_run = top == "runs" and path.name != SETTINGS_FILE
+            if is_of_run or is_of_version:
+                of_run = ids.get(run_of(path.parent).tfx_run_id or "")
+                rewritten |= rewrite(path, person, of_run, self._unread)
             if path in rewritten or not has_text(path, person):
                 continue
             directory = root.joinpath(top, *parts[: deleted.get(top, len(parts))])

@@ -224,6 +224,14 @@ def test_report_has_the_rows_of_others_and_no_batch(output):
     assert page.render(report) == (output.run.directory / "report.html").read_text()
 
 
+def test_rows_of_others_with_ids_of_the_person_in_other_examples_stay(tmp_path):
+    output = Output(tmp_path)
+    third = output.train(3, [OTHERS[0], QUILL[1]])
+    output.forget()
+    report = Report.read(str(third.directory))
+    assert [row.texts for row in report.worst_rows] == [[OTHERS[0]]]
+
+
 def test_skipped_rows_and_the_log_of_others_stay(output):
     output.forget()
     (row,) = (output.run.directory / "skipped.jsonl").read_text().splitlines()
@@ -317,6 +325,46 @@ def test_version_that_a_rollback_moves_does_not_appear_again(output):
     assert not output.run.pushed.exists()
     output.forget()
     assert output.find("quill") == set()
+
+
+BEGINNING = "A text that begins as the form of a shop does: "
+
+
+def test_rows_that_begin_like_a_row_of_the_person_stay_and_json_is_valid(output):
+    person = [f"{BEGINNING}\nI was sad.", f"{BEGINNING}I am sad.", QUILL[0]]
+    others = [f'{BEGINNING}"second" is glad.', BEGINNING, f"{BEGINNING}I am glad."]
+    write_source(output.source, {"quill": person, "other": others})
+    output.write_record(output.run.directory, [*person, *others])
+    skipped = output.run.directory / "skipped.jsonl"
+    reasons = [f"is {person[0][:80]!r}", f"is {others[2]!r}"]
+    lines = [{"reason": r, "values": {"user_id": "other"}} for r in reasons]
+    skipped.write_text("\n".join(map(json.dumps, lines)))
+    examples = output.run.pushed / served_versions.EXAMPLES_FILE
+    rows = [{"review": text} for text in (*person, *others)]
+    served_versions.replace_examples(
+        str(output.run.pushed), json.dumps({"instances": rows}).encode()
+    )
+    output.forget()
+    assert json.loads(examples.read_text()) == {
+        "instances": [{"review": text} for text in others]
+    }
+    report = Report.read(str(output.run.directory))
+    assert [row.texts for row in report.worst_rows] == [[text] for text in others]
+    assert [text for text, _ in report.splits[0].columns[0].top_values] == others
+    kept = [json.loads(line)["reason"] for line in skipped.read_text().splitlines()]
+    assert kept == ["is '[forgotten]'", reasons[1]]
+    log = (output.run.directory / "run.log").read_text()
+    assert f"refused: review is {others[2][:60]!r}" in log
+    assert repr(person[0])[1:-1] not in log
+
+
+def test_each_line_of_skipped_rows_is_read_by_itself(output):
+    skipped = output.run.directory / "skipped.jsonl"
+    values = {"user_id": "quill", "mail": "q\u2028x.org"}
+    own = json.dumps({"values": values}, ensure_ascii=False)
+    skipped.write_text(f'[1]\n{own}\n{{"values"\n{own}\n')
+    assert output.forget().unread == [f"{skipped}:3 is not JSON, so it may keep a row"]
+    assert skipped.read_text() == '[1]\n{"values"\n'
 
 
 @pytest.mark.parametrize("written", range(14))
@@ -439,8 +487,13 @@ def test_copy_of_changed_data_has_the_rows(output, tmp_path):
     with refused("E-column-missing", setting="column") as error:
         output.plan()
     assert "label, review, user_id" in str(error.value)
-    output.forget(data=str(copy))
+    assert output.forget(data=str(copy)).sources == {}
     assert output.find("quill") == set()
+
+
+def test_copy_that_a_run_reads_is_named(output):
+    found = output.plan(data=str(output.source))
+    assert found.sources == {str(output.source): len(QUILL)}
 
 
 def test_file_that_init_split_has_the_column(output, tmp_path):
