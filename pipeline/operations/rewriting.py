@@ -92,7 +92,7 @@ def _rewrite_json(
 ) -> str:
     content = json.loads(before)
     after = _without(content, person, ids or ())
-    if path.name == Report.FILE and ids is not None:
+    if path.name == Report.FILE and ids is not None and "batch" in after:
         after["batch"] = None
     if not str(path).endswith(EXAMPLES_FILE):  # they are rows only
         after = _mask(after, person)
@@ -112,7 +112,7 @@ def _rewrite_line(
     if isinstance(values, dict) and person.owns(values):
         return None
     masked = _mask(content, person)
-    return line if masked == content else json.dumps(masked, ensure_ascii=False)
+    return line if masked == content else json.dumps(masked)
 
 
 def _mask(content: Any, person: Person) -> Any:
