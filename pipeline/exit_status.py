@@ -32,7 +32,8 @@ MEANINGS = {
 # The page of exit statuses has these.
 DETAILS = {
     SUCCESS: "success; the last line of a run reports a missing report or card",
-    FAILURE: "a failure; the run's log has the traceback",
+    FAILURE: "a failure; the run's log has the traceback. Of `forget --yes`: it names "
+    "what it could not read or change",
     USAGE: "bad usage, settings or data, refused before any long work",
     REFUSED: "the Evaluator, the ServingCheck or a check refused the model; the reason "
     "is in the last line of a run",

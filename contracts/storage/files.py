@@ -452,8 +452,9 @@ def incomplete_beside(path: str) -> Iterator[str]:
 def _renamed_when_complete(path: str) -> Iterator[str]:
     with incomplete_beside(path) as incomplete:
         yield incomplete
-        if uris.is_local(path) and os.path.exists(path):
-            shutil.copymode(path, incomplete)
+        if uris.is_local(path):
+            with contextlib.suppress(FileNotFoundError):  # also of the older file
+                shutil.copymode(path, incomplete)
         sync(incomplete)
         rename(incomplete, path)
 

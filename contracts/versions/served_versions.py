@@ -402,31 +402,38 @@ def push(
     files.sync(directory)
 
 
-def replace_file(version: str, name: str, content: bytes) -> None:
-    """Replaces a file of a version, which is complete at any time.
+def replace_examples(version: str, content: bytes) -> None:
+    """Replaces the examples of a version, which is complete at any time.
 
-    While the examples are replaced, the manifest does not list them.
+    While they are replaced, the manifest does not list them.
 
     Args:
       version: The version.
-      name: The file, relative to the version.
-      content: The new content.
+      content: The new examples.
+
+    Raises:
+      FileNotFoundError: The version was moved or deleted.
     """
+    path = uris.join(version, EXAMPLES_FILE)
+    manifest = files.read_record(uris.join(version, MANIFEST_FILE))
+    if manifest is not None and manifest["files"].pop(EXAMPLES_FILE, None):
+        _replace_manifest(version, manifest)
+    files.write(path, content, create_directory=False)
+    if manifest is not None:
+        manifest["files"][EXAMPLES_FILE] = _describe_file(path)
+        _replace_manifest(version, manifest)
+
+
+def _replace_manifest(version: str, manifest: Mapping[str, Any]) -> None:
+    content = json.dumps(files.with_format(manifest), indent=1)
     path = uris.join(version, MANIFEST_FILE)
-    manifest = files.read_record(path)
-    is_listed = name == EXAMPLES_FILE or name in manifest["files"]
-    if manifest["files"].pop(name, None):
-        files.write_record(path, manifest)
-    files.write(uris.join(version, name), content)
-    if is_listed:  # the card, for example, is not
-        manifest["files"][name] = _describe_file(uris.join(version, name))
-        files.write_record(path, manifest)
+    files.write(path, content, create_directory=False)
 
 
 def lacks_examples(path: str) -> bool:
     """Returns whether a file is the examples of a version, but is not in its manifest.
 
-    A killed process leaves them so; see `replace_file`.
+    A killed process leaves them so; see `replace_examples`.
     """
     if not path.endswith(f"/{EXAMPLES_FILE}"):
         return False

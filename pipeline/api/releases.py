@@ -167,7 +167,8 @@ def forget(
       delete: Whether to remove them; otherwise they are only listed.
 
     Raises:
-      UsageError: No row has the value, or another run uses the output directory.
+      UsageError: The value is empty, no row has it, or another run uses the output
+        directory.
     """
     from pipeline.local.run import hold_output
 

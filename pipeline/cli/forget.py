@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich import filesize
 
 from contracts import wording
 from contracts.errors import UsageError
+from pipeline import exit_status
 from pipeline.cli import completion, options
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
 from pipeline.console import print_json
+
+if TYPE_CHECKING:
+    from pipeline.operations.forgetting import Forgetting
 
 
 def _split(_: click.Context, __: click.Parameter, text: str) -> tuple[str, str]:
@@ -30,7 +36,7 @@ def _split(_: click.Context, __: click.Parameter, text: str) -> tuple[str, str]:
     required=True,
     metavar="NAME=VALUE",
     callback=_split,
-    help="The rows: a column of the data, and the person's value in it.",
+    help="A column of the Examples or of your files, and the person's value in it.",
 )
 @click.option(
     "--data",
@@ -62,7 +68,8 @@ def forget_command(
 
     Examples, statistics, caches and other outputs are deleted, and the next run creates
     them again. Reports, logs, pushed versions and samples are rewritten. Models that
-    were trained on the rows, and the files of the data, are listed and stay.
+    were trained on the rows, and the files of the data, are listed and stay. The exit
+    status of --yes is 1 if a warning names what is not read or not changed.
     """
     from pipeline.api.releases import forget
 
@@ -77,7 +84,15 @@ def forget_command(
     )
     if as_json:
         print_json({**dataclasses.asdict(found), "rewritten": [*found.rewritten]})
-        return
+    else:
+        _print(paths, found, delete=delete, verbose=verbose)
+    if delete and found.unread:
+        sys.exit(exit_status.FAILURE)
+
+
+def _print(
+    paths: OutputPaths, found: Forgetting, *, delete: bool, verbose: bool
+) -> None:
     if verbose:
         for path in (*(entry.path for entry in found.deleted), *found.rewritten):
             click.echo(path)

@@ -203,11 +203,18 @@ def refuse_copy(paths: OutputPaths, reader: MetadataReader) -> None:
             )
 
 
-def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
+def delete(
+    paths: OutputPaths, obsolete: list[Obsolete], command: str = "clean"
+) -> None:
     """Deletes what `plan` returned. The caller holds the lock of the output directory.
 
     Artifacts are marked as deleted in ML Metadata first, so that TFX's cache does not
     return a deleted artifact.
+
+    Args:
+      paths: The output directory.
+      obsolete: The directories.
+      command: The command that deletes the others if it runs again.
 
     Raises:
       UsageError: A directory cannot be deleted; the others are.
@@ -226,7 +233,7 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
         raise UsageError(
             problems[0].filename,
             f"cannot be deleted: {problems[0].strerror}",
-            advice="correct the cause and run `clean` again",
+            advice=f"correct the cause and run `{command}` again",
             name="E-storage-failed",
         ) from problems[0]
 

@@ -14,22 +14,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ml_metadata.proto import metadata_store_pb2 as mlmd
-
-from contracts import written_files
 from contracts.errors import UsageError
 from contracts.settings.checks import CheckSettings
 from contracts.settings.data import TFDS_PREFIX, DataConfig
 from contracts.storage import files, uris
 from contracts.task.definition import TaskConfig
+from contracts.task.label_cells import canonical_label
 from contracts.versions import served_versions
-from contracts.versions.served_versions import MANIFEST_FILE
+from contracts.versions.served_versions import (
+    CARD_FILE,
+    EVALUATION_FILE,
+    EXAMPLES_FILE,
+)
 from ingest import examples as examples_lib
 from ingest.examples import tf_examples
 from ingest.examples.sources import find_source
@@ -43,6 +46,7 @@ from pipeline.operations.cleaning import Obsolete, artifact_directory
 from pipeline.operations.person import Person
 from pipeline.operations.record import SETTINGS_FILE, read_record
 from pipeline.operations.releases import (
+    JOURNAL,
     directory_size,
     list_pushed,
     recipe_names,
@@ -59,8 +63,22 @@ from pipeline.operations.runs import RunList
 from report.content import PAGE_FILE, Report
 from serving import sampling
 
-_WEIGHTS = (".data-", ".onnx", ".safetensors")  # in the names of files without texts
+# In the names of files without texts of rows; a word of a vocabulary may equal a text.
+_MODEL_FILES = (
+    ".data-",
+    ".onnx",
+    ".safetensors",
+    "saved_model.pb",
+    "tokenizer.json",
+    "vocab.txt",
+)
+# What is rewritten below `serving/`; all else is the model.
+_OF_VERSIONS = tuple(
+    f"/{name}" for name in (CARD_FILE, EVALUATION_FILE, EXAMPLES_FILE, JOURNAL)
+)
 _MODELS = (tfx_names.MODEL_TYPE, tfx_names.PUSHED_MODEL_TYPE)
+# Below the output: the directories that a killed command was to delete.
+_UNFINISHED = ".forget.json"
 _WHY = "has the rows, derives from them, or may quote them"
 
 _Row = dict[str, Any]
@@ -120,8 +138,11 @@ def plan(
       samples: Directories with samples of requests of a server.
 
     Raises:
-      UsageError: No row has the value, or a file cannot be read.
+      UsageError: The value is empty, no row has it, or a file cannot be read.
     """
+    if not canonical_label(value):
+        pair = f"{column}={value}"
+        raise UsageError("column", pair, "NAME=VALUE", name="E-settings-refused")
     with _refusing_errors("read"):
         return _Planner(paths, data).plan(column, value, samples)
 
@@ -132,18 +153,23 @@ def carry_out(paths: OutputPaths, forgetting: Forgetting) -> None:
     Raises:
       UsageError: A file cannot be written or deleted.
     """
+    deleted = forgetting.deleted
     with _refusing_errors("written"):
         for path, content in forgetting.rewritten.items():
-            manifests = (p for p in path.parents if (p / MANIFEST_FILE).exists())
-            version = next(manifests, None)
+            version = str(path).removesuffix(f"/{EXAMPLES_FILE}")
             if content is None:
                 path.unlink(missing_ok=True)
-            elif version is None:
-                files.write(str(path), content)
-            else:
-                name = path.relative_to(version).as_posix()
-                served_versions.replace_file(str(version), name, content)
-    cleaning.delete(paths, forgetting.deleted)
+            elif version != str(path):
+                served_versions.replace_examples(version, content)
+            else:  # a rollback may have moved its directory
+                files.write(str(path), content, create_directory=False)
+        unfinished = paths.root / _UNFINISHED
+        names = [str(entry.path.relative_to(paths.root)) for entry in deleted]
+        files.write_record(str(unfinished), {"directories": names})
+        for entry in deleted:
+            # After an error, the Examples stay, which are the last ones.
+            cleaning.delete(paths, [entry], "forget")
+        unfinished.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -194,10 +220,11 @@ class _Planner:
             ]
         self._tasks: list[TaskConfig] = []
         self._sources: dict[str, tuple[DataConfig, TaskConfig | None]] = {}
-        if data is not None:
-            self._sources[data] = DataConfig(), None
         for run in self._runs:
             self._add_sources(run)
+        self._read_by_runs = {*self._sources}
+        if data is not None:
+            self._sources.setdefault(data, (DataConfig(), None))
         self._prepared = [
             *_directories(paths.artifacts / tfx_names.EXAMPLE_GEN, "*/*"),
             *_directories(paths.examples("any").parent),
@@ -249,15 +276,22 @@ class _Planner:
             self._unread.append(unknown.sentence())
         sources: Counter[str] = Counter()
         for location in self._sources:
-            sources.update(f for f, row in self._read(location) if person.claims(row))
-        owned, ids = self._claim_examples(person)
+            found = Counter(f for f, row in self._read(location) if person.claims(row))
+            if location in self._read_by_runs:
+                sources += found
+        examples = self._claim_examples(person)
+        owned = examples.keys()
         derived = self._derive(owned)
+        ids: dict[str, set[int]] = {}
+        for directory, own in examples.items():
+            for run in self._derive({directory}).runs:
+                ids.setdefault(run, set()).update(own)
         generated = self._paths.artifacts / tfx_names.EXAMPLE_GEN
         paths = {p for p in self._artifacts if p.is_relative_to(generated)}
         lost = self._derive({path for path in paths if not path.is_dir()})
         first = leftovers | {*self._find_derived(derived)} - paths
-        found, rewritten = self._search(person, first | owned, derived.runs, ids)
-        first = (first | found) - owned
+        others, rewritten = self._search(person, first | owned, ids)
+        first = (first | others) - owned
         for directory in samples:
             if not directory.is_dir():
                 problem = f"{directory} is not a directory"
@@ -292,24 +326,21 @@ class _Planner:
                 for path in examples_lib.list_examples(records, split):
                     yield from ((path, row) for row in _read_records(path))
 
-    def _claim_examples(self, person: Person) -> tuple[set[Path], set[int]]:
-        """Returns the directories of Examples that have rows, and the rows' ids."""
+    def _claim_examples(self, person: Person) -> dict[Path, set[int]]:
+        """Returns the directories of Examples that have rows, with the rows' ids."""
         id_columns = {task.id_column for task in self._tasks}
-        owned, ids = set(), set()
+        owned: dict[Path, set[int]] = {}
         for directory in self._prepared:
             for row in filter(person.claims, _read_examples(directory)):
-                owned.add(directory)
-                ids |= {row[name] for name in id_columns & row.keys()}
-        return owned, ids
+                ids = {row[name] for name in id_columns & row.keys()}
+                owned.setdefault(directory, set()).update(ids)
+        return owned
 
     def _find_leftovers(self) -> Iterator[Path]:
-        """Yields directories that a killed command or run left behind."""
-        for path, artifact in self._artifacts.items():
-            if artifact.state == mlmd.Artifact.DELETED and path.is_dir():
-                yield path
-        for path in _directories(self._paths.examples("any").parent):
-            spans = [span for span in _directories(path) if span.name.isdecimal()]
-            if any(map(written_files.find_changes, spans or [path])):
+        """Yields directories that a killed `carry_out` did not delete."""
+        record = files.read_record(str(self._paths.root / _UNFINISHED)) or {}
+        for name in record.get("directories", ()):
+            if (path := self._paths.root / name).is_dir():
                 yield path
 
     def _derive(self, directories: Collection[Path]) -> _Derived:
@@ -343,22 +374,30 @@ class _Planner:
         self,
         person: Person,
         known: Collection[Path],
-        runs: Collection[str],
-        ids: Collection[int],
+        ids: Mapping[str, Collection[int]],
     ) -> tuple[set[Path], Rewritten]:
-        """Returns other directories with a text, and the files that are rewritten."""
+        """Returns other directories with a text, and the files that are rewritten.
+
+        Args:
+          person: The person.
+          known: Directories that are not searched.
+          ids: The ids of the rows by TFX's id of the run that read them.
+        """
         root, deleted = self._paths.root, {"artifacts": 3, "labelled_rows": 1}
+        run_of = functools.cache(read_record)
         directories: set[Path] = set()
         rewritten: Rewritten = {}
         for path in _walk(root, known):
             (top, *parts) = path.relative_to(root).parts
             # A page is rendered from the report next to it.
             has_report = path.name == PAGE_FILE and path.with_name(Report.FILE).exists()
-            if has_report or any(part in path.name for part in _WEIGHTS):
+            if has_report or any(part in path.name for part in _MODEL_FILES):
                 continue
-            if top in ("runs", "serving"):
-                is_derived = read_record(path.parent).tfx_run_id in runs
-                rewritten |= rewrite(path, person, ids if is_derived else None)
+            is_of_version = top == "serving" and str(path).endswith(_OF_VERSIONS)
+            is_of_run = top == "runs" and path.name != SETTINGS_FILE
+            if is_of_run or is_of_version:
+                of_run = ids.get(run_of(path.parent).tfx_run_id or "")
+                rewritten |= rewrite(path, person, of_run, self._unread)
             if path in rewritten or not has_text(path, person):
                 continue
             directory = root.joinpath(top, *parts[: deleted.get(top, len(parts))])

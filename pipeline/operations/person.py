@@ -20,6 +20,8 @@ from contracts.task.label_cells import canonical_label, to_text
 FORGOTTEN = "[forgotten]"
 _SHORTEST = 8  # a shorter text is found as a value of a row, not within other text
 _PREFIX = 40  # a message quotes at least so much of a longer text
+# After a shortened text: the end of a line, an ellipsis, or the end of the quote.
+_CUT = re.compile(r"$|…|\.\.\.|['\"](?!\w)", re.MULTILINE)
 
 
 class Person:
@@ -81,7 +83,8 @@ class Person:
 
     def _is_value(self, value: Any) -> bool:
         values = value if isinstance(value, list) else [value]
-        return self._value in (canonical_label(to_text(v)) for v in values)
+        texts = (to_text(v) for v in values if v is not None and v == v)  # no NaN
+        return self._value in map(canonical_label, texts)
 
     @functools.cached_property
     def _forms(self) -> list[str]:
@@ -94,20 +97,31 @@ class Person:
 
     @functools.cached_property
     def encoded(self) -> list[bytes]:
-        """What `find` searches for, the longest first."""
+        """What `has_text` searches for, the longest first."""
         return [form.encode() for form in self._forms]
 
     def mask(self, content: str) -> str:
-        """Replaces each text, also a shortened one, in the content of a file."""
+        """Returns content without the texts, also where a message has shortened them.
+
+        Args:
+          content: A file that is not JSON, or a text of a JSON file. If all of it is
+            only the beginning of a text, it is the text of another row.
+        """
         for form in self._forms:
             start, rest = form[:_PREFIX], form[_PREFIX:]
             if not rest:
                 whole = rf"(?<!\w){re.escape(form)}(?!\w)"
                 content = re.sub(whole, FORGOTTEN, content)
-            elif start in content:
-                first, *parts = content.split(start)
-                ends = (part[_count_equal(part, rest) :] for part in parts)
-                content = FORGOTTEN.join([first, *ends])
+                continue
+            first, *parts = content.split(start)
+            content = first
+            for part in parts:
+                count = _count_equal(part, rest)
+                is_shortened = content and _CUT.match(part, count)
+                if count == len(rest) or is_shortened:
+                    content += FORGOTTEN + part[count:]
+                else:
+                    content += start + part
         return content
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from contracts.storage import files
 from contracts.versions import served_versions
+from contracts.versions.served_versions import EXAMPLES_FILE
 from ingest.examples import tf_examples
 from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import DAMAGE
@@ -47,32 +48,33 @@ def has_text(path: Path, person: Person) -> bool:
     return False
 
 
-def rewrite(path: Path, person: Person, ids: Collection[int] | None) -> Rewritten:
+def rewrite(
+    path: Path, person: Person, ids: Collection[int] | None, unread: list[str]
+) -> Rewritten:
     """Returns the replacement of a text file of a run or a version, if it needs one.
 
     Args:
       path: The file; the page of a report is rendered anew.
       person: The person.
       ids: The ids of the rows in the run's Examples; None if they had none.
+      unread: Gets what is no JSON although its name says so.
     """
     try:
         before = path.read_bytes().decode()
     except UnicodeDecodeError:
         return {}
-    text = before
-    with contextlib.suppress(ValueError):  # it is damaged, or is not JSON
-        if path.suffix == ".jsonl":
-            lines = before.splitlines(keepends=True)
-            rows = ((line, json.loads(line).get("values")) for line in lines)
-            text = "".join(line for line, row in rows if not (row and person.owns(row)))
-        elif path.suffix == ".json":
-            content = json.loads(before)
-            kept = _without(content, person, ids or ())
-            if path.name == Report.FILE and ids is not None:
-                kept["batch"] = None
-            if kept != content:
-                text = json.dumps(kept, indent=2) + "\n"
-    text = person.mask(text)
+    if path.suffix == ".jsonl":
+        lines = enumerate(before.split("\n"), 1)
+        kept = (_rewrite_line(line, person, f"{path}:{n}", unread) for n, line in lines)
+        text = "\n".join(line for line in kept if line is not None)
+    elif path.suffix == ".json":
+        try:
+            text = _rewrite_json(path, before, person, ids)
+        except ValueError:
+            unread.append(f"{path} is not JSON, so it may keep rows")
+            text = person.mask(before)
+    else:
+        text = person.mask(before)
     if text == before and not served_versions.lacks_examples(str(path)):
         return {}
     rewritten: Rewritten = {}
@@ -83,6 +85,46 @@ def rewrite(path: Path, person: Person, ids: Collection[int] | None) -> Rewritte
             content = files.parse_record(text, path, Report.FORMAT)
             rewritten[rendered] = page.render(Report.model_validate(content)).encode()
     return {**rewritten, path: text.encode()}
+
+
+def _rewrite_json(
+    path: Path, before: str, person: Person, ids: Collection[int] | None
+) -> str:
+    content = json.loads(before)
+    after = _without(content, person, ids or ())
+    if path.name == Report.FILE and ids is not None and "batch" in after:
+        after["batch"] = None
+    if not str(path).endswith(EXAMPLES_FILE):  # they are rows only
+        after = _mask(after, person)
+    return before if after == content else json.dumps(after, indent=2) + "\n"
+
+
+def _rewrite_line(
+    line: str, person: Person, place: str, unread: list[str]
+) -> str | None:
+    """Returns a line of a file of JSON lines; None if it is a row."""
+    try:
+        content = json.loads(line) if line.strip() else None
+    except ValueError:
+        unread.append(f"{place} is not JSON, so it may keep a row")
+        return person.mask(line)
+    values = content.get("values") if isinstance(content, dict) else None
+    if isinstance(values, dict) and person.owns(values):
+        return None
+    masked = _mask(content, person)
+    return line if masked == content else json.dumps(masked)
+
+
+def _mask(content: Any, person: Person) -> Any:
+    """Returns the content of a JSON file without the texts."""
+    match content:
+        case str():
+            return person.mask(content)
+        case list():
+            return [_mask(entry, person) for entry in content]
+        case dict():
+            return {person.mask(k): _mask(v, person) for k, v in content.items()}
+    return content
 
 
 def _without(content: Any, person: Person, ids: Collection[int], key: str = "") -> Any:

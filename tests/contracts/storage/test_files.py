@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import re
+import shutil
 import stat
 
 import pytest
@@ -77,6 +78,14 @@ def test_failed_write_leaves_the_older_file_and_no_other(directory, monkeypatch)
         files.write(f"{directory}/run/record", "new")
     assert tf.io.gfile.GFile(f"{directory}/run/record").read() == "old"
     assert tf.io.gfile.listdir(f"{directory}/run") == ["record"]
+
+
+def test_file_that_disappears_while_it_is_replaced_is_written(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_text("before")
+    monkeypatch.setattr(shutil, "copymode", lambda *_: path.unlink() or path.stat())
+    files.write(str(path), "after", create_directory=False)
+    assert path.read_text() == "after"
 
 
 def test_directory_is_copied_with_all_its_files(directory):

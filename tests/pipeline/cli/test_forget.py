@@ -72,6 +72,20 @@ def test_column_without_a_value_is_refused(invoke_past, source):
     assert "NAME=VALUE" in printed
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_status_is_a_failure_if_a_file_stays_that_has_a_text(
+    past, invoke_past, source, options
+):
+    notes = past.paths.training / "notes.txt"
+    notes.parent.mkdir()
+    notes.write_text(TEXT)
+    invoke_past("forget", "--column", "user=quill", *options)
+    printed = invoke_past(
+        "forget", "--column", "user=quill", "--yes", *options, exit_code=1
+    )
+    assert f"{notes} has a text of the rows, and stays" in " ".join(printed.split())
+
+
 def test_output_that_a_run_uses_is_listed_only(past, invoke_past, source):
     with file_lock.hold(past.paths.lock, "process 1, run x\n"):
         invoke_past("forget", "--column", "user=quill")

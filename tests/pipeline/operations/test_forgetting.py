@@ -12,7 +12,6 @@ import pytest
 import yaml
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from contracts import written_files
 from contracts.packing import Packing
 from contracts.records.labelled_rows import LabelledFile, LabelledRow
 from contracts.storage import files
@@ -20,7 +19,7 @@ from contracts.task.definition import TaskConfig
 from contracts.versions import served_versions
 from ingest.examples.data_card import DataCard
 from pipeline.operations import forgetting
-from report import page
+from report import page, run_metadata
 from report.content import Column, PredictedRow, Report, Split
 from report.run_metadata import MetadataReader
 from serving import example_records, sampling
@@ -105,9 +104,8 @@ class Output:
         (push,) = past.execute("AtomicPusher", ["pushed: PushedModel"], [model])
         past.set_property(push, "pushed_destination", str(pushed))
         request = {"instances": [{"review": text} for text in (texts[0], texts[-2])]}
-        served_versions.replace_file(
-            str(pushed), served_versions.EXAMPLES_FILE, json.dumps(request).encode()
-        )
+        (pushed / served_versions.EXAMPLES_FILE).parent.mkdir()
+        served_versions.replace_examples(str(pushed), json.dumps(request).encode())
         return Trained(directory, prepared, Path(model.uri), pushed)
 
     def write_record(self, directory, texts):
@@ -226,6 +224,14 @@ def test_report_has_the_rows_of_others_and_no_batch(output):
     assert page.render(report) == (output.run.directory / "report.html").read_text()
 
 
+def test_rows_of_others_with_ids_of_the_person_in_other_examples_stay(tmp_path):
+    output = Output(tmp_path)
+    third = output.train(3, [OTHERS[0], QUILL[1]])
+    output.forget()
+    report = Report.read(str(third.directory))
+    assert [row.texts for row in report.worst_rows] == [[OTHERS[0]]]
+
+
 def test_skipped_rows_and_the_log_of_others_stay(output):
     output.forget()
     (row,) = (output.run.directory / "skipped.jsonl").read_text().splitlines()
@@ -288,7 +294,80 @@ def test_pushed_version_is_complete_at_any_time(output, monkeypatch):
     assert json.loads(examples.read_text()) == {"instances": [{"review": OTHERS[1]}]}
 
 
-@pytest.mark.parametrize("written", range(13))
+def test_files_of_a_model_stay_although_a_text_is_a_word_of_its_vocabulary(output):
+    write_source(output.source, {"jonathan": QUILL, "other": OTHERS})
+    names = ("saved_model.pb", "model.json", "assets/vocab.txt", "onnx/tokenizer.json")
+    model = [output.run.pushed / name for name in names]
+    for path in model:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('["hello", "jonathan"]')
+    (output.run.pushed / "manifest.json").unlink()
+    served_versions.write_manifest(str(output.run.pushed))
+    card = output.run.pushed / served_versions.CARD_FILE
+    card.write_text("Rows of jonathan.")
+    found = forgetting.plan(output.paths, "user_id", "jonathan")
+    forgetting.carry_out(output.paths, found)
+    assert {path.read_text() for path in model} == {'["hello", "jonathan"]'}
+    assert served_versions.verify(str(output.run.pushed)) == ""
+    assert card.read_text() == "Rows of [forgotten]."
+    # It is no list of words, so that a person decides.
+    assert found.unread == [f"{model[1]} has a text of the rows, and stays"]
+
+
+def test_version_that_a_rollback_moves_does_not_appear_again(output):
+    found = output.plan()
+    withdrawn = output.run.pushed.parent / served_versions.WITHDRAWN
+    withdrawn.mkdir()
+    output.run.pushed.rename(withdrawn / output.run.pushed.name)
+    with refused("E-storage-failed") as error:
+        forgetting.carry_out(output.paths, found)
+    assert "run the command again" in str(error.value)
+    assert not output.run.pushed.exists()
+    output.forget()
+    assert output.find("quill") == set()
+
+
+BEGINNING = "A text that begins as the form of a shop does: "
+
+
+def test_rows_that_begin_like_a_row_of_the_person_stay_and_json_is_valid(output):
+    person = [f"{BEGINNING}\nI was sad.", f"{BEGINNING}I am sad.", QUILL[0]]
+    others = [f'{BEGINNING}"second" is glad.', BEGINNING, f"{BEGINNING}I am glad."]
+    write_source(output.source, {"quill": person, "other": others})
+    output.write_record(output.run.directory, [*person, *others])
+    skipped = output.run.directory / "skipped.jsonl"
+    reasons = [f"is {person[0][:80]!r}", f"is {others[2]!r}"]
+    lines = [{"reason": r, "values": {"user_id": "other"}} for r in reasons]
+    skipped.write_text("\n".join(map(json.dumps, lines)))
+    examples = output.run.pushed / served_versions.EXAMPLES_FILE
+    rows = [{"review": text} for text in (*person, *others)]
+    served_versions.replace_examples(
+        str(output.run.pushed), json.dumps({"instances": rows}).encode()
+    )
+    output.forget()
+    assert json.loads(examples.read_text()) == {
+        "instances": [{"review": text} for text in others]
+    }
+    report = Report.read(str(output.run.directory))
+    assert [row.texts for row in report.worst_rows] == [[text] for text in others]
+    assert [text for text, _ in report.splits[0].columns[0].top_values] == others
+    kept = [json.loads(line)["reason"] for line in skipped.read_text().splitlines()]
+    assert kept == ["is '[forgotten]'", reasons[1]]
+    log = (output.run.directory / "run.log").read_text()
+    assert f"refused: review is {others[2][:60]!r}" in log
+    assert repr(person[0])[1:-1] not in log
+
+
+def test_each_line_of_skipped_rows_is_read_by_itself(output):
+    skipped = output.run.directory / "skipped.jsonl"
+    values = {"user_id": "quill", "mail": "q\u2028x.org"}
+    own = json.dumps({"values": values}, ensure_ascii=False)
+    skipped.write_text(f'[1]\n{own}\n{{"values"\n{own}\n')
+    assert output.forget().unread == [f"{skipped}:3 is not JSON, so it may keep a row"]
+    assert skipped.read_text() == '[1]\n{"values"\n'
+
+
+@pytest.mark.parametrize("written", range(14))
 def test_command_that_was_killed_is_completed_by_the_same(output, monkeypatch, written):
     steps = iter(range(written))
 
@@ -313,6 +392,33 @@ def test_command_that_was_killed_is_completed_by_the_same(output, monkeypatch, w
     assert not output.plan().deleted
 
 
+def test_examples_stay_if_another_directory_cannot_be_deleted(output, monkeypatch):
+    def refuse_statistics(directory):
+        if "StatisticsGen" in directory:
+            raise PermissionError(1, "Operation not permitted", directory)
+        shutil.rmtree(directory)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "delete_directory", refuse_statistics)
+        with refused("E-storage-failed") as error:
+            output.forget()
+    assert "run `forget` again" in str(error.value)
+    assert output.run.prepared.exists()
+    assert output.forget().models
+    assert output.find("quill") == set()
+
+
+def test_artifacts_that_have_changed_are_not_of_a_killed_command(output):
+    metadata = output.paths.metadata
+    artifacts = MetadataReader.of_file(metadata).artifacts()
+    run_metadata.mark_as_deleted(metadata, [artifact.id for artifact in artifacts])
+    with refused("E-column-missing", setting="column"):
+        forgetting.plan(output.paths, "user_id", "nobody")
+    output.forget()
+    assert output.run.model.exists()
+    assert output.other_run.model.exists()
+
+
 def test_deletion_that_was_killed_is_completed_after_the_data_have_changed(
     output, monkeypatch
 ):
@@ -322,7 +428,6 @@ def test_deletion_that_was_killed_is_completed_after_the_data_have_changed(
             raise KeyboardInterrupt
         shutil.rmtree(directory)
 
-    written_files.record(output.run.prepared)
     with monkeypatch.context() as patched:
         patched.setattr(files, "delete_directory", delete_in_part)
         with pytest.raises(KeyboardInterrupt):
@@ -330,6 +435,19 @@ def test_deletion_that_was_killed_is_completed_after_the_data_have_changed(
     write_source(output.source, {"other": OTHERS})
     output.forget()
     assert not output.run.prepared.exists()
+
+
+@pytest.mark.parametrize("column", ["user_id", "user"])
+def test_word_of_an_empty_value_is_in_no_row_that_lacks_the_column(output, column):
+    with refused("E-column-missing", setting="column"):
+        forgetting.plan(output.paths, column, "None")
+
+
+@pytest.mark.parametrize("value", ["", " "])
+def test_empty_value_is_refused(output, value):
+    write_source(output.source, {"": QUILL, "other": OTHERS})
+    with refused("E-settings-refused", setting="column"):
+        forgetting.plan(output.paths, "user_id", value)
 
 
 def test_listing_changes_nothing(output):
@@ -369,8 +487,13 @@ def test_copy_of_changed_data_has_the_rows(output, tmp_path):
     with refused("E-column-missing", setting="column") as error:
         output.plan()
     assert "label, review, user_id" in str(error.value)
-    output.forget(data=str(copy))
+    assert output.forget(data=str(copy)).sources == {}
     assert output.find("quill") == set()
+
+
+def test_copy_that_a_run_reads_is_named(output):
+    found = output.plan(data=str(output.source))
+    assert found.sources == {str(output.source): len(QUILL)}
 
 
 def test_file_that_init_split_has_the_column(output, tmp_path):
